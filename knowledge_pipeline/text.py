@@ -153,9 +153,7 @@ def normalize_aligned(text: str) -> tuple[str, list[int], list[int]]:
 
 def needs_cut(text: str) -> bool:
     """Whether `cut` changes normalised text."""
-    if text.isascii():
-        return False
-    return _MAY_BE_CUT.search(text) is not None and _RUN.search(text) is not None
+    return not text.isascii() and _MAY_BE_CUT.search(text) is not None and _RUN.search(text) is not None
 
 
 def cut(text: str) -> str:
@@ -232,9 +230,7 @@ def _split_case(run: str) -> list[str]:
 @lru_cache(maxsize=65_536)
 def _expand_identifier(word: str) -> str:
     parts = split_identifier(word)
-    if len(parts) < 2:
-        return word
-    return f"{word.replace('_', '')} {' '.join(parts)}"
+    return word if len(parts) < 2 else f"{word.replace('_', '')} {' '.join(parts)}"
 
 
 def expand_identifiers(text: str) -> str:
@@ -379,6 +375,7 @@ _RST = re.compile(  # a target, a directive, or a title at the start with a line
     r"^\.\. (?:_[^:\n]{1,200}:|[\w-]{1,50}::)|\A\s{0,100}+([=*#~-])\1{2,200}\n[^\n]{1,200}\n\1{3,200}[ \t]*$",
     re.MULTILINE,
 )
+_VERILOG = re.compile(r"^\s*(?:module\s+\w+\s*[(#;]|endmodule\b|`timescale)", re.MULTILINE)
 _HEAD_CHARS = 32_768
 
 
@@ -439,19 +436,14 @@ def _detect_by_shebang(head: str) -> str | None:
 
 
 def _disambiguate(file_name: str, candidate: str, head: str) -> str | None:
-    """The language among those that share an extension; `head` is not empty."""
+    """The language among those that share an extension."""
     if file_name.endswith(".h"):
-        if _OBJECTIVE_C.search(head):
-            return "objective_c"
-        return "cpp" if _CPP.search(head) else "c"
+        return "objective_c" if _OBJECTIVE_C.search(head) else "cpp" if _CPP.search(head) else "c"
     if file_name.endswith(".m"):
-        objective = _OBJECTIVE_C.search(head) or "#include" in head
-        return "objective_c" if objective else "matlab"
+        return "objective_c" if _OBJECTIVE_C.search(head) or "#include" in head else "matlab"
     if file_name.endswith(".ts") and head.lstrip("\ufeff \t\r\n").startswith(("<?xml", "<!DOCTYPE TS")):
         return "xml"  # translations of Qt
-    if file_name.endswith(".v") and re.search(
-        r"^\s*(?:module\s+\w+\s*[(#;]|endmodule\b|`timescale)", head, re.M
-    ):
+    if file_name.endswith(".v") and _VERILOG.search(head):
         return "verilog"
     if candidate == "text" and file_name.endswith(".txt") and _RST.search(head):
         return "rst"
@@ -504,17 +496,12 @@ _NAME_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 def classify_file(path: str) -> FileRole:
     """By the words of its folders and of its name: "src/api_tests/FooTest.java" is a test."""
     *folders, name = path.split("/")
-    if not _GENERATED_FOLDERS.isdisjoint(folder.lower() for folder in folders) or _GENERATED_NAME.search(
-        name
-    ):
+    if not _GENERATED_FOLDERS.isdisjoint(map(str.lower, folders)) or _GENERATED_NAME.search(name):
         return "generated"
     folder_words = {word.lower() for folder in folders for word in _NAME_WORD.findall(folder)}
     stem_words = [word.lower() for word in _NAME_WORD.findall(name.rpartition(".")[0] or name)]
-    if not _TEST_FOLDERS.isdisjoint(folder_words) or not _TEST_STEMS.isdisjoint(
-        stem_words[:1] + stem_words[-1:]
-    ):
-        return "test"
-    return "source"
+    is_test = _TEST_FOLDERS & folder_words or _TEST_STEMS.intersection(stem_words[:1] + stem_words[-1:])
+    return "test" if is_test else "source"
 
 
 @lru_cache(maxsize=16_384)
@@ -524,9 +511,8 @@ def find_side_role(path: str) -> SideRole | None:
     if role == "test":
         return "test"
     lower = path.lower()
-    return next((side for side, form in _SIDE_ROLES.items() if form.search(lower)), None) or (
-        "generated" if role == "generated" else None
-    )
+    side_role = next((side for side, form in _SIDE_ROLES.items() if form.search(lower)), None)
+    return side_role or ("generated" if role == "generated" else None)
 
 
 _WORD_CHARS = 4  # English prose and code average about 4 characters a token

@@ -236,7 +236,7 @@ class IdentityProvider:
             raise self._build_error(f"does not answer ({type(error).__name__})") from None
         if response.status_code != 200:
             error = refusal if response.status_code in (400, 401, 403) else IdentityUnavailable
-            raise error(self._describe(f"answers with the status {response.status_code}"))
+            raise self._build_error(f"answers with the status {response.status_code}", error)
         try:
             content = json.loads(received)
         except (ValueError, RecursionError):
@@ -245,11 +245,10 @@ class IdentityProvider:
             raise self._build_error("answers with something that is not a JSON object")
         return content
 
-    def _build_error(self, what: str) -> IdentityUnavailable:
-        return IdentityUnavailable(self._describe(what))
-
-    def _describe(self, what: str) -> str:
-        return (
+    def _build_error(
+        self, what: str, kind: type[IdentityUnavailable] = IdentityUnavailable
+    ) -> IdentityUnavailable:
+        return kind(
             f"the identity server {self._settings.issuer} {what}; "
             "tokens of `knowledge token create` go on working"
         )

@@ -36,6 +36,8 @@ from knowledge_pipeline.store.local_state import SharedState
 from knowledge_pipeline.store.locks import is_locked
 from knowledge_pipeline.times import format_duration
 
+_log = logging.getLogger(__name__)
+
 
 class UnfinishedRefreshes:
     """The refreshes that one server has promised, each in a file of its own until it is done. For one thread.
@@ -139,8 +141,6 @@ MAX_BYTES = 1_000_000  # of all entries, a few hundred; beyond it the older half
 _KIND = "refresh"
 _UNFINISHED = ("queued", "running")
 _REFRESH = TypeAdapter(Refresh)
-
-_log = logging.getLogger(__name__)
 
 
 class RefreshHistory:

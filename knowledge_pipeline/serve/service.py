@@ -50,6 +50,20 @@ if TYPE_CHECKING:
     from knowledge_pipeline.serve.tracing import TracingObserver
 
 
+Interface = Literal["http", "mcp", "page"]
+ResultT = TypeVar("ResultT")
+
+_LABEL_HEADERS = {label: name.lower() for label, name in HEADER_NAMES.items()}
+_REFUSALS = (Unauthenticated, Forbidden, NotFound, TooManyRequests, IdentityUnavailable)
+
+_SIGN_IN = "a token is required: send it as `Authorization: Bearer TOKEN`; `knowledge token create` makes one"
+_SIGN_IN_AGAIN = "the token is not known, expired or revoked: `knowledge token create` makes a new one"
+_WEIGHT = 0.05  # of the newest query in the mean of `Admission`: the last fifty or so count
+_MIN_SAMPLES = 20  # of `Admission`; before that nothing is refused: the first queries load models
+
+_log = logging.getLogger(__name__)
+
+
 class RequestLimiter:
     """Requests of the last minute, by who asked; of one process, or of all that share a state."""
 
@@ -130,10 +144,6 @@ class RecentCallers:
         return sum(now_s - asked_s <= self._window_s for asked_s in self._asked_s.values()) > 1
 
 
-_WEIGHT = 0.05  # of the newest query in the mean: the last fifty or so count
-_MIN_SAMPLES = 20  # before that nothing is refused: the first queries load models
-
-
 class Admission:
     """The queries that wait for one of the slots of all callers, and how fast they go. For one event loop.
 
@@ -174,18 +184,6 @@ class Admission:
             weight = max(_WEIGHT, 1 / self._samples)
             self._mean_s += weight * (now_s - self._ended_s - self._mean_s)
         self._ended_s = now_s if self._waiting else None
-
-
-_log = logging.getLogger(__name__)
-
-Interface = Literal["http", "mcp", "page"]
-ResultT = TypeVar("ResultT")
-
-_LABEL_HEADERS = {label: name.lower() for label, name in HEADER_NAMES.items()}
-_REFUSALS = (Unauthenticated, Forbidden, NotFound, TooManyRequests, IdentityUnavailable)
-
-_SIGN_IN = "a token is required: send it as `Authorization: Bearer TOKEN`; `knowledge token create` makes one"
-_SIGN_IN_AGAIN = "the token is not known, expired or revoked: `knowledge token create` makes a new one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +249,9 @@ class Service:
         )
         self._refusals = RefusalLog(Lake(settings.store)) if settings.logs.queries else None
         if self.metrics:
-            self.metrics.register_query_log(lambda: self._is_logging)
+            self.metrics.register_query_log(
+                lambda: self.base.is_logging and not (self._refusals and self._refusals.is_failing)
+            )
         self.event_targets = parse_targets(settings.events)
         self.tokens = TokenStore(Lake(settings.store))
         self.oidc = _create_oidc(settings, state)
@@ -362,10 +362,6 @@ class Service:
         """Whether programs of this machine, and no others, are answered without a token."""
         return answers_this_machine(self.settings.serve)
 
-    @property
-    def _is_logging(self) -> bool:
-        return self.base.is_logging and not (self._refusals and self._refusals.is_failing)
-
     async def warm(self) -> None:
         """Read the indexes, and load a local model, before the first query has to wait for them."""
         if self.oidc:
@@ -403,24 +399,24 @@ class Service:
 
     def _resolve_identity(self, secret: str | None, origin: Origin) -> Identity:
         """Without a token nobody sees more than is public: a proxy can look like a local program."""
-        serve, caller = self.settings.serve, Caller(origin.interface)
-        if secret is not None and self.oidc and not secret.startswith(OWN_PREFIX):
+        serve, per_minute = self.settings.serve, self.settings.serve.requests_per_minute
+        if secret is None:
+            if serve.anonymous != "public" and not (self.answers_this_machine and origin.is_local):
+                raise Unauthenticated(_SIGN_IN)
+            access, key = (
+                Access(None, frozenset(), caller=Caller(origin.interface)),
+                f"address {origin.address}",
+            )
+            return Identity(access, frozenset({"query"}), key, per_minute, origin.address)
+        if self.oidc and not secret.startswith(OWN_PREFIX):
             subject = self.oidc.identify(secret)
             access = subject.access_by(origin.interface)
-            return Identity(access, subject.scopes, f"subject {subject.id}", serve.requests_per_minute)
-        if secret is not None:
-            token = self.tokens.verify_secret(secret)
-            if token is None:
-                raise Unauthenticated(_SIGN_IN_AGAIN)
-            access = token.access(Caller(origin.interface, token.id))
-            per_minute = token.requests_per_minute or serve.requests_per_minute
-            return Identity(access, token.scopes, f"token {token.id}", per_minute)
-        is_answered = serve.anonymous == "public" or (self.answers_this_machine and origin.is_local)
-        if not is_answered:
-            raise Unauthenticated(_SIGN_IN)
-        access = Access(None, frozenset(), caller=caller)
-        key, per_minute = f"address {origin.address}", serve.requests_per_minute
-        return Identity(access, frozenset({"query"}), key, per_minute, origin.address)
+            return Identity(access, subject.scopes, f"subject {subject.id}", per_minute)
+        token = self.tokens.verify_secret(secret)
+        if token is None:
+            raise Unauthenticated(_SIGN_IN_AGAIN)
+        access = token.access(Caller(origin.interface, token.id))
+        return Identity(access, token.scopes, f"token {token.id}", token.requests_per_minute or per_minute)
 
 
 def _create_metrics(settings: Settings) -> Metrics | None:

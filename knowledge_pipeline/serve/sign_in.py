@@ -34,6 +34,7 @@ from knowledge_pipeline.serve.oidc import (
     name_subject,
     resolve_subject,
 )
+from knowledge_pipeline.serve.tokens import hash_secret
 from knowledge_pipeline.store.local_state import SharedState
 from knowledge_pipeline.text import is_object
 
@@ -196,14 +197,14 @@ class PageSessions:
         """The secret of a new session."""
         secret = f"{PREFIX}{secrets.token_urlsafe(32)}"
         with self._lock:
-            self._subjects[_hash(secret)] = subject
+            self._subjects[hash_secret(secret)] = subject
             while len(self._subjects) > _MAX_SESSIONS:
                 self._subjects.popitem(last=False)
         return secret
 
     def find(self, secret: str) -> OidcSubject | None:
         """Whose session it is; None if it is not known, or over."""
-        digest = _hash(secret)
+        digest = hash_secret(secret)
         with self._lock:
             subject = self._subjects.get(digest)
             if subject and subject.expires_at_s <= time.time():
@@ -214,7 +215,7 @@ class PageSessions:
     def end(self, secret: str) -> bool:
         """End a session; whether there was one."""
         with self._lock:
-            return self._subjects.pop(_hash(secret), None) is not None
+            return self._subjects.pop(hash_secret(secret), None) is not None
 
 
 class SharedPageSessions(PageSessions):
@@ -229,21 +230,17 @@ class SharedPageSessions(PageSessions):
         secret = f"{PREFIX}{secrets.token_urlsafe(32)}"
         content = TypeAdapter(OidcSubject).dump_json(subject)
         ttl_s = max(0.0, subject.expires_at_s - time.time())
-        self._state.put("session", _hash(secret), content, ttl_s=ttl_s)
+        self._state.put("session", hash_secret(secret), content, ttl_s=ttl_s)
         return secret
 
     def find(self, secret: str) -> OidcSubject | None:
         """See `PageSessions.find`."""
-        content = self._state.get("session", _hash(secret))
+        content = self._state.get("session", hash_secret(secret))
         return TypeAdapter(OidcSubject).validate_json(content) if content else None
 
     def end(self, secret: str) -> bool:
         """See `PageSessions.end`."""
-        return self._state.remove("session", _hash(secret))
-
-
-def _hash(secret: str) -> str:
-    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+        return self._state.remove("session", hash_secret(secret))
 
 
 _SESSION_OVER = "the session is over: sign in again"

@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from pydantic import SecretStr
 
 from knowledge_pipeline.config.connections import GitConnection
-from knowledge_pipeline.config.operation import GcsPushSettings
+from knowledge_pipeline.config.operation import GcsPushSettings, OidcSettings
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.errors import InvalidQuery, Unauthenticated
 from knowledge_pipeline.store.local_state import SharedState
@@ -103,7 +103,6 @@ def require_google_token(settings: GcsPushSettings, headers: Headers) -> None:
 
 @lru_cache(maxsize=4)
 def _build_verifier(issuer: str, audience: str) -> JwtVerifier:
-    from knowledge_pipeline.config.operation import OidcSettings
     from knowledge_pipeline.serve.oidc import IdentityProvider, JwtVerifier
 
     # nobody signs in here: only the keys of the issuer are asked for
@@ -257,15 +256,20 @@ def repository_key(url: str) -> str | None:
 
 
 Payload = dict[str, Any]
+SourceTest = Callable[[SourceConfig], bool]
 
 NOTHING_INDEXED = "nothing that is indexed changes by this event"
+
+_NOT_OF_KINDS = re.compile(r"[^A-Za-z0-9_:. -]")
+_MAX_KIND_CHARS = 60
+_MAX_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """Documents of some sources that may be new, changed, hidden or gone."""
 
-    is_of: Callable[[SourceConfig], bool]
+    is_of: SourceTest
     documents: tuple[str, ...] = ()  # uris, or "FOLDER/*"; none: the source as a whole
     relist: bool = False  # a whole source whose deletions have to be seen
 
@@ -327,8 +331,3 @@ def read_number(value: Any) -> str:
     """A number that is an id, as text; "" for anything else."""
     text = read_text(value)
     return text if text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS else ""
-
-
-_MAX_DIGITS = 19
-_NOT_OF_KINDS = re.compile(r"[^A-Za-z0-9_:. -]")
-_MAX_KIND_CHARS = 60

@@ -33,6 +33,7 @@ from knowledge_pipeline.serve.webhook_verification import (
     Payload,
     Push,
     ServiceEvent,
+    SourceTest,
     descend,
     list_objects,
     parse_push,
@@ -99,9 +100,9 @@ def parse_github_event(payload: Payload, headers: Headers) -> ServiceEvent:
             return ServiceEvent.of(_name_document(keys, "pull", "github_pr", issue))
         return ServiceEvent.of(_name_document(keys, "issue", "github_issues", issue))
     if event == "gollum":
-        return ServiceEvent.of([Change(_ReadsRepository(_to_wiki_keys(keys)))])
+        return ServiceEvent.of([Change(_reads_repository(_to_wiki_keys(keys)))])
     if event in _REPOSITORY_EVENTS:
-        return ServiceEvent.of([Change(_ReadsRepository(keys | _to_wiki_keys(keys)))])
+        return ServiceEvent.of([Change(_reads_repository(keys | _to_wiki_keys(keys)))])
     return ServiceEvent.of([])
 
 
@@ -122,7 +123,7 @@ def parse_gitlab_event(payload: Payload, headers: Headers) -> ServiceEvent:
         return ServiceEvent.of([Change(lambda source: _has_project(source, paths))])
     keys = _to_keys([descend(payload, "project").get("web_url")])
     if kind == "wiki_page":
-        return ServiceEvent.of([Change(_ReadsRepository(_to_wiki_keys(keys)))])
+        return ServiceEvent.of([Change(_reads_repository(_to_wiki_keys(keys)))])
     return ServiceEvent.of(_name_gitlab_document(kind, keys, payload))
 
 
@@ -148,14 +149,14 @@ def _name_gitlab_document(kind: str, keys: frozenset[str], payload: Payload) -> 
 
 def _name_document(keys: frozenset[str], kind: str, source_type: str, facts: Payload) -> Iterator[Change]:
     """A change of one document, by its number in the repository."""
-    reads = _ReadsRepository(keys)
+    reads = _reads_repository(keys)
     if number := read_number(facts.get("iid") or facts.get("number")):
         yield Change(lambda source: source.type == source_type and reads(source), (f"{kind}/{number}",))
 
 
 def _name_head(keys: frozenset[str], service: str, facts: Payload) -> Iterator[Change]:
     """A change of the sources that read the head of a pull request as a branch."""
-    reads, prefix = _ReadsRepository(keys), PULL_PREFIXES[service]
+    reads, prefix = _reads_repository(keys), PULL_PREFIXES[service]
     if number := read_number(facts.get("iid") or facts.get("number")):
         yield Change(
             lambda source: (
@@ -193,14 +194,9 @@ def _list_gitlab_paths(payload: Payload) -> frozenset[str]:
     return frozenset(path.casefold() for path in paths if path)
 
 
-class _ReadsRepository:
+def _reads_repository(keys: frozenset[str]) -> SourceTest:
     """Whether a source reads a repository, over git or an API."""
-
-    def __init__(self, keys: frozenset[str]) -> None:
-        self._keys = keys
-
-    def __call__(self, source: SourceConfig) -> bool:
-        return find_repository_key(source) in self._keys
+    return lambda source: find_repository_key(source) in keys
 
 
 def find_repository_key(source: SourceConfig) -> str | None:
@@ -226,8 +222,7 @@ def _has_project(source: SourceConfig, paths: frozenset[str]) -> bool:
 
 def _has_group(source: SourceConfig, group: str) -> bool:
     """Whether a project is in a group, whose full path not all events have."""
-    key = find_repository_key(source) or ""
-    return f"/{group}/" in key
+    return f"/{group}/" in (find_repository_key(source) or "")
 
 
 _GATEWAY = "api.atlassian.com"  # the host of connections with scoped tokens, which no event names
@@ -318,7 +313,7 @@ def _find_host(thing: Payload) -> str:
         return ""
 
 
-def _is_of_jira(host: str, projects: frozenset[str] = frozenset()) -> Callable[[SourceConfig], bool]:
+def _is_of_jira(host: str, projects: frozenset[str] = frozenset()) -> SourceTest:
     """Whether a source reads a site, and may read one of some projects."""
 
     def is_of(source: SourceConfig) -> bool:
@@ -329,7 +324,7 @@ def _is_of_jira(host: str, projects: frozenset[str] = frozenset()) -> Callable[[
     return is_of
 
 
-def _is_of_confluence(host: str, space: str) -> Callable[[SourceConfig], bool]:
+def _is_of_confluence(host: str, space: str) -> SourceTest:
     def is_of(source: SourceConfig) -> bool:
         own = {key.casefold() for key in source.spaces}
         has_space = not own or not space or space.casefold() in own
@@ -363,16 +358,16 @@ def parse_slack_event(payload: Payload, headers: Headers) -> ServiceEvent:
     kind, channel = read_text(event.get("type")), _find_channel(event)
     if kind == "message" and channel:
         documents = tuple(dict.fromkeys(_name_documents(channel, event)))
-        return ServiceEvent.of([Change(_ReadsChannel(channel), documents)] if documents else [])
+        return ServiceEvent.of([Change(_reads_channel(channel), documents)] if documents else [])
     if channel and _LOST_OR_RENAMED.fullmatch(kind):
-        return ServiceEvent.of([Change(_ReadsChannel(channel), (f"thread/{channel}/*", f"day/{channel}/*"))])
+        return ServiceEvent.of([Change(_reads_channel(channel), (f"thread/{channel}/*", f"day/{channel}/*"))])
     if kind in _MEMBERSHIP_EVENTS and channel:
         bots = {read_text(grant.get("user_id")) for grant in list_objects(payload.get("authorizations"))}
         if read_text(event.get("user")) not in bots - {""}:
-            return ServiceEvent.of([Change(_ReadsChannel(channel))])
+            return ServiceEvent.of([Change(_reads_channel(channel))])
         # the bot itself: the channel is new, or lost
-        return ServiceEvent.of([Change(_ReadsChannel(channel), relist=True)])
-    return ServiceEvent.of([Change(_ReadsChannel(""))] if kind in _PEOPLE_EVENTS else [])
+        return ServiceEvent.of([Change(_reads_channel(channel), relist=True)])
+    return ServiceEvent.of([Change(_reads_channel(""))] if kind in _PEOPLE_EVENTS else [])
 
 
 def _find_channel(event: Payload) -> str:
@@ -398,18 +393,15 @@ def _name_documents(channel: str, event: Payload) -> Iterator[str]:
             yield f"day/{channel}/{datetime.fromtimestamp(float(ts), UTC).date().isoformat()}"
 
 
-class _ReadsChannel:
+def _reads_channel(channel: str) -> SourceTest:
     """Whether a source may read a channel; a name in its settings may be that of any."""
 
-    def __init__(self, channel: str) -> None:
-        self._channel = channel
+    def reads(source: SourceConfig) -> bool:
+        are_ids = all(map(_CHANNEL_ID.fullmatch, source.channels))
+        has_channel = not source.channels or not channel or not are_ids or channel in source.channels
+        return isinstance(source.connection, SlackConnection) and has_channel
 
-    def __call__(self, source: SourceConfig) -> bool:
-        if not isinstance(source.connection, SlackConnection):
-            return False
-        channels = source.channels
-        are_ids = all(_CHANNEL_ID.fullmatch(channel) for channel in channels)
-        return not channels or not self._channel or not are_ids or self._channel in channels
+    return reads
 
 
 _S3_EVENTS = ("ObjectCreated:", "ObjectRemoved:", "ObjectRestore:", "LifecycleExpiration:")
@@ -427,7 +419,9 @@ def parse_s3_event(payload: Payload, headers: Headers) -> ServiceEvent:
     """
     del headers
     return ServiceEvent.of(
-        Change(_ReadsObject(S3Connection, bucket, key)) for bucket, key in _iter_s3_objects(payload) if bucket
+        Change(_reads_object(S3Connection, bucket, key))
+        for bucket, key in _iter_s3_objects(payload)
+        if bucket
     )
 
 
@@ -438,7 +432,7 @@ def parse_gcs_event(payload: Payload, headers: Headers) -> ServiceEvent:
     bucket, key = read_text(facts.get("bucketId")), read_text(facts.get("objectId"))
     if not bucket or facts.get("eventType") not in _GCS_EVENTS:
         return ServiceEvent.of([])
-    return ServiceEvent.of([Change(_ReadsObject(GcsConnection, bucket, key))])
+    return ServiceEvent.of([Change(_reads_object(GcsConnection, bucket, key))])
 
 
 def _iter_s3_objects(payload: Payload) -> Iterator[tuple[str, str]]:
@@ -452,21 +446,20 @@ def _iter_s3_objects(payload: Payload) -> Iterator[tuple[str, str]]:
         yield read_text(bucket.get("name")), read_text(key.get("key"))
 
 
-class _ReadsObject:
+def _reads_object(connection_type: type[BucketConnection], bucket: str, key: str) -> SourceTest:
     """Whether a source reads an object."""
 
-    def __init__(self, connection: type[BucketConnection], bucket: str, key: str) -> None:
-        self._connection, self._bucket, self._key = connection, bucket, key
-
-    def __call__(self, source: SourceConfig) -> bool:
+    def reads(source: SourceConfig) -> bool:
         connection = source.connection
         if isinstance(connection, ArchiveFileConnection):
             connection = connection.object
         return (
-            isinstance(connection, self._connection)
-            and connection.bucket == self._bucket
-            and self._key.startswith(connection.prefix)
+            isinstance(connection, connection_type)
+            and connection.bucket == bucket
+            and key.startswith(connection.prefix)
         )
+
+    return reads
 
 
 ServiceName = Literal["github", "gitlab", "jira", "confluence", "slack", "s3", "gcs"]

@@ -16,6 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from multiprocessing.connection import Connection, wait
@@ -38,6 +39,17 @@ from knowledge_pipeline.store.listings import load_shared_settings
 from knowledge_pipeline.store.local_state import SERVERS_FOLDER
 
 METRICS_FOLDER = "metrics"  # in the folder of what workers share
+
+READY = b"ready"
+START_FAILED = 3  # exit code of a worker that could not start, and would not the next time either
+START_S = 120.0  # for a worker to answer; a busy machine imports slowly
+RESTART_PAUSE_S = 1.0  # before a worker that never answered is replaced
+WORKER_GRACE_S = 15.0  # for workers to end; see `REQUEST_GRACE_S`
+
+MIN_HEADER_TIMEOUT_S = 1.0  # a client may need that to send them, however quickly it is to be answered
+REQUEST_GRACE_S = 10  # for what is being answered when the server is told to end
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +89,6 @@ def prepare_state_folder(folder: Path, port: int) -> Path:
     return state_folder
 
 
-READY = b"ready"
-START_FAILED = 3  # exit code of a worker that could not start, and would not the next time either
-
-
 def run_worker(launch: Launch, listener: socket.socket, parent: Connection) -> None:
     """Answer until SIGTERM or SIGINT, or until the other end of `parent` is closed.
 
@@ -116,13 +124,6 @@ def _follow_parent(server: uvicorn.Server, parent: Connection) -> None:
         parent.recv_bytes()  # nothing is ever sent: it returns when the other end is closed
     except (EOFError, OSError):
         server.should_exit = True
-
-
-WORKER_GRACE_S = 15.0  # for workers to end; see `REQUEST_GRACE_S`
-START_S = 120.0  # for a worker to answer; a busy machine imports slowly
-RESTART_PAUSE_S = 1.0  # before a worker that never answered is replaced
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -262,15 +263,9 @@ class Supervisor:
             self._forget_metrics(worker)
 
     def _drain_wakes(self) -> None:
-        try:
+        with suppress(BlockingIOError):
             while self._wake_read.recv(4096):
-                continue
-        except BlockingIOError:
-            return
-
-
-MIN_HEADER_TIMEOUT_S = 1.0  # a client may need that to send them, however quickly it is to be answered
-REQUEST_GRACE_S = 10  # for what is being answered when the server is told to end
+                pass
 
 
 def run(service: Service, listener: socket.socket) -> None:

@@ -194,10 +194,8 @@ async def get_refresh(id: RefreshIdPath, ctx: CurrentContext) -> JSONResponse:
     """Return one refresh, which keeps its id when another server takes it over."""
 
     async def load_refresh(_: AsyncKnowledgeBase, access: Access) -> Refresh:
-        refresh = next(
-            (refresh for refresh in _list_managed_refreshes(ctx, access) if refresh.id == id),
-            None,
-        )
+        refreshes = _list_managed_refreshes(ctx, access)
+        refresh = next((refresh for refresh in refreshes if refresh.id == id), None)
         if refresh is None:
             raise NotFound("there is no such refresh, or it is no longer kept")
         return refresh

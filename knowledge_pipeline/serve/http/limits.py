@@ -8,6 +8,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -28,6 +29,8 @@ from knowledge_pipeline.serve.logs import RequestLogEntry, log_request, open_log
 from knowledge_pipeline.serve.service import is_loopback
 
 SMALL_BYTES = 16_000  # of a body that anybody may send, and that counts for no total
+
+_log = logging.getLogger(__name__)
 
 
 class BodyLimitMiddleware:
@@ -126,15 +129,15 @@ class _TooLarge(Exception):
     pass
 
 
+@dataclass(slots=True)
 class _Body:
     """One body, as far as it came."""
 
-    def __init__(self, request: Request, max_bytes: int) -> None:
-        self.request = request
-        self.max_bytes = max_bytes
-        self.received = bytearray()
-        self.counted_bytes = 0  # in the total
-        self.is_admitted = False  # its sender may send more than a small one
+    request: Request
+    max_bytes: int
+    received: bytearray = field(default_factory=bytearray)
+    counted_bytes: int = 0  # in the total
+    is_admitted: bool = False  # its sender may send more than a small one
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
@@ -153,10 +156,6 @@ def _replay_body(body: bytes, receive: Receive) -> Receive:
 
 MAX_HEADER_BYTES = 64_000  # of one request
 MAX_DROPPED_BYTES = 10_000_000  # of a body whose request was answered before all of it came
-
-_RETRY_AFTER_S = 1
-
-_log = logging.getLogger(__name__)
 
 
 class _RequestCycle(Protocol):
@@ -230,7 +229,7 @@ class ConnectionLimits(asyncio.Protocol):
         """Send a problem, without a request to answer, and close."""
         answer = build_problem(status, detail, code, headers={"Connection": "close"})
         if status == 503:
-            answer.headers["Retry-After"] = str(_RETRY_AFTER_S)
+            answer.headers["Retry-After"] = "1"
         lines = [b"HTTP/1.1 %d " % status, *(b"%b: %b" % header for header in answer.raw_headers), b"", b""]
         self.transport.write(b"\r\n".join(lines) + bytes(answer.body))
         self.transport.close()

@@ -38,6 +38,7 @@ IdentityResolver = Callable[[ServerRequestContext[Any]], Identity]
 """Who sends a request; raises `Unauthenticated`."""
 
 _READ_ONLY = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_NO_LABELS = UsageLabels()
 _log = logging.getLogger(__name__)
 
 
@@ -106,9 +107,6 @@ def _to_listed_tool(name: str, tool: Tool, *, has_output: bool) -> ListedTool:
 
 def _to_error_result(detail: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=f"Error: {detail}")], is_error=True)
-
-
-_NO_LABELS = UsageLabels()
 
 
 def run(service: Service, *, token: str | None = None, labels: UsageLabels = _NO_LABELS) -> None:

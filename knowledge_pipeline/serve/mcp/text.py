@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from knowledge_pipeline.context.select import Excerpt, build_excerpts
 from knowledge_pipeline.contract.responses import (
@@ -39,26 +39,24 @@ _MAX_PLACE_CHARS = 120  # of the line that stands for a result
 
 def render_answer(answer: SearchResponse, *, first_number: int = 1) -> str:
     """Results, each as `[n] path:lines`, its labels, and its content."""
-    head = _list_notes(answer)
-    if not answer.results:
-        return "\n".join([*head, NO_RESULTS])
-    numbered = enumerate(answer.results, start=first_number)
-    return "\n\n".join([*head, *(_render_result(number, result) for number, result in numbered)])
+    return _render_numbered(answer, first_number, _render_result, separator="\n\n")
 
 
 def render_places(answer: SearchResponse, *, first_number: int = 1) -> str:
     """Results without their content: each as `[n] path:lines`, its first telling line, and its id."""
-    head = _list_notes(answer)
-    if not answer.results:
-        return "\n".join([*head, NO_RESULTS])
-    numbered = enumerate(answer.results, start=first_number)
-    return "\n".join([*head, *(_render_place(number, result) for number, result in numbered)])
+    return _render_numbered(answer, first_number, _render_place, separator="\n")
 
 
-def _list_notes(answer: SearchResponse) -> list[str]:
-    """What an answer lacks, and whether it is doubted, in parentheses."""
+def _render_numbered(
+    answer: SearchResponse, first: int, render: Callable[[int, SearchResult], str], *, separator: str
+) -> str:
+    """What an answer lacks and whether it is doubted, in parentheses; then its results."""
     skipped = (describe_skipped_step(step, answer.embedded_share) for step in answer.degraded)
-    return [f"({note})" for note in (*skipped, describe_doubt(answer)) if note]
+    notes = [f"({note})" for note in (*skipped, describe_doubt(answer)) if note]
+    if not answer.results:
+        return "\n".join([*notes, NO_RESULTS])
+    numbered = enumerate(answer.results, start=first)
+    return separator.join([*notes, *(render(number, result) for number, result in numbered)])
 
 
 def render_document(results: Sequence[SearchResult], *, offset: int, total: int) -> str:

@@ -167,15 +167,7 @@ def build_instructions(tools: Collection[str]) -> str:
     return "\n".join([*lines, "", _CONVENTIONS])
 
 
-QUERY = "Search everything, if you do not know where the answer is."
-CODE = "Search source code for what it does, in words, or by name; says what each result calls."
-SIMILAR_CODE = "Find code similar to a piece of code or an indexed file, such as what exists already."
-TICKETS = "Search Jira tickets and their comments; returns status and related documents as well."
-CONFLUENCE_PAGES = "Search Confluence pages: how-tos, designs, decisions, runbooks."
-DOCUMENT = "Read a chunk, or a whole document in pages."
-CONTEXT = "Gather what to read before a task, from all sources, within a token budget."
-
-GRAPH: Mapping[GraphMethod, str] = {
+_GRAPH_DESCRIPTIONS: Mapping[GraphMethod, str] = {
     "find_usages": "Find what uses a definition or file, or anything in it, before changing it.",
     "find_references": "Find every place that names exactly this definition or file, as for renaming it.",
     "get_call_graph": "Show what calls a function and what it calls, step by step.",
@@ -256,13 +248,11 @@ def _search(type: SearchType = "semantic", *, source_type: SourceType | None = N
         if source_type is not None:
             filters = replace(filters, source_types=(source_type,))
         is_of_everything = isinstance(arguments, KnowledgeQueryInput)
-        search_type = arguments.type if is_of_everything else type
-        limit = _count_results(base, arguments)
         answer = await base.search(
             arguments.query,
-            type=search_type,
+            type=arguments.type if is_of_everything else type,
             filters=filters,
-            limit=limit,
+            limit=_count_results(base, arguments),
             mode=arguments.mode if is_of_everything else "hybrid",
             access=access,
         )
@@ -381,58 +371,65 @@ def _to_json(answer: SearchResponse) -> dict[str, Any]:
     return structured
 
 
-_SEARCH_TOOLS = {
+def _build_graph_tool(method: GraphMethod, description: str) -> Tool:
+    operation = GRAPH_OPERATIONS[method]
+    input_model = inputs.GraphTargetInput
+    if operation.default_depth is not None:
+        input_model = inputs.CallGraphInput if operation.has_direction else inputs.GraphTraversalInput
+    return Tool(operation.title, description, input_model, GraphResponse, _query_graph(method))
+
+
+TOOLS: Mapping[str, Tool] = {
     "knowledge_query": Tool(
-        "Search everything", QUERY, inputs.KnowledgeSearchInput, ToolSearchResponse, _search()
+        "Search everything",
+        "Search everything, if you do not know where the answer is.",
+        inputs.KnowledgeSearchInput,
+        ToolSearchResponse,
+        _search(),
     ),
     "code_search": Tool(
         "Search code by meaning",
-        CODE,
+        "Search source code for what it does, in words, or by name; says what each result calls.",
         inputs.CodeSearchInput,
         ToolSearchResponse,
         _search("code"),
     ),
     "search_code": Tool(
         "Find similar code",
-        SIMILAR_CODE,
+        "Find code similar to a piece of code or an indexed file, such as what exists already.",
         inputs.SimilarCodeInput,
         ToolSearchResponse,
         _find_similar_code,
     ),
     "search_jira_tickets": Tool(
         "Search Jira tickets",
-        TICKETS,
+        "Search Jira tickets and their comments; returns status and related documents as well.",
         inputs.TicketSearchInput,
         ToolSearchResponse,
         _search(source_type="jira"),
     ),
     "search_confluence": Tool(
         "Search Confluence pages",
-        CONFLUENCE_PAGES,
+        "Search Confluence pages: how-tos, designs, decisions, runbooks.",
         inputs.WikiSearchInput,
         ToolSearchResponse,
         _search(source_type="confluence"),
     ),
     "get_document": Tool(
-        "Read a document", DOCUMENT, inputs.DocumentInput, DocumentPageResponse, _read_document
+        "Read a document",
+        "Read a chunk, or a whole document in pages.",
+        inputs.DocumentInput,
+        DocumentPageResponse,
+        _read_document,
     ),
     "build_context": Tool(
-        "Build context for a task", CONTEXT, inputs.ContextInput, ContextResponse, _build_context
+        "Build context for a task",
+        "Gather what to read before a task, from all sources, within a token budget.",
+        inputs.ContextInput,
+        ContextResponse,
+        _build_context,
     ),
-}
-
-
-def _build_graph_tool(method: GraphMethod) -> Tool:
-    operation = GRAPH_OPERATIONS[method]
-    input_model = inputs.GraphTargetInput
-    if operation.default_depth is not None:
-        input_model = inputs.CallGraphInput if operation.has_direction else inputs.GraphTraversalInput
-    return Tool(operation.title, GRAPH[method], input_model, GraphResponse, _query_graph(method))
-
-
-TOOLS: Mapping[str, Tool] = {
-    **_SEARCH_TOOLS,
-    **{method: _build_graph_tool(method) for method in GRAPH_OPERATIONS},
+    **{method: _build_graph_tool(method, text) for method, text in _GRAPH_DESCRIPTIONS.items()},
 }
 """By name."""
 
