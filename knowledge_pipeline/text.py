@@ -114,8 +114,6 @@ def normalize(text: str) -> str:
 
 
 class _MarkPatterns(NamedTuple):
-    """Regular expressions about marks."""
-
     dropped: re.Pattern[str]  # those that no word keeps
     long_runs: re.Pattern[str]  # more than sixteen in a row
     clusters: re.Pattern[str]  # a character with its marks and joiners; letters that make a Korean syllable

@@ -142,8 +142,6 @@ class Metrics(Observer):
 
 
 class _QueryLogCollector(Collector):
-    """Whether queries are logged."""
-
     def __init__(self, is_logging: Callable[[], bool]) -> None:
         self._is_logging = is_logging
 
@@ -153,8 +151,6 @@ class _QueryLogCollector(Collector):
 
 
 class _RefreshCollector(Collector):
-    """The refreshes of one server."""
-
     def __init__(self, refreshes: RefreshQueue) -> None:
         self._refreshes = refreshes
 

@@ -91,7 +91,6 @@ class _Child:
         self.wait()
 
     def wait(self) -> ProcessOutcome:
-        """How it ended."""
         with self.out, self.err:
             return _parse_outcome(self.process.wait(), _read_tail(self.out), _read_tail(self.err))
 

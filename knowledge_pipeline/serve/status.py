@@ -77,7 +77,6 @@ class _Cached(Generic[ResultT]):
         self._latest: tuple[float, ResultT] | None = None
 
     async def get(self) -> ResultT:
-        """The result, at most so old."""
         async with self._lock:
             if self._latest is None or time.monotonic() - self._latest[0] > CACHE_TTL_S:
                 result = await self._compute()

@@ -447,8 +447,6 @@ def _iter_s3_objects(payload: Payload) -> Iterator[tuple[str, str]]:
 
 
 def _reads_object(connection_type: type[BucketConnection], bucket: str, key: str) -> SourceTest:
-    """Whether a source reads an object."""
-
     def reads(source: SourceConfig) -> bool:
         connection = source.connection
         if isinstance(connection, ArchiveFileConnection):

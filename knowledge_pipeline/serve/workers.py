@@ -271,7 +271,7 @@ class Supervisor:
 def run(service: Service, listener: socket.socket) -> None:
     """Answer on a socket until SIGTERM or SIGINT; what is being answered then is answered.
 
-    Each request is told on stderr in one line, without its content; see `logs`.
+    Each request has a line on stderr, without its content; see `logs`.
     """
     with configure_logging(service.settings.serve):
         build_server(service).run(sockets=[listener])

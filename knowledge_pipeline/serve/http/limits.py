@@ -285,8 +285,6 @@ class RequestMiddleware:
 
 
 class _TrackedRequest:
-    """One request, and the status of its response."""
-
     def __init__(self, id_: str, send: Send, challenge: str) -> None:
         self.id = id_
         self._challenge = challenge

@@ -309,7 +309,6 @@ async def _build_context(
 
 
 def _query_graph(method: GraphMethod) -> ToolHandler:
-    """Runs one operation of the code graph."""
     default_limit = min(GRAPH_OPERATIONS[method].default_limit, inputs.DEFAULT_NODES)
 
     async def query(

@@ -17,7 +17,6 @@ from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.documents import document_id_of, document_url_of, read_document
-from knowledge_pipeline.serve.page import results as links
 from knowledge_pipeline.serve.page.markdown_html import TermMatcher
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_page
 from knowledge_pipeline.serve.page.results import (
@@ -26,7 +25,9 @@ from knowledge_pipeline.serve.page.results import (
     build_code_lines,
     build_result_views,
     is_shown_as_code,
+    parse_line_range,
     render_prose,
+    web_url_of,
 )
 from knowledge_pipeline.serve.page.sessions import PageContext
 
@@ -62,7 +63,7 @@ async def document(request: Request, ctx: PageContext) -> Response:
     id_, q = _require_id(request), params.get("q", "")[:1000]
     build = partial(
         _build_view,
-        line_range=links.parse_line_range(params.get("lines", "")),
+        line_range=parse_line_range(params.get("lines", "")),
         matcher=TermMatcher(q),
         as_source=params.get("view") == "source",
     )
@@ -78,7 +79,7 @@ async def document(request: Request, ctx: PageContext) -> Response:
         answer=answer,
         first=first,
         id=document_id_of(first),
-        source_url=links.web_url_of(document_url_of(first.citation)),
+        source_url=web_url_of(document_url_of(first.citation)),
         blocks=view.blocks,
         outline=view.outline,
         other_view=None if is_shown_as_code(first) else f"/doc?{urlencode(other)}",
@@ -165,7 +166,6 @@ def _build_view(
 
 
 def _build_outline(results: Sequence[SearchResult]) -> list[tuple[str, int]]:
-    """The symbols or sections of the document, with the line where each begins."""
     outline: dict[str, int] = {}
     for result in results:
         name = str(result.metadata.get("symbol") or result.metadata.get("section") or "")

@@ -13,8 +13,8 @@ from knowledge_pipeline.contract.requests import GRAPH_OPERATIONS, GraphMethod
 from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.graph_queries import GraphRequest
-from knowledge_pipeline.serve.page import results as links
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_page
+from knowledge_pipeline.serve.page.results import document_url
 from knowledge_pipeline.serve.page.sessions import PageContext
 
 MAX_BOXES = 10  # boxes in one column
@@ -183,7 +183,7 @@ def group_edges(answer: GraphResponse) -> dict[str, list[GraphEdge]]:
 
 def node_url(node: GraphNode) -> str | None:
     """The page that shows a node's code; None if the node is outside."""
-    return links.document_url(node.source, node.path, node.lines or "") if node.source and node.path else None
+    return document_url(node.source, node.path, node.lines or "") if node.source and node.path else None
 
 
 def graph_url(node: GraphNode) -> str | None:

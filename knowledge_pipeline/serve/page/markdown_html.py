@@ -20,10 +20,16 @@ from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVa
 from pygments.token import Token as CodeToken
 from pygments.util import ClassNotFound
 
-from knowledge_pipeline import text as identifiers
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.understand import remove_stopwords, understand
-from knowledge_pipeline.text import CUT_LETTERS, detect_language, is_cut, normalize, normalize_aligned
+from knowledge_pipeline.text import (
+    CUT_LETTERS,
+    detect_language,
+    expand_identifiers,
+    is_cut,
+    normalize,
+    normalize_aligned,
+)
 
 Range = tuple[int, int]  # half-open
 
@@ -62,7 +68,6 @@ def _match_any(words: Iterable[str]) -> str:
 
 
 def _unite_overlapping(ranges: Iterable[Range]) -> list[Range]:
-    """Ranges in order, of which those that overlap are one."""
     united: list[Range] = []
     for first, last in ranges:
         if united and first < united[-1][1]:
@@ -92,8 +97,7 @@ def _list_words(query: str) -> list[str]:
         plain = understand(query).text
     except InvalidQuery:  # filters alone, or far too long
         return []
-    words = identifiers.expand_identifiers(remove_stopwords(normalize(plain)))
-    return words.split()[:_MAX_WORDS]
+    return expand_identifiers(remove_stopwords(normalize(plain))).split()[:_MAX_WORDS]
 
 
 def _iter_stems(words: Iterable[str]) -> Iterator[str]:

@@ -45,7 +45,7 @@ def document_url(source: str, uri: str, lines: str = "", **more: str) -> str:
     return f"/doc?{urlencode(params)}{f'#{first}' if first else ''}"
 
 
-def document_url_of(result: SearchResult, **more: str) -> str:
+def result_url(result: SearchResult, **more: str) -> str:
     """Where the document of a result is shown, at the result's lines."""
     return document_url(result.citation.source, result.span.uri, result.citation.lines, **more)
 
@@ -245,7 +245,7 @@ def _build_result_view(
         folder=render_marked(f"{folder}/" if folder else "", matcher),
         name=render_marked(name or citation.title or result.span.uri, matcher),
         symbol=render_marked(heading, matcher) if heading else None,
-        url=document_url_of(result, **({"q": q} if q else {})),
+        url=result_url(result, **({"q": q} if q else {})),
         source_url=web_url_of(citation.url),
         lines=tuple(lines),
         prose=None if code else render_prose(result, result.content, matcher),
