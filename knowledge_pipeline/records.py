@@ -43,7 +43,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that hangs on a document, as the document's service names it; it is not read yet."""
+    """A file attached to a document, as the document's service names it; it is not read yet."""
 
     id: str  # unique at its document
     name: str  # of the file: its extension says which format it has
@@ -180,7 +180,7 @@ _OPENING = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*(?:\r\n?|\n)")
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What stands between two delimiters; nobody has read it, and it may be text between two rulers."""
+    """What stands between two delimiters, unparsed: it may be text between two rulers."""
 
     delimiter: str  # "---" or "+++"
     inner: str

@@ -243,7 +243,7 @@ def expand_identifiers(text: str) -> str:
 
 
 def expand_indexed_text(text: str, *, is_prose: bool) -> str:
-    """The words of a text that is indexed: those of a question, and what a question may have beside them.
+    """The words of a text that is indexed: those of a question, and the single characters that one may be.
 
     Args:
         text: of a chunk, or its header.
@@ -504,7 +504,7 @@ def classify_file(path: str) -> FileRole:
 
 @lru_cache(maxsize=16_384)
 def find_side_role(path: str) -> SideRole | None:
-    """What a file is for beside source code and documentation; None where it is one of these."""
+    """What a file is for that is neither source code nor documentation; None where it is one of these."""
     role = classify_file(path)
     if role == "test":
         return "test"

@@ -82,7 +82,7 @@ class _Snapshot:
 
 
 class IdentityProvider:
-    """One identity server. Threads may share it; nothing is sent before it is asked for something."""
+    """One identity server. Threads may share it; nothing is sent before something is needed."""
 
     def __init__(self, settings: OidcSettings) -> None:
         self._settings = settings
@@ -289,7 +289,7 @@ _OVERAGE = (
 
 @dataclass(frozen=True, slots=True)
 class OidcSubject:
-    """Somebody whom the identity server knows."""
+    """A person or program that the identity server knows."""
 
     id: str  # issuer and user, as the audit log has them
     access: Access
@@ -351,7 +351,7 @@ def _build_access(
 def _resolve_tenant(
     settings: OidcSettings, claims: Mapping[str, Any], listed: list[GroupMapping]
 ) -> str | None:
-    """That of somebody's groups, else of the claim, else of everybody. Raises `Forbidden`."""
+    """The tenant of the subject's groups, else of the claim, else of all subjects. Raises `Forbidden`."""
     of_groups = {group.tenant for group in listed if group.tenant}
     if len(of_groups) > 1:
         raise Forbidden("your groups are of several tenants: serve.oidc.groups has to give you one")
@@ -439,7 +439,7 @@ class JwtVerifier:
         return claims
 
     def require_allowed(self, claims: Mapping[str, Any]) -> None:
-        """Raise `Forbidden` unless an access token has the scopes, and is of a client, that are asked for."""
+        """Raise `Forbidden` unless an access token has the required scopes, and is of an allowed client."""
         settings = self._settings
         client = next((claims[name] for name in _CLIENT_CLAIMS if name in claims), None)
         if settings.allowed_clients and client not in settings.allowed_clients:

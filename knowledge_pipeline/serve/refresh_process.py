@@ -85,7 +85,7 @@ class _Child:
                 os.killpg(self.process.pid, signum)
 
     def discard(self) -> None:
-        """End it before it was told anything."""
+        """End it before it has its arguments."""
         self.send_signal(signal.SIGKILL)
         self.tell(())
         self.wait()

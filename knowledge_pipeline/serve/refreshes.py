@@ -1,4 +1,4 @@
-"""Refreshes that a server was asked for: those that are due share a process, and one process runs at a time.
+"""Refreshes that a server has accepted: those that are due share a process, and one process runs at a time.
 
 A server reads releases and knows no stage and no source, so a refresh neither slows its answers nor brings
 it down. A request that a queued refresh covers adds no other one; a request that arrives while a refresh
@@ -69,7 +69,7 @@ class UnfinishedRefreshes:
             path.unlink(missing_ok=True)
 
     def take_over(self) -> list[Refresh]:
-        """What servers which are gone had not finished, oldest first; it is this server's from now on."""
+        """What servers that have ended did not finish, oldest first; it is this server's from now on."""
         refreshes: dict[str, Refresh] = {}
         try:
             # Twice: who lists refreshes holds a lock for an instant; see `is_served`.
@@ -116,7 +116,7 @@ def list_last_events(refreshes: Path) -> list[dict[str, Any]]:
     """The last event of each source that servers of this machine kept: the source, and fields of `LastEvent`.
 
     Args:
-        refreshes: the folder of the refreshes that servers were asked for.
+        refreshes: the folder of the refreshes that servers have accepted.
 
     Raises:
         StoreUnavailable: they cannot be read.
@@ -144,7 +144,7 @@ _REFRESH = TypeAdapter(Refresh)
 
 
 class RefreshHistory:
-    """What became of the refreshes that a store's servers were asked for, and of each source's last event.
+    """What became of the refreshes that a store's servers accepted, and of each source's last event.
 
     One SQLite file in the folder of unfinished refreshes; each worker writes its own and lists all. It is not
     synchronised to disk: a kill loses nothing, a power failure may lose the last entries. What is promised is
@@ -168,7 +168,7 @@ class RefreshHistory:
                 _log.warning("a refresh is not kept in the list: %s", error)
 
     def list_all(self) -> list[Refresh]:
-        """All that are kept, in no order; what a server that is gone left undone is interrupted."""
+        """All that are kept, in no order; what a server that has ended left undone is interrupted."""
         served: dict[str, bool] = {}
         refreshes: list[Refresh] = []
         for entry in self._list(_KIND):
@@ -310,7 +310,7 @@ class RefreshQueue:
         self._history.record(refresh, self._unfinished.owner)
 
     def resume(self) -> None:
-        """Queue what servers which are gone had not finished."""
+        """Queue what servers that have ended did not finish."""
         for refresh in self._unfinished.take_over() if self._config else ():
             self._queued.append(refresh)
             self._publish(refresh)

@@ -103,7 +103,7 @@ class RequestLimiter:
 
 
 class CallerShares:
-    """How many requests of one caller run at once: more of the same caller wait, and nobody else for them.
+    """How many requests of one caller run at once: more of the same caller wait, without delaying others.
 
     What a caller asks holds processors, not only time, so a rate alone lets one caller take all of them.
     """
@@ -130,7 +130,7 @@ class RecentCallers:
         self._asked_s: dict[str, float] = {}
 
     def note(self, key: str) -> None:
-        """Somebody asks."""
+        """Note that a caller sends a query."""
         now_s = self._clock()
         self._asked_s.pop(key, None)
         self._asked_s[key] = now_s  # the last one, so that the first is the one who asked longest ago
@@ -296,7 +296,7 @@ class Service:
 
     @contextmanager
     def observe_identification(self, origin: Origin) -> Generator[None]:
-        """Log and count it if somebody is refused inside."""
+        """Log and count a refusal inside."""
         caller = Caller(origin.interface)
         try:
             with self._log_refusals(Access(None, frozenset(), caller=caller), origin.address):
@@ -398,7 +398,7 @@ class Service:
                     self._admission.note_ended(time.monotonic())
 
     def _resolve_identity(self, secret: str | None, origin: Origin) -> Identity:
-        """Without a token nobody sees more than is public: a proxy can look like a local program."""
+        """Callers without a token see only what is public: a proxy can look like a local program."""
         serve, per_minute = self.settings.serve, self.settings.serve.requests_per_minute
         if secret is None:
             if serve.anonymous != "public" and not (self.answers_this_machine and origin.is_local):

@@ -68,7 +68,7 @@ class Target:
         return urlsplit(self.url).hostname or "its host"
 
     def wants(self, event: Event) -> bool:
-        """Whether it is told of an event."""
+        """Whether it subscribes to an event."""
         return not self.types or event.type in self.types
 
 

@@ -26,7 +26,6 @@ from knowledge_pipeline.config.operation import WebhookSettings
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.errors import Forbidden
 from knowledge_pipeline.records import PULL_PREFIXES, select_pull_patterns
-from knowledge_pipeline.serve import webhook_verification as verification
 from knowledge_pipeline.serve.webhook_verification import (
     Change,
     Headers,
@@ -40,6 +39,12 @@ from knowledge_pipeline.serve.webhook_verification import (
     read_number,
     read_text,
     repository_key,
+    require_bearer,
+    require_google_token,
+    require_signature,
+    require_signature_or_bearer,
+    require_slack_signature,
+    require_token,
 )
 from knowledge_pipeline.text import matches_any
 
@@ -491,7 +496,7 @@ class WebhookService:
     def iter_delivery_keys(self, payload: Payload, body: bytes, headers: Headers) -> Iterator[str]:
         """What identifies a delivery: its id, which no signature covers, and its body.
 
-        A body without a moment of its own may be sent for two events, so it says nothing; that somebody
+        A body without a time of its own may be sent for two events, so it identifies nothing; that somebody
         sends it again under another id makes us look once more, and that is all.
         """
         if not self.dated_by or any(name in payload for name in self.dated_by):
@@ -506,7 +511,7 @@ SERVICES: tuple[WebhookService, ...] = (
         "GitHub",
         "github_secret",
         ("X-Hub-Signature-256", "X-GitHub-Event", "X-GitHub-Delivery"),
-        lambda secret, body, headers: verification.require_signature(
+        lambda secret, body, headers: require_signature(
             secret, "github_secret", body, headers.get("x-hub-signature-256")
         ),
         parse_github_event,
@@ -518,9 +523,7 @@ SERVICES: tuple[WebhookService, ...] = (
         "GitLab",
         "gitlab_token",
         ("X-Gitlab-Token", "X-Gitlab-Event", "X-Gitlab-Event-UUID", "Idempotency-Key"),
-        lambda token, body, headers: verification.require_token(
-            token, "gitlab_token", headers.get("x-gitlab-token")
-        ),
+        lambda token, body, headers: require_token(token, "gitlab_token", headers.get("x-gitlab-token")),
         parse_gitlab_event,
         ("idempotency-key", "x-gitlab-event-uuid"),
         ("ref",),
@@ -530,9 +533,7 @@ SERVICES: tuple[WebhookService, ...] = (
         "Jira",
         "jira_secret",
         ("X-Hub-Signature", "Authorization", "X-Atlassian-Webhook-Identifier"),
-        lambda secret, body, headers: verification.require_signature_or_bearer(
-            secret, "jira_secret", body, headers
-        ),
+        lambda secret, body, headers: require_signature_or_bearer(secret, "jira_secret", body, headers),
         parse_jira_event,
         ("x-atlassian-webhook-identifier",),
         ("timestamp",),
@@ -542,9 +543,7 @@ SERVICES: tuple[WebhookService, ...] = (
         "Confluence",
         "confluence_secret",
         ("X-Hub-Signature", "Authorization"),
-        lambda secret, body, headers: verification.require_signature_or_bearer(
-            secret, "confluence_secret", body, headers
-        ),
+        lambda secret, body, headers: require_signature_or_bearer(secret, "confluence_secret", body, headers),
         parse_confluence_event,
         (),
         ("timestamp",),
@@ -554,7 +553,7 @@ SERVICES: tuple[WebhookService, ...] = (
         "Slack",
         "slack_secret",
         ("X-Slack-Signature", "X-Slack-Request-Timestamp"),
-        verification.require_slack_signature,
+        require_slack_signature,
         parse_slack_event,
     ),
     WebhookService(
@@ -562,7 +561,7 @@ SERVICES: tuple[WebhookService, ...] = (
         "S3",
         "s3_token",
         ("Authorization",),
-        lambda token, body, headers: verification.require_bearer(token, "s3_token", headers),
+        lambda token, body, headers: require_bearer(token, "s3_token", headers),
         parse_s3_event,
     ),
     WebhookService(
@@ -570,7 +569,7 @@ SERVICES: tuple[WebhookService, ...] = (
         "Google Cloud Storage",
         "gcs",
         ("Authorization",),
-        lambda settings, body, headers: verification.require_google_token(settings, headers),
+        lambda settings, body, headers: require_google_token(settings, headers),
         parse_gcs_event,
     ),
 )

@@ -232,7 +232,7 @@ class Supervisor:
             time.sleep(RESTART_PAUSE_S)
 
     def _forget_metrics(self, worker: _Worker) -> None:
-        """What a worker that is gone was doing is no longer under way; its counts stay."""
+        """Drop the gauges of a worker that has ended; its counts stay."""
         for path in (self._launch.state_folder / METRICS_FOLDER).glob(f"gauge_live*_{worker.process.pid}.db"):
             path.unlink(missing_ok=True)
 
@@ -287,7 +287,7 @@ def build_server(service: Service, refreshes: RefreshQueue | None = None) -> uvi
             max_connections=serve.max_connections, header_timeout_s=max(serve.timeout_s, MIN_HEADER_TIMEOUT_S)
         ),
         ws="none",  # no route takes one, and its connections would pass the limits
-        lifespan="on",  # a start that fails is told
+        lifespan="on",  # a start that fails is reported
         log_config=None,
         access_log=False,
         server_header=False,

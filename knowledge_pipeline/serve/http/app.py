@@ -195,9 +195,8 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         service.metrics.register_refreshes(refreshing)
         _add_routes(app, _metrics_routes)
     if service.settings.serve.oidc:
-        from knowledge_pipeline.serve.page import (
-            oidc_sign_in,
-        )  # without a provider, nothing of it is imported
+        # Here, so that nothing of it is imported without an identity server.
+        from knowledge_pipeline.serve.page import oidc_sign_in
 
         _add_routes(app, build_routes(service.settings.serve.oidc))
         _add_routes(app, oidc_sign_in.routes)

@@ -1,7 +1,7 @@
 """Searches and contexts by GET, for a browser, a shell and clients that send nothing else.
 
-The parameters of the address are the fields of the body, those of its filters beside them; a list is a
-parameter that is repeated.
+The parameters of the address are the fields of the body and those of its filters; a list is a parameter that
+is repeated.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _build_parameters(name: str, request: type[Any]) -> type[BaseModel]:
         hints = get_type_hints(declared)
         for field in fields(declared):
             if is_dataclass(hints[field.name]):
-                continue  # the filters, whose fields stand beside
+                continue  # the filters, whose fields are parameters themselves
             if field.name == "history":
                 parameters[field.name] = (tuple[str, ...], Field(default=(), description=_HISTORY))
                 continue

@@ -27,7 +27,7 @@ BODILESS_STATUSES = tuple(status for status in QUERY_STATUSES if status not in (
 
 _API = "/api/"  # below it, an address may be meant as an id
 _MAX_DETAIL_CHARS = 2_000  # of a sentence
-_MAX_FIELD_ERRORS = 20  # fields that are told
+_MAX_FIELD_ERRORS = 20  # fields that are reported
 
 _log = logging.getLogger(__name__)
 

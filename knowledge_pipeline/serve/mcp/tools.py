@@ -293,10 +293,10 @@ async def _build_context(
     )
     most = base.settings.serve.mcp.max_tokens
     budget = arguments.max_tokens or min(base.settings.context.max_tokens, most)
-    # the agent knows its task, and is told none of it again
-    limits.check_task(base.settings.limits, task, budget)  # of which a part is kept back
+    limits.check_task(base.settings.limits, task, budget)
     if not arguments.compact:
-        room = max(budget - _NOTE_TOKENS, budget // 2)
+        room = max(budget - _NOTE_TOKENS, budget // 2)  # a part is kept back for the note
+        # the template without the task, which the agent knows
         context = await base.context(task, max_tokens=room, template="excerpts", access=access)
         return ToolOutput(context.as_json(), render_context(context))
     context = await base.context(task, max_tokens=_WIDE_TOKENS, template="excerpts", access=access)

@@ -164,7 +164,7 @@ async def _suggest_symbols(ctx: RequestContext, page_query: PageQuery) -> list[H
 
 
 async def _find_similar_names(base: AsyncKnowledgeBase, name: str, access: Access) -> list[str]:
-    """Nobody asked the graph: a name that it does not have is no refusal, and no row of the log."""
+    """Unlogged, as the caller did not query the graph: a name that it does not have is no refusal."""
     try:
         await base.graph.find_usages(name, limit=1, access=access.unlogged)
     except (NotFound, InvalidQuery) as error:
