@@ -509,8 +509,10 @@ def find_side_role(path: str) -> SideRole | None:
     if role == "test":
         return "test"
     lower = path.lower()
-    side_role = next((side for side, form in _SIDE_ROLES.items() if form.search(lower)), None)
-    return side_role or ("generated" if role == "generated" else None)
+    for side_role, form in _SIDE_ROLES.items():
+        if form.search(lower):
+            return side_role
+    return "generated" if role == "generated" else None
 
 
 _WORD_CHARS = 4  # English prose and code average about 4 characters a token

@@ -38,6 +38,8 @@ REMOTE_INTERVAL_S = 5.0  # at an object store: two listings
 
 _MAX_KEPT = 1_000  # events in memory, for those who are nearly up to date
 
+_log = logging.getLogger(__name__)
+
 
 class EventFollower:
     """Notices new events of a store, whichever process recorded them, once for all who follow it.
@@ -102,8 +104,6 @@ MAX_AGE = timedelta(days=3)  # of an event that is tried again
 TURN_S = 2.0  # how often other processes look whether this one has ended
 
 _GONE = "it answered 410"
-
-_log = logging.getLogger(__name__)
 
 
 class WebhookDeliveries:

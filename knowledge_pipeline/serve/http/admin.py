@@ -56,7 +56,6 @@ _CODE_KEYS = frozenset(
         ("connection", "use"),
     }
 )
-_QUERY_KEY = ("connection", "query")
 _LOCAL_URL = "file://"
 
 
@@ -75,7 +74,7 @@ def require_safe_source(entry: Mapping[str, Any], folder: Path, roots: tuple[Pat
         key = ".".join(keys)
         if keys[:2] in _CODE_KEYS:
             raise InvalidQuery(f"{key}: code is not named over HTTP: write it into knowledge.yaml")
-        if keys == _QUERY_KEY:
+        if keys == ("connection", "query"):
             raise InvalidQuery(f"{key}: queries are not named over HTTP: write it into knowledge.yaml")
         if "${" in value and not SECRET_KEYS.intersection(keys):
             raise InvalidQuery(f"{key}: over HTTP a variable may stand only in a secret, such as token")
