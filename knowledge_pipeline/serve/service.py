@@ -65,11 +65,11 @@ _log = logging.getLogger(__name__)
 
 
 class RequestLimiter:
-    """Requests of the last minute, by who asked; of one process, or of all that share a state."""
+    """Requests of the last minute by caller, of one process or of all that share a state."""
 
     def __init__(self, state: SharedState | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._state, self._clock = state, clock
-        self._asked_s: dict[str, deque[float]] = {}  # by key, the one who asked last at the end
+        self._asked_s: dict[str, deque[float]] = {}  # by key, the latest caller last
 
     def acquire(self, key: str, *, per_minute: int) -> None:
         """Count one request.
@@ -123,7 +123,7 @@ class CallerShares:
 
 
 class RecentCallers:
-    """Who has asked lately: whether one caller's queries may keep another one waiting."""
+    """The callers of the last seconds: whether one's queries may keep another one waiting."""
 
     def __init__(self, window_s: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._window_s, self._clock = window_s, clock
@@ -133,7 +133,7 @@ class RecentCallers:
         """Note that a caller sends a query."""
         now_s = self._clock()
         self._asked_s.pop(key, None)
-        self._asked_s[key] = now_s  # the last one, so that the first is the one who asked longest ago
+        self._asked_s[key] = now_s  # last, so that the first is the one that asked longest ago
         while now_s - next(iter(self._asked_s.values())) > self._window_s:
             del self._asked_s[next(iter(self._asked_s))]
 

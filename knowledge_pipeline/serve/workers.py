@@ -296,5 +296,5 @@ def build_server(service: Service, refreshes: RefreshQueue | None = None) -> uvi
         timeout_keep_alive=30,
     )
     server = uvicorn.Server(config)
-    app.state.held.streams.is_ending = lambda: server.should_exit
+    app.state.shared.streams.is_ending = lambda: server.should_exit
     return server

@@ -178,7 +178,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         lifespan=lifespan,
         telemetry=service.traces.telemetry if service.traces else {"tracing": False},
     )
-    app.state.held = AppState(
+    app.state.shared = AppState(
         service,
         refreshing,
         DeclaredSources(service.config),

@@ -54,7 +54,7 @@ class AppState:
 
 def get_app_state(request: Request) -> AppState:
     """The state of the application that answers a request."""
-    return request.app.state.held
+    return request.app.state.shared
 
 
 CurrentState = Annotated[AppState, Depends(get_app_state)]
