@@ -1,7 +1,7 @@
-"""The process that `background` starts: answers queries at low priority until its input ends.
+"""The process that `query.background` starts: answers queries at low priority until its input ends.
 
 The first frame has the settings; each further one a number, what to call, and with what. An answer has the
-number, and the result or the error. A number without a function: nobody waits for that answer any more.
+number, and the result or the error. A number without a function cancels that query.
 """
 
 from __future__ import annotations

@@ -83,26 +83,21 @@ class IdentityUnavailable(TransientError):
     """The identity server did not answer, so that nobody new can be identified by it."""
 
 
-class TooManyRequests(TransientError):
+class _RetryAfter(TransientError):
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+    def __reduce__(self) -> tuple[type, tuple[str, float]]:
+        return type(self), (str(self), self.retry_after_s)
+
+
+class TooManyRequests(_RetryAfter):
     """The caller sent too many requests, or too many run at once."""
 
-    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
 
-    def __reduce__(self) -> tuple[type, tuple[str, float]]:
-        return type(self), (str(self), self.retry_after_s)
-
-
-class Overloaded(TransientError):
+class Overloaded(_RetryAfter):
     """Those who wait already will take longer than a request may."""
-
-    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
-
-    def __reduce__(self) -> tuple[type, tuple[str, float]]:
-        return type(self), (str(self), self.retry_after_s)
 
 
 class ResponseTimeout(TransientError):

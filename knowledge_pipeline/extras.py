@@ -49,7 +49,7 @@ def require_modules(what: str, *modules: str) -> None:
 
 
 def to_expected_error(error: BaseException) -> BaseException:
-    """An error as a person is told it: a `ConfigError` where a module of an extra is missing."""
+    """The error to show for an error: a `ConfigError` where a module of an extra is missing."""
     if isinstance(error, ModuleNotFoundError) and error.name and (extra := find_extra(error.name)):
         return ConfigError(describe_missing("this command", extra))
     return error

@@ -79,19 +79,19 @@ def load_plugin(kind: PluginKind, name: str, *, key: str) -> Plugin:
 @lru_cache(maxsize=64)
 def _load_entry_point(kind: PluginKind, name: str, key: str) -> Plugin:
     shown = _SHOWN.get(kind, kind)
-    found = metadata.entry_points(group=GROUPS[kind], name=name)
-    if not found:
+    entry_points = metadata.entry_points(group=GROUPS[kind], name=name)
+    if not entry_points:
         others = sorted(metadata.entry_points(group=GROUPS[kind]).names)
         raise ConfigError(
             f"no installed package has a {shown} {name!r} (found: {', '.join(others) or 'none'}): "
             f"correct {key}, install its package, or write package.module:name"
         )
-    packages = sorted({f"{each.dist.name} {each.dist.version}" for each in found if each.dist})
+    packages = sorted({f"{point.dist.name} {point.dist.version}" for point in entry_points if point.dist})
     if len(packages) > 1:
         raise ConfigError(f"the packages {' and '.join(packages)} each have a {shown} {name!r}: remove one")
     (package,) = packages or [""]
     try:
-        value = next(iter(found)).load()
+        value = next(iter(entry_points)).load()
     except Exception as error:  # whatever a foreign module does while it is imported
         raise ConfigError(
             f"the {shown} {name!r} of the package {package} cannot be imported "
@@ -108,16 +108,16 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [""])[0]
 
 
-def describe_settings(use: str, given: dict[str, Any]) -> dict[str, Any]:
+def describe_settings(use: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Settings of a source as JSON values, secrets as stars; only their keys where it cannot be loaded."""
     try:
         plugin = load_plugin("source", use, key="connection.use")
-        return validate_settings(plugin, given).model_dump(mode="json")
+        return validate_settings(plugin, settings).model_dump(mode="json")
     except ConfigError:
-        return {"keys": sorted(given)}
+        return {"keys": sorted(settings)}
 
 
-def validate_settings(plugin: Plugin, given: dict[str, Any]) -> BaseModel:
+def validate_settings(plugin: Plugin, settings: dict[str, Any]) -> BaseModel:
     """The settings of a source as its class checks them.
 
     Raises:
@@ -130,11 +130,11 @@ def validate_settings(plugin: Plugin, given: dict[str, Any]) -> BaseModel:
             "correct its package"
         )
     try:
-        return model.model_validate(given)
+        return model.model_validate(settings)
     except ValidationError as error:  # values may be secrets: they are not shown
         problems = "; ".join(
-            f"connection.settings.{'.'.join(map(str, each['loc']))}: {each['msg']}"
-            for each in error.errors(include_url=False, include_input=False, include_context=False)
+            f"connection.settings.{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+            for problem in error.errors(include_url=False, include_input=False, include_context=False)
         )
         raise ConfigError(
             f"the source {plugin.name!r} of {plugin.package} refuses its settings: {problems}"

@@ -1,4 +1,4 @@
-"""The typed values that flow through the pipeline: item, document, chunk.
+"""The typed values that flow through the pipeline: item, document, chunk, mention, front matter.
 
 Frozen, without I/O. Offsets count characters, half-open; lines count from 1.
 """
@@ -43,7 +43,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that hangs on a document, as the document's service names it; it is not read yet."""
+    """A file attached to a document, as the document's service names it; it is not read yet."""
 
     id: str  # unique at its document
     name: str  # of the file: its extension says which format it has
@@ -64,7 +64,7 @@ class Document:
     text: str
     path: str = ""  # POSIX path within the source, or a path-like place
     title: str = ""
-    language: str | None = None  # a name of `languages.LANGUAGES`: "python"
+    language: str | None = None  # one of `text.LANGUAGES`: "python"
     url: str | None = None  # where a person opens it; None: derived from source and path
     author: str | None = None
     last_modified: datetime | None = None  # with time zone
@@ -113,9 +113,9 @@ def hash_strings(*values: str) -> str:
 class Mention:
     """One document says something of another."""
 
-    kind: str  # one of `KINDS`
+    kind: str  # one of `relations.KINDS`
     target: str  # as it is written
-    name: str  # what is meant: see `names`
+    name: str  # what is meant: see `relations`
 
     def as_json(self) -> dict[str, str]:
         """A plain dictionary."""
@@ -132,14 +132,12 @@ def strip_variant(uri: str) -> str:
     return _VARIANT.sub("", uri)
 
 
-# FOLD branch_names
-# Names of branches, among them the heads of pull requests: `pull/12`, on GitLab `merge-requests/12`.
-#
-# GitHub, Gitea and Forgejo keep such a head as `refs/pull/12/head`, GitLab as `refs/merge-
-# requests/12/head`. It is called as people type it after `git fetch origin`, without `/head`.
-
 PULL_PREFIXES = {"github": "pull/", "gitlab": "merge-requests/"}
-"""How the names of such heads begin, by service; other services do as GitHub does."""
+"""How the names of heads of pull requests begin, by service; other services do as GitHub does.
+
+GitHub, Gitea and Forgejo keep such a head as `refs/pull/12/head`, GitLab as `refs/merge-requests/12/head`.
+It is called as people type it after `git fetch origin`, without `/head`: `pull/12`, `merge-requests/12`.
+"""
 
 _PULL_NAME = re.compile(r"(?:pull|merge-requests)/[0-9]+")
 _PULL_REF = re.compile(r"refs/((?:pull|merge-requests)/[0-9]+)/head")
@@ -160,8 +158,8 @@ def sort_pulls(names: Iterable[str]) -> list[str]:
 
 def parse_pull_ref(ref: str) -> str | None:
     """The name of the head that a ref of git holds; None: it holds none."""
-    found = _PULL_REF.fullmatch(ref)
-    return found[1] if found else None
+    match = _PULL_REF.fullmatch(ref)
+    return match[1] if match else None
 
 
 def select_pull_patterns(patterns: Iterable[str]) -> tuple[str, ...]:
@@ -171,13 +169,10 @@ def select_pull_patterns(patterns: Iterable[str]) -> tuple[str, ...]:
 
 def is_wrong_pattern(pattern: str, service: str) -> bool:
     """Whether a pattern names a ref, or a pull request as its service does not."""
-    others = tuple(prefix for each, prefix in PULL_PREFIXES.items() if each != service)
+    others = tuple(prefix for other, prefix in PULL_PREFIXES.items() if other != service)
     is_of_other = service in PULL_PREFIXES and pattern.startswith(others)
     return is_of_other or _WRONG_PATTERN.fullmatch(pattern) is not None
 
-
-# FOLD front_matter
-# Where a text's front matter is: YAML between `---`, or TOML between `+++`, at the top of it.
 
 MAX_CHARS = 20_000
 _OPENING = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*(?:\r\n?|\n)")
@@ -185,7 +180,7 @@ _OPENING = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*(?:\r\n?|\n)")
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What stands between two delimiters; nobody has read it, and it may be text between two rulers."""
+    """What stands between two delimiters, unparsed: it may be text between two rulers."""
 
     delimiter: str  # "---" or "+++"
     inner: str
@@ -193,12 +188,12 @@ class FrontMatter:
 
 
 def locate_front_matter(text: str) -> FrontMatter | None:
-    """The front matter of a text; None where the text begins with something else."""
+    """The YAML between `---`, or TOML between `+++`, at the top of a text; None where it begins otherwise."""
     opening = _OPENING.match(text)
     if opening is None:
         return None
     closing = re.compile(rf"^(?:{re.escape(opening[1])}|\.\.\.)[ \t]*(?:\r\n?|\n|\Z)", re.MULTILINE)
-    found = closing.search(text, opening.end(), opening.end() + MAX_CHARS)
-    if found is None:
+    match = closing.search(text, opening.end(), opening.end() + MAX_CHARS)
+    if match is None:
         return FrontMatter(opening[1], text[opening.end() : opening.end() + MAX_CHARS], None)
-    return FrontMatter(opening[1], text[opening.end() : found.start()], found.end())
+    return FrontMatter(opening[1], text[opening.end() : match.start()], match.end())

@@ -1,4 +1,4 @@
-"""Lists the names of a document, and resolves what it writes to the name of another.
+"""Names of documents, and their mentions of each other: ids, addresses, links and front matter. Pure.
 
 Two documents are related where one mentions a name of the other, so a name has one spelling: a
 ticket's key, a repository's issue, a commit's first seven digits, a file of a repository, a page of a
@@ -111,21 +111,21 @@ def name_from_url(url: str) -> str:
     except ValueError:  # not an address after all: `http://[`
         return f"url:{url}"
     path, query = unquote(parts.path).strip("/"), parse_qs(parts.query)
-    if found := _TICKET_URL.search(f"/{path}"):
-        return f"key:{found['key']}"
-    if found := _ISSUE_URL.match(path):
-        mark = "!" if found["kind"] == "merge_requests" else "#"
-        return f"issue:{found['repo']}{mark}{found['number']}".lower()
-    if found := _COMMIT_URL.match(path):
-        return f"commit:{found['sha'][:_SHORT_SHA_CHARS]}"
-    if found := _FILE_URL.match(path):
-        return f"file:{found['repo'].lower()}/{found['path']}"
-    if found := _PAGE_URL.search(f"/{path}"):
-        return f"page:{host}/{found['id']}"
+    if match := _TICKET_URL.search(f"/{path}"):
+        return f"key:{match['key']}"
+    if match := _ISSUE_URL.match(path):
+        mark = "!" if match["kind"] == "merge_requests" else "#"
+        return f"issue:{match['repo']}{mark}{match['number']}".lower()
+    if match := _COMMIT_URL.match(path):
+        return f"commit:{match['sha'][:_SHORT_SHA_CHARS]}"
+    if match := _FILE_URL.match(path):
+        return f"file:{match['repo'].lower()}/{match['path']}"
+    if match := _PAGE_URL.search(f"/{path}"):
+        return f"page:{host}/{match['id']}"
     if path.endswith("viewpage.action") and "pageId" in query:
         return f"page:{host}/{query['pageId'][0]}"
-    if found := _DISPLAY_URL.search(f"/{path}"):
-        return f"page:{host}/{found['space']}/{found['title'].replace('+', ' ')}".lower()
+    if match := _DISPLAY_URL.search(f"/{path}"):
+        return f"page:{host}/{match['space']}/{match['title'].replace('+', ' ')}".lower()
     if "thread_ts" in query and (channel := path.rpartition("/p")[0]):  # a reply, in a thread of Slack
         path = f"{channel}/p{query['thread_ts'][0].replace('.', '')}"
     return f"url:{host}/{path}"
@@ -163,9 +163,6 @@ def iter_spellings(name: str) -> Iterator[str]:
     if kind == "issue" and "/" in rest:
         yield f"issue:{rest.rpartition('/')[2]}"
 
-
-# FOLD relations.mentions
-# Finds what a text says of other documents: ids, addresses and links, and the words before them.
 
 VERSION = "1"  # of what is found in a text, and of how names are spelled
 KINDS = ("closes", "implements", "supersedes", "duplicates", "changes", "attached_to", "references")
@@ -243,22 +240,22 @@ def _iter_targets(text: str, context: DocumentContext) -> Iterator[tuple[str, st
     """Kind and target of every id and address, in the order of the text."""
     kind, end = "references", 0
     hint = _HINT if context.source_type in _SOURCE_TYPES_WITHOUT_SHAS else _HINT_OF_ANY
-    for found in _TARGET.finditer(text) if hint.search(text) else ():
-        before = text[max(end, found.start() - _KIND_WINDOW_CHARS) : found.start()]
-        if _is_reference(found, before, context):
-            if not (end and _LIST_SEPARATOR.match(text[end : found.start()])):
+    for match in _TARGET.finditer(text) if hint.search(text) else ():
+        before = text[max(end, match.start() - _KIND_WINDOW_CHARS) : match.start()]
+        if _is_reference(match, before, context):
+            if not (end and _LIST_SEPARATOR.match(text[end : match.start()])):
                 kind = next((kind for kind, words in _KIND_WORDS if words.search(before)), "references")
-            yield kind, found[0].rstrip(".,;:!?*_)") if found["url"] else found[0]
-            end = found.end()
+            yield kind, match[0].rstrip(".,;:!?*_)") if match["url"] else match[0]
+            end = match.end()
 
 
-def _is_reference(found: re.Match[str], before: str, context: DocumentContext) -> bool:
+def _is_reference(match: re.Match[str], before: str, context: DocumentContext) -> bool:
     """Whether what looks like a number or a commit is one, in a document of this type."""
-    if found["number"] and "/" not in found["number"]:
+    if match["number"] and "/" not in match["number"]:
         if context.source_type == "code":  # else it is a colour, a preprocessor's line, an anchor
             return _NUMBER_IN_CODE.search(before) is not None
         return context.source_type in _NUMBERED_SOURCE_TYPES
-    return not (found["sha"] and context.source_type in _SOURCE_TYPES_WITHOUT_SHAS)
+    return not (match["sha"] and context.source_type in _SOURCE_TYPES_WITHOUT_SHAS)
 
 
 def _resolve_mentions(targets: Sequence[tuple[str, str]], context: DocumentContext) -> list[Mention]:
@@ -269,15 +266,11 @@ def _resolve_mentions(targets: Sequence[tuple[str, str]], context: DocumentConte
     )
 
 
-def keep_most_specific(found: Iterable[Mention]) -> list[Mention]:
+def keep_most_specific(mentions: Iterable[Mention]) -> list[Mention]:
     """Each name once, by its most telling kind, in the order given."""
     best: dict[str, Mention] = {}
-    for mention in found:
-        known = best.get(mention.name)
-        if known is None or KINDS.index(mention.kind) < KINDS.index(known.kind):
+    for mention in mentions:
+        current = best.get(mention.name)
+        if current is None or KINDS.index(mention.kind) < KINDS.index(current.kind):
             best[mention.name] = mention
     return list(best.values())
-
-
-# FOLD relations
-# Names of documents, and their mentions of each other: ids, links and front matter. Pure.

@@ -144,10 +144,6 @@ def blocking(
     return wait
 
 
-# FOLD awaiting
-# Awaits several things at once.
-
-
 async def gather_all(coroutines: Iterable[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:
     """What coroutines return, in their order. One alone runs in the caller's task: most questions have one.
 

@@ -1,4 +1,9 @@
-"""Texts made fit for where they go: short enough to show, and valid for every encoder."""
+"""Pure functions of texts: their words, languages, tokens, and what files are for by their paths.
+
+Texts become words of full text alike in the index and in queries: normalised, runs of scripts without spaces
+cut into pairs, compound identifiers followed by their parts. (docs/decisions/chunking-and-words.md) One table
+of languages serves sources (what counts as code) and chunkers (how to cut it).
+"""
 
 from __future__ import annotations
 
@@ -29,10 +34,6 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-# FOLD json_values
-# Objects and lists of parsed JSON, recognised with their types, which `isinstance` leaves unknown.
-
-
 def is_object(value: object) -> TypeIs[dict[str, Any]]:
     """Whether a value of parsed JSON is an object; its keys are text."""
     return isinstance(value, dict)
@@ -42,17 +43,6 @@ def is_list(value: object) -> TypeIs[list[Any]]:
     """Whether a value of parsed JSON is a list."""
     return isinstance(value, list)
 
-
-# FOLD writing_systems
-# How text of any language is normalised and cut, so that full text finds its words. Pure.
-#
-# Full text splits at everything that is neither a letter nor a digit, which is enough where words stand
-# between spaces. Text in other scripts is rewritten before: runs of Chinese and Japanese characters and of
-# Korean syllables become all pairs of neighbours, those of Thai, Lao, Burmese and Khmer all pairs of
-# neighbouring consonants with their vowels. So a word is found inside a sentence, and a Korean noun without
-# its particle. (docs/decisions/chunking-and-words.md)
-#
-# ASCII text is never changed.
 
 VOWEL_SIGNS = (
     r"\u0900-\u093b\u093e-\u094c\u094e-\u094f\u0955-\u0963\u0981-\u0983\u09be-\u09cc\u09d7-\u09e3"
@@ -110,6 +100,7 @@ _HYPHENS = ("-\n", "-\r\n", "\u2010\n", "\u2010\r\n")
 def normalize(text: str) -> str:
     """Compatible characters as one (NFKC); without soft hyphens, joiners, and marks that split words.
 
+    ASCII text is never changed.
     Such are accents that belong to no letter, vowel points, tone marks and viramas: they are often left out,
     and full text would split a word there.
     """
@@ -123,8 +114,6 @@ def normalize(text: str) -> str:
 
 
 class _MarkPatterns(NamedTuple):
-    """Regular expressions about marks."""
-
     dropped: re.Pattern[str]  # those that no word keeps
     long_runs: re.Pattern[str]  # more than sixteen in a row
     clusters: re.Pattern[str]  # a character with its marks and joiners; letters that make a Korean syllable
@@ -162,16 +151,17 @@ def normalize_aligned(text: str) -> tuple[str, list[int], list[int]]:
 
 def needs_cut(text: str) -> bool:
     """Whether `cut` changes normalised text."""
-    if text.isascii():
-        return False
-    return _MAY_BE_CUT.search(text) is not None and _RUN.search(text) is not None
+    return not text.isascii() and _MAY_BE_CUT.search(text) is not None and _RUN.search(text) is not None
 
 
 def cut(text: str) -> str:
     """Normalised text with the runs of scripts without spaces, and of Hangul, as words between spaces.
 
-    A run of one character stays; so does, beside the pairs, a Chinese character between kana, which is mostly
-    a word.
+    Full text splits at everything that is neither a letter nor a digit. So runs of Chinese and Japanese
+    characters and of Korean syllables become all pairs of neighbours, those of Thai, Lao, Burmese and Khmer
+    all pairs of neighbouring consonants with their vowels: a word is found inside a sentence, and a Korean
+    noun without its particle. A run of one character stays; so does, beside the pairs, a Chinese character
+    between kana, which is mostly a word.
     """
     return _RUN.sub(lambda match: f" {' '.join(_cut_run(match[0]))} ", text)
 
@@ -198,11 +188,9 @@ def join_split_words(text: str) -> str:
     """The text with each word that is hyphenated at the end of a line also as a whole."""
     if not any(hyphen in text for hyphen in _HYPHENS):
         return text
-    return _SPLIT_WORD.sub(lambda match: match[0] + _join_parts(match[1], match[2]), text)
-
-
-def _join_parts(first: str, second: str) -> str:
-    return f" {first}{second}" if second.islower() else ""
+    return _SPLIT_WORD.sub(
+        lambda match: f"{match[0]} {match[1]}{match[2]}" if match[2].islower() else match[0], text
+    )
 
 
 def _cut_run(run: str) -> Iterator[str]:
@@ -216,17 +204,6 @@ def _cut_run(run: str) -> Iterator[str]:
     if is_east_asian:
         yield from _LONE_HAN.findall(run)
 
-
-# FOLD identifiers
-# How texts become the words of full text, alike in the index and in queries.
-#
-# `HTTPServerConfig`, `http_server_config` and `http-server-config` all give the words http, server, config;
-# the first two also give the whole, `httpserverconfig`, so that an exact name outranks its parts. Rows are
-# split when they are written, into a column of its own: this works with every full-text engine and can be
-# stemmed.
-#
-# Text that is not ASCII is normalised before, and cut where its script has no spaces: see
-# `writing_systems`.
 
 _WORD = re.compile(r"([^\W_]+(?:_+[^\W_]+)*)", re.UNICODE)
 _WORD_NOT_CUT = re.compile(rf"((?![{CUT_LETTERS}])[^\W_]+(?:_+[^\W_]+)*)", re.UNICODE)
@@ -251,18 +228,22 @@ def _split_case(run: str) -> list[str]:
 @lru_cache(maxsize=65_536)
 def _expand_identifier(word: str) -> str:
     parts = split_identifier(word)
-    if len(parts) < 2:
-        return word
-    return f"{word.replace('_', '')} {' '.join(parts)}"
+    return word if len(parts) < 2 else f"{word.replace('_', '')} {' '.join(parts)}"
 
 
 def expand_identifiers(text: str) -> str:
-    """The words of a question: every compound identifier followed by its parts, all scripts cut."""
+    """The words of a question: every compound identifier followed by its parts, all scripts cut.
+
+    `HTTPServerConfig`, `http_server_config` and `http-server-config` all give the words http, server, config;
+    the first two also give the whole, `httpserverconfig`, so that an exact name outranks its parts. Rows are
+    split when they are written, into a column of its own: this works with every full-text engine and can be
+    stemmed.
+    """
     return _expand_normalized(normalize(text))
 
 
 def expand_indexed_text(text: str, *, is_prose: bool) -> str:
-    """The words of a text that is indexed: those of a question, and what a question may have beside them.
+    """The words of a text that is indexed: those of a question, and the single characters that one may be.
 
     Args:
         text: of a chunk, or its header.
@@ -294,12 +275,6 @@ def _expand(text: str) -> str:
 _recall_expanded = lru_cache(2_048)(_expand)  # most chunks of a file that is edited are as they were
 
 
-# FOLD languages
-# Which language a file is written in, from its name and its first lines.
-#
-# One table for sources (what counts as code) and chunkers (how to cut it). A file whose name is not in the
-# table has no language, and is not code by default.
-
 GRAPH_LANGUAGES = frozenset(
     [
         *("python", "javascript", "typescript", "tsx", "go", "java", "rust", "c", "cpp", "c_sharp"),
@@ -319,8 +294,8 @@ DATA_LANGUAGES = frozenset({"json", "xml", "csv", "notebook"})
 
 def _parse_table(entries: str, same_names: str = "") -> dict[str, str]:
     """Languages with what identifies them ("name: forms; ..."), and those whose one form is their name."""
-    named = (entry.partition(":") for entry in entries.split(";"))
-    return {name.strip(): forms for name, _, forms in named} | {name: name for name in same_names.split()}
+    pairs = (entry.partition(":") for entry in entries.split(";"))
+    return {name.strip(): forms for name, _, forms in pairs} | {name: name for name in same_names.split()}
 
 
 _EXTENSIONS = _parse_table(
@@ -398,11 +373,12 @@ _RST = re.compile(  # a target, a directive, or a title at the start with a line
     r"^\.\. (?:_[^:\n]{1,200}:|[\w-]{1,50}::)|\A\s{0,100}+([=*#~-])\1{2,200}\n[^\n]{1,200}\n\1{3,200}[ \t]*$",
     re.MULTILINE,
 )
+_VERILOG = re.compile(r"^\s*(?:module\s+\w+\s*[(#;]|endmodule\b|`timescale)", re.MULTILINE)
 _HEAD_CHARS = 32_768
 
 
 def detect_language(path: str, head: str = "") -> str | None:
-    """Name of the language of a file; None where neither name nor content shows it.
+    """Name of the language of a file, which has none and is not code where neither name nor content shows it.
 
     Args:
         path: POSIX path, or the file name alone; never opened.
@@ -411,20 +387,20 @@ def detect_language(path: str, head: str = "") -> str | None:
             reStructuredText). May be empty.
     """
     file_name = path.rpartition("/")[2].lower()
-    named = _detect_by_name(file_name)
-    if named is None:
+    candidate = _detect_by_name(file_name)
+    if candidate is None:
         return _detect_by_shebang(head)
-    return _disambiguate(file_name, named, head[:_HEAD_CHARS]) if head else named
+    return _disambiguate(file_name, candidate, head[:_HEAD_CHARS]) if head else candidate
 
 
 def list_possible_languages(path: str) -> frozenset[str]:
     """Every language that `detect_language(path, head)` may name for some content; empty if unknown."""
-    named = detect_language(path)
-    if named is None:
+    language = detect_language(path)
+    if language is None:
         return frozenset()
     if path.lower().endswith(".h"):
         return frozenset({"c", "cpp", "objective_c"})
-    return frozenset({named})
+    return frozenset({language})
 
 
 def is_code(language: str | None) -> bool:
@@ -458,27 +434,19 @@ def _detect_by_shebang(head: str) -> str | None:
 
 
 def _disambiguate(file_name: str, candidate: str, head: str) -> str | None:
-    """The language among those that share an extension; `head` is not empty."""
+    """The language among those that share an extension."""
     if file_name.endswith(".h"):
-        if _OBJECTIVE_C.search(head):
-            return "objective_c"
-        return "cpp" if _CPP.search(head) else "c"
+        return "objective_c" if _OBJECTIVE_C.search(head) else "cpp" if _CPP.search(head) else "c"
     if file_name.endswith(".m"):
-        objective = _OBJECTIVE_C.search(head) or "#include" in head
-        return "objective_c" if objective else "matlab"
+        return "objective_c" if _OBJECTIVE_C.search(head) or "#include" in head else "matlab"
     if file_name.endswith(".ts") and head.lstrip("\ufeff \t\r\n").startswith(("<?xml", "<!DOCTYPE TS")):
         return "xml"  # translations of Qt
-    if file_name.endswith(".v") and re.search(
-        r"^\s*(?:module\s+\w+\s*[(#;]|endmodule\b|`timescale)", head, re.M
-    ):
+    if file_name.endswith(".v") and _VERILOG.search(head):
         return "verilog"
     if candidate == "text" and file_name.endswith(".txt") and _RST.search(head):
         return "rst"
     return candidate
 
-
-# FOLD file_roles
-# Tells by its path what a file is for: source, test or example, generated, template, changelog, …
 
 FileRole = Literal["source", "test", "generated"]
 SideRole = Literal["test", "generated", "template", "changelog", "about", "configuration"]
@@ -526,40 +494,36 @@ _NAME_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 def classify_file(path: str) -> FileRole:
     """By the words of its folders and of its name: "src/api_tests/FooTest.java" is a test."""
     *folders, name = path.split("/")
-    if not _GENERATED_FOLDERS.isdisjoint(folder.lower() for folder in folders) or _GENERATED_NAME.search(
-        name
-    ):
+    if not _GENERATED_FOLDERS.isdisjoint(map(str.lower, folders)) or _GENERATED_NAME.search(name):
         return "generated"
     folder_words = {word.lower() for folder in folders for word in _NAME_WORD.findall(folder)}
     stem_words = [word.lower() for word in _NAME_WORD.findall(name.rpartition(".")[0] or name)]
-    if not _TEST_FOLDERS.isdisjoint(folder_words) or not _TEST_STEMS.isdisjoint(
-        stem_words[:1] + stem_words[-1:]
-    ):
-        return "test"
-    return "source"
+    is_test = _TEST_FOLDERS & folder_words or _TEST_STEMS.intersection(stem_words[:1] + stem_words[-1:])
+    return "test" if is_test else "source"
 
 
 @lru_cache(maxsize=16_384)
 def find_side_role(path: str) -> SideRole | None:
-    """What a file is for beside source code and documentation; None where it is one of these."""
+    """What a file is for that is neither source code nor documentation; None where it is one of these."""
     role = classify_file(path)
     if role == "test":
         return "test"
     lower = path.lower()
-    return next((side for side, form in _SIDE_ROLES.items() if form.search(lower)), None) or (
-        "generated" if role == "generated" else None
-    )
+    for side_role, form in _SIDE_ROLES.items():
+        if form.search(lower):
+            return side_role
+    return "generated" if role == "generated" else None
 
-
-# FOLD endpoints.token_estimates
-# Estimated tokens of a text, for endpoints that do not reveal their tokenizer.
 
 _WORD_CHARS = 4  # English prose and code average about 4 characters a token
 _TOKEN = re.compile(rf"[A-Za-z]{{1,{_WORD_CHARS}}}|\d{{1,3}}|\S")
 
 
 def estimate_token_starts(text: str) -> list[int]:
-    """Starts of word pieces, marks and non-Latin characters: somewhat more than a byte-pair encoding has."""
+    """Starts of estimated tokens, for endpoints that do not reveal their tokenizer.
+
+    They are word pieces, marks and non-Latin characters: somewhat more than a byte-pair encoding has.
+    """
     return [match.start() for match in _TOKEN.finditer(text)]
 
 

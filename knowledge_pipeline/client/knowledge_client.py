@@ -38,11 +38,6 @@ from knowledge_pipeline.contract.usage_labels import UsageLabels
 from knowledge_pipeline.errors import InvalidQuery, TooManyRequests, TransientError
 from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
 
-# FOLD client.event_stream
-# Follows the events of a server, and goes on after the last one where the connection breaks.
-#
-# Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
-
 SILENT_S = 60.0  # without an event or a comment, after which a connection counts as broken
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 30.0  # before connecting again
 
@@ -50,7 +45,10 @@ FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 30.0  # before connecting again
 async def iter_events(
     transport: Transport, path: str, types: Sequence[str], after: str | None
 ) -> AsyncGenerator[EventDict]:
-    """Events as they come; errors that may pass are waited for."""
+    """Events as they come; where the connection breaks, it goes on after the last one.
+
+    Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+    """
     pause_s, position = FIRST_PAUSE_S, after
     while True:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": position} if position else {})
@@ -301,9 +299,9 @@ class AsyncKnowledgeClient:
             **{"output_tokens": output_tokens, "cost": cost, "seconds": seconds, "error": error},
             **{"prompt": prompt, "response": response},
         }
-        given = {name: value for name, value in body.items() if value is not None}
+        content = {name: value for name, value in body.items() if value is not None}
         return await self._transport.send(
-            ApiRequest("POST", f"{API_PREFIX}/model-calls", given, idempotent=False)
+            ApiRequest("POST", f"{API_PREFIX}/model-calls", content, idempotent=False)
         )
 
     async def aclose(self) -> None:
@@ -390,7 +388,7 @@ def _post(route: str, /, *, filters: FiltersLike | None = None, **body: object) 
             name: value.isoformat() if isinstance(value, datetime) else value
             for name, value in filters.items()
         }
-    given = {name: value for name, value in body.items() if value is not None}
+    content = {name: value for name, value in body.items() if value is not None}
     return ApiRequest(
-        "POST", f"{API_PREFIX}/{route}", given, empty=EMPTY_RESPONSES[_KINDS.get(route, "graph")]
+        "POST", f"{API_PREFIX}/{route}", content, empty=EMPTY_RESPONSES[_KINDS.get(route, "graph")]
     )

@@ -1,4 +1,7 @@
-"""Sends requests, retries where that may help, and raises the server's problems as our errors."""
+"""Sends requests, retries where that may help, and raises the server's problems as our errors.
+
+A client may also answer with nothing and the reason, instead of raising, while its server cannot answer.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,6 @@ from knowledge_pipeline.contract.usage_labels import HEADER_NAMES, UsageLabels
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, TransientError
 from knowledge_pipeline.text import is_object
 from knowledge_pipeline.times import parse_retry_after
-
-# FOLD client.fallback
-# What a client answers, instead of raising, while its server cannot: nothing, with the reason.
 
 OnError = Literal["raise", "empty"]
 
@@ -123,8 +123,8 @@ class Transport:
             )
         self._url, self._timeout_s = url.rstrip("/"), timeout_s
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        given = {header: getattr(labels, label) for label, header in HEADER_NAMES.items()}
-        headers |= {header: value for header, value in given.items() if value is not None}
+        label_headers = {header: getattr(labels, label) for label, header in HEADER_NAMES.items()}
+        headers |= {header: value for header, value in label_headers.items() if value is not None}
         self._client = httpx2.AsyncClient(base_url=self._url, headers=headers, timeout=timeout_s)
         self._breaker = CircuitBreaker() if on_error == "empty" else None
         self._stop = tenacity.stop_after_attempt(max(1, max_attempts))

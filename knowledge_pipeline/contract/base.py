@@ -77,5 +77,5 @@ def _list_json_fields(kind: type[Any]) -> tuple[tuple[str, bool], ...] | None:
     if not is_dataclass(kind):
         return None
     return tuple(
-        (each.name, "omit_none" in each.metadata) for each in fields(kind) if "exclude" not in each.metadata
+        (item.name, "omit_none" in item.metadata) for item in fields(kind) if "exclude" not in item.metadata
     )

@@ -1,6 +1,7 @@
-"""Filters of a search, declared once: HTTP, MCP, the CLI, the page and golden questions derive from them.
+"""Filters of a search, and the closed sets of words that requests and responses are made of.
 
-The metadata of a field is what pydantic reads of a dataclass: a description.
+HTTP, MCP, the CLI, the page and golden questions derive from them. The metadata of a field is what pydantic
+reads of a dataclass: a description.
 """
 
 from __future__ import annotations
@@ -11,9 +12,6 @@ from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from annotated_types import Len
-
-# FOLD contract.types
-# The closed sets of words that requests and responses are made of.
 
 SourceType = Literal[
     "code",
@@ -179,7 +177,7 @@ class DocumentFilters(Filters):
     source_types: tuple[DocumentType, ...] = field(default=get_args(DocumentType), metadata={"min_length": 1})
 
 
-FILTER_NAMES = tuple(each.name for each in fields(Filters))
+FILTER_NAMES = tuple(declared.name for declared in fields(Filters))
 
 TIME_FILTERS = ("since", "until", "created_since", "created_until")
 """Those that hold a moment, which people write as a date or a span before now."""

@@ -1,4 +1,4 @@
-"""What the live release holds: its rows, and its sources."""
+"""Responses about the operation: what is indexed, its health and use, refreshes, and declared sources."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from knowledge_pipeline.contract.base import HIDDEN, JsonResponse
-from knowledge_pipeline.contract.filters import EventState, HealthState, RefreshState
+from knowledge_pipeline.contract.filters import EventState, HealthState, RefreshState, described
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,11 @@ class StatusResponse(JsonResponse):
     unindexed_rows: Mapping[str, int] = field(
         metadata={"description": "By space, rows that are found by scanning; for operators."}
     )
-    restores: int | None = field(
-        default=None, metadata={"description": "The release whose content a rollback made live again."}
+    restores: int | None = described("The release whose content a rollback made live again.", default=None)
+    pinned_since: datetime | None = described(
+        "Since when refreshes publish nothing, because a rollback is pinned.", default=None
     )
-    pinned_since: datetime | None = field(
-        default=None,
-        metadata={"description": "Since when refreshes publish nothing, because a rollback is pinned."},
-    )
-    pin: str | None = field(default=None, metadata={"description": "The same, in a sentence."})
+    pin: str | None = described("The same, in a sentence.", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +71,7 @@ class SourceState:
     last_run_url: str | None = field(
         metadata={"description": "Its page, where the server knows the address of Dagster."}
     )
-    last_event: LastEvent | None = field(
-        default=None, metadata={"description": "null: none came within 30 days, to this machine."}
-    )
+    last_event: LastEvent | None = described("null: none came within 30 days, to this machine.", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +83,8 @@ class Collection:
     chunks: int
     refreshed_at: datetime | None = field(metadata={"description": "When it was last read; null: not known."})
     embedded: int = field(metadata={"description": "Chunks that have a vector; words alone find the others."})
-    state: SourceState | None = field(
-        default=None,
-        metadata={"description": "Whether it is stale, and why; null: not all of it is visible."},
+    state: SourceState | None = described(
+        "Whether it is stale, and why; null: not all of it is visible.", default=None
     )
 
 
@@ -101,13 +95,7 @@ class CollectionsResponse(JsonResponse):
     release: int
     released_at: datetime
     collections: tuple[Collection, ...]
-    pin: str | None = field(
-        default=None, metadata={"description": "That a rollback is pinned, so that what is new is not live."}
-    )
-
-
-# FOLD contract.responses.health
-# Whether a server and the watchers of its store work.
+    pin: str | None = described("That a rollback is pinned, so that what is new is not live.", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +105,7 @@ class ComponentHealth:
     status: HealthState = field(
         metadata={"description": "disabled: not configured; unknown: the check did not finish."}
     )
-    detail: str | None = field(default=None, metadata={"description": "What a problem means for answers."})
+    detail: str | None = described("What a problem means for answers.", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +141,6 @@ class WatcherHealthResponse(JsonResponse):
     )
     detail: str
     watchers: tuple[WatcherHealth, ...]
-
-
-# FOLD contract.responses.usage
-# How the knowledge base is used, and what that costs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +181,6 @@ class ModelCallResponse(JsonResponse):
     )
 
 
-# FOLD contract.responses.refreshes
-# Refreshes that a server was asked for, by an operator or a webhook.
-
-
 @dataclass(slots=True)
 class Refresh(JsonResponse):
     """One refresh of sources, or the purge of one."""
@@ -214,8 +194,8 @@ class Refresh(JsonResponse):
     requested_at: datetime
     started_at: datetime | None = None
     ended_at: datetime | None = None
-    error: str | None = field(default=None, metadata={"description": "Why it failed, in a sentence."})
-    release: int | None = field(default=None, metadata={"description": "The release that it published."})
+    error: str | None = described("Why it failed, in a sentence.", default=None)
+    release: int | None = described("The release that it published.", default=None)
     documents: tuple[str, ...] = field(default=(), metadata=HIDDEN)  # "SOURCE/URI"; none: whole sources
     relist: bool = field(default=False, metadata=HIDDEN)  # services are listed in full
     tries: int = field(default=0, metadata=HIDDEN)  # that failed before this one
@@ -234,10 +214,6 @@ class WebhookResponse(JsonResponse):
 
     refreshes: tuple[Refresh, ...]
     ignored_reason: str | None = field(metadata={"description": "Why nothing was started."})
-
-
-# FOLD contract.responses.sources
-# Sources of knowledge.yaml, as an operator manages them over HTTP.
 
 
 @dataclass(frozen=True, slots=True)

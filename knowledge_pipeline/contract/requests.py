@@ -1,4 +1,4 @@
-"""Requests, declared once: what HTTP takes as bodies, and what the client sends.
+"""Requests and the operations of the code graph, declared once for every interface.
 
 The metadata of a field is what pydantic reads of a dataclass: a description, examples, what a value is at
 least. How much a question may ask for is a setting: `query.limits` refuses more, with a sentence.
@@ -27,9 +27,6 @@ from knowledge_pipeline.contract.filters import (
 from knowledge_pipeline.contract.usage_labels import LABEL_PATTERN, MAX_LABEL_CHARS
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.text import is_list, is_object
-
-# FOLD contract.chat
-# Messages of a conversation: those that a caller sends, and those that a context answers with.
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +60,10 @@ def parse_history(text: str) -> tuple[ChatTurn, ...]:
         InvalidQuery: it is something else.
     """
     try:
-        found: object = json.loads(text)
+        history: object = json.loads(text)
     except ValueError:
-        found = None
-    turns = found if is_list(found) else [found]
+        history = None
+    turns = history if is_list(history) else [history]
     try:
         return tuple(_parse_turn(turn) for turn in turns)
     except (TypeError, ValueError) as error:
@@ -125,11 +122,11 @@ class QueryRequest:
     def wanted_results(self) -> int | None:
         """The limit, by whichever of its names it was given. Raises `InvalidQuery`: they differ."""
         names = ("limit", "top_k", "max_results")
-        given = {name: value for name in names if (value := getattr(self, name)) is not None}
-        if len(set(given.values())) > 1:
-            named = ", ".join(f"{name} {value}" for name, value in given.items())
-            raise InvalidQuery(f"found {named}, which mean the same: give one of them")
-        return next(iter(given.values()), None)
+        limits = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if len(set(limits.values())) > 1:
+            listed = ", ".join(f"{name} {value}" for name, value in limits.items())
+            raise InvalidQuery(f"found {listed}, which mean the same: give one of them")
+        return next(iter(limits.values()), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,9 +374,6 @@ class RefreshRequest:
         "By id; empty: all that the caller manages.", default=(), max_length=200
     )
 
-
-# FOLD contract.graph_operations
-# The operations of the code graph, declared once for Python, HTTP, MCP, the client and the page.
 
 GraphMethod = Literal[
     "find_usages",

@@ -1,4 +1,4 @@
-"""The code graph: nodes and edges, and the neighbours of one result."""
+"""Responses to queries, declared once: every interface derives from them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from knowledge_pipeline.contract.filters import (
     SearchType,
     SectionType,
     TaskKind,
+    described,
 )
 from knowledge_pipeline.contract.requests import ChatMessage
 from knowledge_pipeline.records import Mention, Metadata
@@ -57,10 +58,8 @@ class GraphNode:
     language: str | None = None
     signature: str = ""
     url: str | None = None
-    role: NodeRole = field(
-        default="target", metadata={"description": "target, member (of the target), used_by, or uses."}
-    )
-    distance: int = field(default=0, metadata={"description": "Steps from the target."})
+    role: NodeRole = described("target, member (of the target), used_by, or uses.", default="target")
+    distance: int = described("Steps from the target.", default=0)
     score: float | None = None  # in (0, 1], where nodes are ranked
 
 
@@ -74,12 +73,8 @@ class GraphEdge:
     path: str  # of the file that has the lines
     lines: tuple[int, ...]  # counted from 1
     confidence: float = field(metadata={"ge": 0, "le": 1})  # of the surest place
-    resolution: str = field(
-        default="",
-        metadata={
-            "description": "How the target was found.",
-            "examples": [*_RESOLUTIONS.values(), _SEVERAL],
-        },
+    resolution: str = described(
+        "How the target was found.", default="", examples=[*_RESOLUTIONS.values(), _SEVERAL]
     )
 
     def __post_init__(self) -> None:
@@ -101,8 +96,8 @@ class GraphResponse(QueryResponse):
     nodes: tuple[GraphNode, ...] = ()  # targets first, then by distance
     edges: tuple[GraphEdge, ...] = ()
     candidates: tuple[GraphNode, ...] = ()  # what an ambiguous target may mean
-    notes: tuple[str, ...] = field(
-        default=(), metadata={"description": "Sentences: what was left out, what could not be resolved."}
+    notes: tuple[str, ...] = described(
+        "Sentences: what was left out, what could not be resolved.", default=()
     )
     timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])
     steps: tuple[Step, ...] = field(default=(), metadata=HIDDEN)
@@ -123,18 +118,16 @@ class CodeNeighbour:
     """Code that a result is connected to."""
 
     name: str  # in its file: "Store.get"; of a file its path; of what is not indexed the full name
-    source: str | None = field(default=None, metadata={"description": "null: it is not indexed."})
+    source: str | None = described("null: it is not indexed.", default=None)
     path: str | None = None
     line: int | None = None  # where it begins; of a caller, where it first calls the result
     signature: str = ""
-    edge_line: int | None = field(
-        default=None, metadata={"description": "Line of the use, in the file that has it."}
-    )
+    edge_line: int | None = described("Line of the use, in the file that has it.", default=None)
     confidence: float | None = field(
         default=None, metadata={"ge": 0, "le": 1, "description": "How sure it is that this is meant."}
     )
 
-    resolution: str = field(default="", metadata={"description": "How it was found to be meant."})
+    resolution: str = described("How it was found to be meant.", default="")
 
     def __post_init__(self) -> None:
         if not self.resolution and self.confidence is not None:
@@ -162,10 +155,6 @@ class CodeNeighbours:
 
     def __bool__(self) -> bool:
         return any((self.calls, self.called_by, self.imports, self.extends, self.implemented_by))
-
-
-# FOLD contract.responses.documents
-# A document as a whole, and the documents that it is related to.
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,10 +228,6 @@ class DocumentResponse(QueryResponse):
     related: tuple[Relation, ...]
 
 
-# FOLD contract.responses.search
-# What a search finds: results, where they are from, and why they were found.
-
-
 @dataclass(frozen=True, slots=True)
 class Citation:
     """Where a result is from."""
@@ -293,8 +278,8 @@ class BlamedLines:
     author: str | None
     committed: datetime | None
     message: str = field(metadata={"description": "Of the commit; secrets and personal data redacted."})
-    pull_requests: tuple[RelatedDocument, ...] = field(
-        default=(), metadata={"description": "Indexed pull or merge requests of the commit."}
+    pull_requests: tuple[RelatedDocument, ...] = described(
+        "Indexed pull or merge requests of the commit.", default=()
     )
 
     @property
@@ -313,24 +298,18 @@ class SearchResult:
     metadata: Metadata
     citation: Citation
     span: ResultSpan = field(metadata=HIDDEN)
-    related: tuple[Relation, ...] = field(
-        default=(), metadata={"description": "The most important relations of the document."}
+    related: tuple[Relation, ...] = described("The most important relations of the document.", default=())
+    graph: CodeNeighbours | None = described("Of the best results of code.", default=None, omit_none=True)
+    explain: ScoreExplanation | None = described(
+        "Ranks and scores, on request.", default=None, omit_none=True
     )
-    graph: CodeNeighbours | None = field(
-        default=None, metadata={"description": "Of the best results of code.", "omit_none": True}
-    )
-    explain: ScoreExplanation | None = field(
-        default=None, metadata={"description": "Ranks and scores, on request.", "omit_none": True}
-    )
-    file_state: FileState | None = field(
+    file_state: FileState | None = described(
+        "The file now, compared with the index, where the source is a local folder.",
         default=None,
-        metadata={
-            "description": "The file now, compared with the index, where the source is a local folder.",
-            "omit_none": True,
-        },
+        omit_none=True,
     )
-    blame: tuple[BlamedLines, ...] | None = field(
-        default=None, metadata={"description": "Who last changed its lines, on request.", "omit_none": True}
+    blame: tuple[BlamedLines, ...] | None = described(
+        "Who last changed its lines, on request.", default=None, omit_none=True
     )
 
 
@@ -357,13 +336,9 @@ class SearchResponse(QueryResponse):
         },
     )
     steps: tuple[Step, ...] = field(default=(), metadata=HIDDEN)  # for traces
-    explain: Mapping[str, Any] | None = field(
-        default=None, metadata={"description": "How the query was understood, on request.", "omit_none": True}
+    explain: Mapping[str, Any] | None = described(
+        "How the query was understood, on request.", default=None, omit_none=True
     )
-
-
-# FOLD contract.responses.context
-# What an agent should read before it does a task.
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,28 +423,17 @@ class ContextResponse(QueryResponse):
         metadata={"description": "Which searches were run, and what each found."}
     )
     results: tuple[SearchResult, ...] = field(metadata=HIDDEN)  # of the excerpts, best first
-    sections: tuple[ContextSection, ...] | None = field(
-        default=None,
-        metadata={"description": "What each configured section found.", "omit_none": True},
+    sections: tuple[ContextSection, ...] | None = described(
+        "What each configured section found.", default=None, omit_none=True
     )
-    messages: tuple[ChatMessage, ...] | None = field(
+    messages: tuple[ChatMessage, ...] | None = described(
+        "Of a chat: the system message, the history that fits, and the question.",
         default=None,
-        metadata={
-            "description": "Of a chat: the system message, the history that fits, and the question.",
-            "omit_none": True,
-        },
+        omit_none=True,
     )
-    dropped_turns: int | None = field(
-        default=None,
-        metadata={
-            "description": "Of a chat: how many of the oldest messages of the history did not fit.",
-            "omit_none": True,
-        },
+    dropped_turns: int | None = described(
+        "Of a chat: how many of the oldest messages of the history did not fit.", default=None, omit_none=True
     )
-
-
-# FOLD contract.responses.trace
-# What made a result: its document, its chunk, and the refresh that wrote it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -507,7 +471,3 @@ class TraceResponse(QueryResponse):
     )
     first_released_at: datetime | None
     stages: tuple[TracedRefresh, ...]
-
-
-# FOLD contract.responses
-# Responses, declared once: every interface derives from them.

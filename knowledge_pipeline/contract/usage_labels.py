@@ -67,8 +67,8 @@ def read_labels(values: Mapping[str, object] | None, names: Mapping[str, str]) -
     Raises:
         InvalidQuery: a value is no label.
     """
-    given = {label: (values or {}).get(name) for label, name in names.items()}
-    return UsageLabels(**{label: value or None for label, value in given.items()})  # pyright: ignore[reportArgumentType]  # checked there
+    labels = {label: (values or {}).get(name) for label, name in names.items()}
+    return UsageLabels(**{label: value or None for label, value in labels.items()})  # pyright: ignore[reportArgumentType]  # checked there
 
 
 def merge_labels(labels: UsageLabels, others: UsageLabels) -> UsageLabels:

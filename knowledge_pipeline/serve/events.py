@@ -1,8 +1,4 @@
-"""Delivers events to webhooks: at least once, in order for each target, by one process of a store's server.
-
-A target that does not answer holds up its own events alone; whoever refreshes never waits for it. The next
-event of a target is sent when the one before was taken, or given up after three days.
-"""
+"""Tells subscribers what happened in a store: over a stream of the server, and by webhooks."""
 
 from __future__ import annotations
 
@@ -37,17 +33,19 @@ from knowledge_pipeline.store.logs import (
 )
 from knowledge_pipeline.times import parse_retry_after
 
-# FOLD serve.events.follower
-# Notices new events of a store, whichever process recorded them, once for all who follow it.
-
 LOCAL_INTERVAL_S = 0.5  # between two looks at a folder of this machine: a few file names
 REMOTE_INTERVAL_S = 5.0  # at an object store: two listings
 
 _MAX_KEPT = 1_000  # events in memory, for those who are nearly up to date
 
+_log = logging.getLogger(__name__)
+
 
 class EventFollower:
-    """The events of one store, for one event loop. Nothing is read while nobody asks."""
+    """Notices new events of a store, whichever process recorded them, once for all who follow it.
+
+    For one event loop. Nothing is read while nobody asks.
+    """
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
@@ -107,11 +105,14 @@ TURN_S = 2.0  # how often other processes look whether this one has ended
 
 _GONE = "it answered 410"
 
-_log = logging.getLogger(__name__)
-
 
 class WebhookDeliveries:
-    """The deliveries of one process, for one event loop. `close` ends them, `start` goes on."""
+    """Delivers events to webhooks: at least once, in order for each target, by one process of a server.
+
+    A target that does not answer holds up its own events alone; a refresh never waits for it. The next event
+    of a target is sent when the one before was taken, or given up after three days. For one event loop;
+    `close` ends the deliveries, `start` goes on.
+    """
 
     def __init__(self, lake: Lake, targets: Sequence[Target], follower: EventFollower) -> None:
         self._folder = lake.folder / "events"
@@ -211,9 +212,6 @@ async def _post(
         return f"it cannot be reached ({type(error).__name__})", 0.0
 
 
-# FOLD serve.events.streams
-# Streams of server-sent events: how many are open, what they send, and when they end.
-
 HEARTBEAT_S = 15.0  # between two comments, and between two checks of the caller's token
 MAX_POSITION = 2**63 - 2
 RECONNECT_MS = 2_000  # how long clients are told to wait before they connect again
@@ -229,7 +227,7 @@ EventWriter = Callable[[Sequence[Event], Access], Sequence[bytes]]
 
 
 class EventStreams:
-    """The streams of one application, which end with it."""
+    """The streams of server-sent events of one application, which end with it."""
 
     def __init__(self, follower: EventFollower) -> None:
         self.follower = follower
@@ -293,18 +291,15 @@ def parse_position(last_event_id: str) -> int:
     raise InvalidQuery("Last-Event-ID is not the id of an event of this stream: leave it out to start now")
 
 
-# FOLD serve.events.visibility
-# Which events a caller is told of, and what of them.
-#
-# Events count documents and hold errors, so those of a source are for who manages it: the source's tenant,
-# or who sees everything. That there is a new release is for everyone; what it holds, for who sees
-# everything.
-
-
 def iter_visible_events(
     events: Iterable[Event], access: Access, declared: DeclaredSources, types: Collection[EventType]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Positions and JSON of the events of some types, or of all, that a caller is told of."""
+    """Positions and JSON of the events of some types, or of all, that a caller may see.
+
+    Events count documents and hold errors, so those of a source are for those who manage it: the source's
+    tenant, and who sees everything. That there is a new release is for everyone; what it holds is for those
+    who see everything.
+    """
     managed: set[str] | None = None
     for event in events:
         if types and event.type not in types:
@@ -322,7 +317,3 @@ def iter_visible_events(
                 }
             if event.source in managed:
                 yield event.position, event.as_json()
-
-
-# FOLD serve.events
-# Tells subscribers what happened in a store: over a stream of the server, and by webhooks.

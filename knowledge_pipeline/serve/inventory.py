@@ -92,9 +92,7 @@ def _summarize_queries(lake: Lake, access: Access, hours: int) -> QueryStats:
         cached += batch["cached"].true_count
         degraded += int(np.count_nonzero(batch["degraded"].value_lengths().to_numpy()))
         for column, counts in (("type", by_type), ("interface", by_interface)):
-            counts.update(
-                {each["values"]: each["counts"] for each in batch[column].value_counts().to_pylist()}
-            )
+            counts.update({row["values"]: row["counts"] for row in batch[column].value_counts().to_pylist()})
         times.append(batch["took_ms"].to_numpy())
     all_times = np.concatenate(times)
     return QueryStats(

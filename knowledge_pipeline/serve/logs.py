@@ -44,7 +44,7 @@ class RequestLogEntry:
     query: str | None = None  # only if content is logged
 
 
-_ENTRY_FIELDS = tuple(each.name for each in fields(RequestLogEntry))
+_ENTRY_FIELDS = tuple(field.name for field in fields(RequestLogEntry))
 _access_log = logging.getLogger(ACCESS_LOG)
 _current_entry: ContextVar[RequestLogEntry | None] = ContextVar("current_entry", default=None)
 
@@ -88,12 +88,12 @@ def log_request(
     """Write the line of a request."""
     if not _access_log.isEnabledFor(logging.INFO):
         return
-    known: dict[str, Any] = {name: getattr(entry, name) for name in _ENTRY_FIELDS}
-    query = known.pop("query")
-    told = known | {"method": method, "route": route, "status": status, "duration_ms": duration_ms}
+    values: dict[str, Any] = {name: getattr(entry, name) for name in _ENTRY_FIELDS}
+    query = values.pop("query")
+    request = values | {"method": method, "route": route, "status": status, "duration_ms": duration_ms}
     if query is not None:
-        told["query"] = redact(query)
-    _access_log.info("%s %s %s, %s ms", method, route, status, duration_ms, extra={"request": told})
+        request["query"] = redact(query)
+    _access_log.info("%s %s %s, %s ms", method, route, status, duration_ms, extra={"request": request})
 
 
 @contextmanager
@@ -183,11 +183,11 @@ def redact(text: str) -> str:
 
 def _format_frames(trace: TracebackType | None) -> list[str]:
     """The frames of a traceback, without paths: `module:line function`, innermost last."""
-    found = [
+    frames = [
         f"{frame.f_globals.get('__name__', '?')}:{line} {frame.f_code.co_name}"
         for frame, line in traceback.walk_tb(trace)
     ]
-    return found[-_MAX_FRAMES:]
+    return frames[-_MAX_FRAMES:]
 
 
 def _format_value(value: Any) -> str:

@@ -37,7 +37,7 @@ from knowledge_pipeline.store.logs import open_log
 STORE_READ_INTERVAL_S = 10.0  # between reads of the store, however often metrics are scraped
 
 _DURATION_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-_WORKERS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # set by `workers.worker`, before the library is imported
+_WORKERS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # set by `workers.run_worker`, before the library is imported
 _MAX_CLOCK_SKEW = timedelta(minutes=10)  # clocks of machines that share a store differ
 
 
@@ -142,8 +142,6 @@ class Metrics(Observer):
 
 
 class _QueryLogCollector(Collector):
-    """Whether queries are logged."""
-
     def __init__(self, is_logging: Callable[[], bool]) -> None:
         self._is_logging = is_logging
 
@@ -153,8 +151,6 @@ class _QueryLogCollector(Collector):
 
 
 class _RefreshCollector(Collector):
-    """The refreshes of one server."""
-
     def __init__(self, refreshes: RefreshQueue) -> None:
         self._refreshes = refreshes
 
@@ -224,10 +220,10 @@ class _StoreCollector(Collector):
 
     def _collect_freshness(self) -> Metric:
         """Of each type, the source that was refreshed longest ago, so that none hides behind another."""
-        held = {*self._lake.list_stored_sources().items(), *self._declared}
+        existing = {*self._lake.list_stored_sources().items(), *self._declared}
         oldest = dict[str, datetime]()
         for (source, type_), at in self._load_refresh_times().items():
-            if (source, type_) in held:
+            if (source, type_) in existing:
                 oldest[type_] = min(at, oldest.get(type_, at))
         refreshed = GaugeMetricFamily(
             "knowledge_oldest_source_refresh_timestamp_seconds",

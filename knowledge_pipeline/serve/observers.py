@@ -73,7 +73,7 @@ class Observers:
 
     def notify_answered(self, kind: str, text: str, access: Access, answer: AnyResponse) -> None:
         """See `Observer.on_answered`."""
-        self.notify(lambda each: each.on_answered(kind, text, access, answer))
+        self.notify(lambda observer: observer.on_answered(kind, text, access, answer))
 
     @contextmanager
     def observe_query(self, caller: Caller) -> Generator[None]:
@@ -87,16 +87,16 @@ class Observers:
             raise
         finally:
             took_s = time.perf_counter() - start_s
-            self.notify(lambda each: each.on_ended(caller, outcome, took_s))
+            self.notify(lambda observer: observer.on_ended(caller, outcome, took_s))
 
     @contextmanager
     def count(self, change: Callable[[Observer, int], None]) -> Generator[None]:
         """Report one query more, and at the end one less, by `on_queued` or `on_running`."""
-        self.notify(lambda each: change(each, 1))
+        self.notify(lambda observer: change(observer, 1))
         try:
             yield
         finally:
-            self.notify(lambda each: change(each, -1))
+            self.notify(lambda observer: change(observer, -1))
 
 
 def outcome_of(error: BaseException) -> Outcome:

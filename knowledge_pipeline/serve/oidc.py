@@ -1,6 +1,7 @@
-"""The identity server: its addresses and its keys, read when they are needed and kept for a while.
+"""Identities of an OpenID provider: its keys, its tokens, and whom they name.
 
-Of a server that does not answer, the keys that are known count for an hour more; nothing else does.
+Its addresses and keys are read when they are needed and kept for a while. If it does not answer, its keys
+count for an hour more; nothing else does. No part of a token is in an error or a log.
 https://openid.net/specs/openid-connect-discovery-1_0.html, https://www.rfc-editor.org/rfc/rfc7517
 """
 
@@ -81,7 +82,7 @@ class _Snapshot:
 
 
 class IdentityProvider:
-    """One identity server. Threads may share it; nothing is sent before it is asked for something."""
+    """One identity server. Threads may share it; nothing is sent before something is needed."""
 
     def __init__(self, settings: OidcSettings) -> None:
         self._settings = settings
@@ -105,10 +106,10 @@ class IdentityProvider:
         Raises:
             IdentityUnavailable: it would have to be asked, and does not answer, or too many wait for that.
         """
-        known = self._get_snapshot(max_age_s=MAX_AGE_S).keys
-        if key_id not in known:
-            known = self._get_snapshot(max_age_s=RETRY_INTERVAL_S).keys
-        return known.get(key_id)
+        keys = self._get_snapshot(max_age_s=MAX_AGE_S).keys
+        if key_id not in keys:
+            keys = self._get_snapshot(max_age_s=RETRY_INTERVAL_S).keys
+        return keys.get(key_id)
 
     def exchange(self, form: Mapping[str, str]) -> dict[str, Any]:
         """The response of the token endpoint to a form, to which the client's own credentials are added.
@@ -120,7 +121,8 @@ class IdentityProvider:
         metadata, secret = self.get_metadata(), self._settings.client_secret
         client_id, auth, sent = self._settings.client_id, None, dict(form)
         if secret is not None and metadata.takes_secret_in_header:
-            auth = httpx2.BasicAuth(_encode_form(client_id), _encode_form(secret.get_secret_value()))
+            # https://www.rfc-editor.org/rfc/rfc6749#section-2.3.1: both are encoded as in a form
+            auth = httpx2.BasicAuth(quote_plus(client_id), quote_plus(secret.get_secret_value()))
         else:
             sent["client_id"] = client_id
             if secret is not None:
@@ -139,11 +141,11 @@ class IdentityProvider:
 
     def _get_snapshot(self, *, max_age_s: float) -> _Snapshot:
         """What it said, at most so long ago; if it is to be read first, wait for that."""
-        known, now_s = self._snapshot, time.monotonic()
-        if known and now_s - known.read_s <= max_age_s:
-            if now_s - known.read_s > REFRESH_INTERVAL_S:
+        snapshot, now_s = self._snapshot, time.monotonic()
+        if snapshot and now_s - snapshot.read_s <= max_age_s:
+            if now_s - snapshot.read_s > REFRESH_INTERVAL_S:
                 self._start_reading()
-            return known
+            return snapshot
         reading = self._start_reading()
         if reading is None:
             raise self._build_error("did not answer a moment ago")
@@ -179,13 +181,13 @@ class IdentityProvider:
     def _read_metadata(self, client: httpx2.Client) -> ProviderMetadata:
         issuer = self._settings.issuer
         url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
-        found = self._read_json(client.build_request("GET", url), client)
-        if found.get("issuer") != issuer:
+        document = self._read_json(client.build_request("GET", url), client)
+        if document.get("issuer") != issuer:
             raise self._build_error("calls itself by another issuer: set serve.oidc.issuer to what it says")
         names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-        endpoints = [self._parse_endpoint(found.get(name), name) for name in names]
-        end_session = found.get("end_session_endpoint")
-        methods: object = found.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        endpoints = [self._parse_endpoint(document.get(name), name) for name in names]
+        end_session = document.get("end_session_endpoint")
+        methods: object = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         return ProviderMetadata(
             *endpoints,
             end_session_endpoint=end_session and self._parse_endpoint(end_session, "end_session_endpoint"),
@@ -198,13 +200,13 @@ class IdentityProvider:
         return value
 
     @contextmanager
-    def _hold(self, places: threading.BoundedSemaphore) -> Generator[None]:
-        if not places.acquire(blocking=False):
+    def _hold(self, slots: threading.BoundedSemaphore) -> Generator[None]:
+        if not slots.acquire(blocking=False):
             raise self._build_error("has too many requests waiting for it")
         try:
             yield
         finally:
-            places.release()
+            slots.release()
 
     def _open_client(self) -> httpx2.Client:
         return httpx2.Client(
@@ -234,20 +236,19 @@ class IdentityProvider:
             raise self._build_error(f"does not answer ({type(error).__name__})") from None
         if response.status_code != 200:
             error = refusal if response.status_code in (400, 401, 403) else IdentityUnavailable
-            raise error(self._describe(f"answers with the status {response.status_code}"))
+            raise self._build_error(f"answers with the status {response.status_code}", error)
         try:
-            found = json.loads(received)
+            content = json.loads(received)
         except (ValueError, RecursionError):
-            found = None
-        if not is_object(found):
+            content = None
+        if not is_object(content):
             raise self._build_error("answers with something that is not a JSON object")
-        return found
+        return content
 
-    def _build_error(self, what: str) -> IdentityUnavailable:
-        return IdentityUnavailable(self._describe(what))
-
-    def _describe(self, what: str) -> str:
-        return (
+    def _build_error(
+        self, what: str, kind: type[IdentityUnavailable] = IdentityUnavailable
+    ) -> IdentityUnavailable:
+        return kind(
             f"the identity server {self._settings.issuer} {what}; "
             "tokens of `knowledge token create` go on working"
         )
@@ -262,28 +263,20 @@ def _parse_keys(document: Mapping[str, Any]) -> dict[str, SigningKey]:
     from jwt import PyJWK
     from jwt.exceptions import PyJWTError
 
-    found, listed = dict[str, SigningKey](), document.get("keys")
-    for each in listed if is_list(listed) else ():
-        if not is_object(each) or each.get("use", "sig") != "sig" or not isinstance(each.get("kid"), str):
+    keys, listed = dict[str, SigningKey](), document.get("keys")
+    for jwk in listed if is_list(listed) else ():
+        if not is_object(jwk) or jwk.get("use", "sig") != "sig" or not isinstance(jwk.get("kid"), str):
             continue
-        curve = "" if each.get("kty") == "RSA" else str(each.get("crv"))
-        possible = _ALGORITHMS.get((str(each.get("kty")), curve), ())
-        algorithms = tuple(name for name in possible if each.get("alg", name) == name)
+        curve = "" if jwk.get("kty") == "RSA" else str(jwk.get("crv"))
+        possible = _ALGORITHMS.get((str(jwk.get("kty")), curve), ())
+        algorithms = tuple(name for name in possible if jwk.get("alg", name) == name)
         try:
             if algorithms:
-                found[each["kid"]] = SigningKey(PyJWK(each, algorithms[0]), algorithms)
+                keys[jwk["kid"]] = SigningKey(PyJWK(jwk, algorithms[0]), algorithms)
         except (PyJWTError, ValueError, TypeError):
             _log.warning("a key of the identity server cannot be used")
-    return found
+    return keys
 
-
-def _encode_form(text: str) -> str:
-    """As RFC 6749 writes credentials in a header, section 2.3.1."""
-    return quote_plus(text)
-
-
-# FOLD serve.oidc.principals
-# Whom the claims of a token name, and what they may see and do here.
 
 _MAX_SUBJECT_CHARS = 300
 
@@ -296,7 +289,7 @@ _OVERAGE = (
 
 @dataclass(frozen=True, slots=True)
 class OidcSubject:
-    """Somebody whom the identity server knows."""
+    """A person or program that the identity server knows."""
 
     id: str  # issuer and user, as the audit log has them
     access: Access
@@ -332,26 +325,24 @@ def resolve_subject(settings: OidcSettings, claims: Mapping[str, Any], subject_i
     listed = [group for group in settings.groups if group.group in groups]
     if settings.only_listed_groups and not listed:
         raise Forbidden("none of your groups may use this server: see serve.oidc.groups")
-    scopes = frozenset[Scope](scope for each in listed for scope in each.scopes) or frozenset[Scope](
-        ("query",)
-    )
+    scopes = frozenset[Scope](scope for group in listed for scope in group.scopes)
     try:
         access = _build_access(settings, claims, groups, listed)
     except ValueError:
         raise Unauthenticated("the token has a group or tenant whose name cannot be stored") from None
-    return OidcSubject(subject_id, access, scopes, int(claims["exp"]))
+    return OidcSubject(subject_id, access, scopes or frozenset({"query"}), int(claims["exp"]))
 
 
 def _build_access(
     settings: OidcSettings, claims: Mapping[str, Any], groups: frozenset[str], listed: list[GroupMapping]
 ) -> Access:
     """Raises ValueError: a name cannot be that of a tenant or a principal."""
-    if any(each.everything for each in listed):
+    if any(group.everything for group in listed):
         return Access(None, frozenset(), everything=True)
     tenant = _resolve_tenant(settings, claims, listed)
-    principals = {name for each in listed for name in each.principals}
+    principals = {name for group in listed for name in group.principals}
     if settings.group_names_are_principals:
-        principals |= groups - {each.group for each in listed}
+        principals |= groups - {group.group for group in listed}
     if email := _read_verified_email(settings, claims):
         principals.add(email)
     return Access(tenant, frozenset(principals) if tenant else frozenset())
@@ -360,8 +351,8 @@ def _build_access(
 def _resolve_tenant(
     settings: OidcSettings, claims: Mapping[str, Any], listed: list[GroupMapping]
 ) -> str | None:
-    """That of somebody's groups, else of the claim, else of everybody. Raises `Forbidden`."""
-    of_groups = {each.tenant for each in listed if each.tenant}
+    """The tenant of the subject's groups, else of the claim, else of all subjects. Raises `Forbidden`."""
+    of_groups = {group.tenant for group in listed if group.tenant}
     if len(of_groups) > 1:
         raise Forbidden("your groups are of several tenants: serve.oidc.groups has to give you one")
     if of_groups or not settings.tenant_claim:
@@ -405,14 +396,11 @@ def _find_claim(claims: Mapping[str, Any], name: str) -> Any:
     """The claim of a name, which may have dots itself, else the one that it leads to through objects."""
     if name in claims:
         return claims[name]
-    found: Any = claims
+    value: Any = claims
     for part in name.split("."):
-        found = found.get(part) if is_object(found) else None
-    return found
+        value = value.get(part) if is_object(value) else None
+    return value
 
-
-# FOLD serve.oidc.jwt_verifier
-# Checks the signature and the claims of tokens. No part of a token is in an error or a log.
 
 MAX_TOKEN_CHARS = 32_000
 
@@ -431,7 +419,7 @@ _TYPES_OF_OTHER_TOKENS = ("id", "refresh", "offline", "logout")  # Keycloak's cl
 
 
 class JwtVerifier:
-    """Checks tokens of one identity server. Threads may share it."""
+    """Checks the signature and the claims of tokens of one identity server. Threads may share it."""
 
     def __init__(self, settings: OidcSettings, provider: IdentityProvider) -> None:
         self._settings = settings
@@ -451,7 +439,7 @@ class JwtVerifier:
         return claims
 
     def require_allowed(self, claims: Mapping[str, Any]) -> None:
-        """Raise `Forbidden` unless an access token has the scopes, and is of a client, that are asked for."""
+        """Raise `Forbidden` unless an access token has the required scopes, and is of an allowed client."""
         settings = self._settings
         client = next((claims[name] for name in _CLIENT_CLAIMS if name in claims), None)
         if settings.allowed_clients and client not in settings.allowed_clients:
@@ -480,14 +468,14 @@ class JwtVerifier:
         from jwt import exceptions as invalid
 
         algorithm, key_id = self._read_header(token)
-        found = self._provider.find_key(key_id)
-        if found is None:
+        signing_key = self._provider.find_key(key_id)
+        if signing_key is None:
             raise Unauthenticated(_UNKNOWN_KEY)
         try:
             return jwt.decode(
                 token,
-                found.key.key,
-                algorithms=[name for name in found.algorithms if name == algorithm],
+                signing_key.key.key,
+                algorithms=[name for name in signing_key.algorithms if name == algorithm],
                 audience=audience,
                 issuer=self._settings.issuer,
                 leeway=self._settings.leeway_s,
@@ -529,9 +517,5 @@ class JwtVerifier:
 
 def _list_scopes(claims: Mapping[str, Any]) -> list[str]:
     """Those of a token: text with spaces (`scope`, Entra's `scp`) or a list (`scp` of others)."""
-    given = claims.get("scope", claims.get("scp", ""))
-    return [str(each) for each in given] if is_list(given) else str(given).split()
-
-
-# FOLD serve.oidc
-# Identities of an OpenID provider: its keys, its tokens, and whom they name.
+    scopes = claims.get("scope", claims.get("scp", ""))
+    return [str(scope) for scope in scopes] if is_list(scopes) else str(scopes).split()

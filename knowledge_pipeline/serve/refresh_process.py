@@ -85,13 +85,12 @@ class _Child:
                 os.killpg(self.process.pid, signum)
 
     def discard(self) -> None:
-        """End it before it was told anything."""
+        """End it before it has its arguments."""
         self.send_signal(signal.SIGKILL)
         self.tell(())
         self.wait()
 
     def wait(self) -> ProcessOutcome:
-        """How it ended."""
         with self.out, self.err:
             return _parse_outcome(self.process.wait(), _read_tail(self.out), _read_tail(self.err))
 
@@ -189,8 +188,8 @@ def _parse_outcome(code: int, out: bytes, err: bytes) -> ProcessOutcome:
     if code == 0:
         return ProcessOutcome(release)
     failures = {
-        each["source"]: _build_failure(each["error"], is_temporary=each["temporary"])
-        for each in outcome.get("failures") or ()
+        failure["source"]: _build_failure(failure["error"], is_temporary=failure["temporary"])
+        for failure in outcome.get("failures") or ()
     }
     if failures:
         return ProcessOutcome(release, failures)

@@ -1,4 +1,4 @@
-"""Refreshes that a server was asked for: those that are due share a process, and one process runs at a time.
+"""Refreshes that a server has accepted: those that are due share a process, and one process runs at a time.
 
 A server reads releases and knows no stage and no source, so a refresh neither slows its answers nor brings
 it down. A request that a queued refresh covers adds no other one; a request that arrives while a refresh
@@ -36,15 +36,15 @@ from knowledge_pipeline.store.local_state import SharedState
 from knowledge_pipeline.store.locks import is_locked
 from knowledge_pipeline.times import format_duration
 
-# FOLD serve.unfinished_refreshes
-# Keeps the refreshes that a server has promised on disk until they are done.
-#
-# The next server that starts takes over those of servers which are gone, stopped or killed. One that was
-# running then is done again, which costs nothing that it had finished.
+_log = logging.getLogger(__name__)
 
 
 class UnfinishedRefreshes:
-    """The refreshes of one server, each in a file of its own. For one thread."""
+    """The refreshes that one server has promised, each in a file of its own until it is done. For one thread.
+
+    The next server that starts takes over those of servers that are gone, stopped or killed. One that was
+    running then is done again, which costs nothing that it had finished.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._journal = Journal(folder)
@@ -69,20 +69,20 @@ class UnfinishedRefreshes:
             path.unlink(missing_ok=True)
 
     def take_over(self) -> list[Refresh]:
-        """What servers which are gone had not finished, oldest first; it is this server's from now on."""
-        found: dict[str, Refresh] = {}
+        """What servers that have ended did not finish, oldest first; it is this server's from now on."""
+        refreshes: dict[str, Refresh] = {}
         try:
             # Twice: who lists refreshes holds a lock for an instant; see `is_served`.
             for path, rows in chain(self._journal.iter_orphaned(), self._journal.iter_orphaned()):
                 for refresh in map(_parse_row, rows):
                     self.keep(refresh)
-                    former = found.get(refresh.id, refresh)  # documents were added, or it was kept twice
-                    found[refresh.id] = add_documents(former, refresh.documents)
+                    former = refreshes.get(refresh.id, refresh)  # documents were added, or it was kept twice
+                    refreshes[refresh.id] = add_documents(former, refresh.documents)
                 path.unlink()
         except OSError as error:
             reason = error.strerror or type(error).__name__
             _log.warning("refreshes that waited when a server stopped cannot be read: %s", reason)
-        return sorted(found.values(), key=lambda refresh: refresh.requested_at)
+        return sorted(refreshes.values(), key=lambda refresh: refresh.requested_at)
 
     def close(self) -> None:
         """Leave the rest to the next server."""
@@ -92,8 +92,8 @@ class UnfinishedRefreshes:
 def add_documents(refresh: Refresh, documents: Iterable[str]) -> Refresh:
     """The refresh, which reads these documents too."""
     refresh.documents = tuple(dict.fromkeys((*refresh.documents, *documents)))
-    named = (document.partition("/")[0] for document in refresh.documents)
-    refresh.sources = tuple(dict.fromkeys((*refresh.sources, *named)))
+    sources = (document.partition("/")[0] for document in refresh.documents)
+    refresh.sources = tuple(dict.fromkeys((*refresh.sources, *sources)))
     return refresh
 
 
@@ -108,20 +108,15 @@ def is_served(folder: Path, owner: str) -> bool:
     return is_locked(folder / f"{owner}.lock")
 
 
-# FOLD serve.last_events
-# Reads the last event of each source, which servers of this machine keep beside their refreshes.
-#
-# The command line reads them too, and imports nothing heavier than SQLite for it.
-
 EVENT = "event"
-"""The kind of their entries; the keys are sources."""
+"""The kind of the entries of last events; the keys are sources."""
 
 
 def list_last_events(refreshes: Path) -> list[dict[str, Any]]:
-    """The fields of `LastEvent`, and the source, in order; none where no event has come.
+    """The last event of each source that servers of this machine kept: the source, and fields of `LastEvent`.
 
     Args:
-        refreshes: the folder of the refreshes that servers were asked for.
+        refreshes: the folder of the refreshes that servers have accepted.
 
     Raises:
         StoreUnavailable: they cannot be read.
@@ -136,16 +131,9 @@ def list_last_events(refreshes: Path) -> list[dict[str, Any]]:
         state.close()
     names = ("source", "service", "kind", "at", "state", "error")
     return sorted(
-        ({name: event[name] for name in names} for event in events), key=lambda each: each["source"]
+        ({name: event[name] for name in names} for event in events), key=lambda event: event["source"]
     )
 
-
-# FOLD serve.refresh_history
-# What became of the refreshes that a store's servers were asked for, and of the last event of each source.
-#
-# One SQLite file in the folder of unfinished refreshes; each worker writes its own and lists all. It is not
-# synchronised to disk: a kill loses nothing, a power failure may lose the last entries. What is promised is
-# kept by `UnfinishedRefreshes`, not here.
 
 KEPT_S = 30 * 86_400.0
 MAX_BYTES = 1_000_000  # of all entries, a few hundred; beyond it the older half is forgotten
@@ -154,11 +142,14 @@ _KIND = "refresh"
 _UNFINISHED = ("queued", "running")
 _REFRESH = TypeAdapter(Refresh)
 
-_log = logging.getLogger(__name__)
-
 
 class RefreshHistory:
-    """The refreshes of one folder. For one thread; nothing is opened before it is needed."""
+    """What became of the refreshes that a store's servers accepted, and of each source's last event.
+
+    One SQLite file in the folder of unfinished refreshes; each worker writes its own and lists all. It is not
+    synchronised to disk: a kill loses nothing, a power failure may lose the last entries. What is promised is
+    kept by `UnfinishedRefreshes`, not here. For one thread; nothing is opened before it is needed.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -177,17 +168,17 @@ class RefreshHistory:
                 _log.warning("a refresh is not kept in the list: %s", error)
 
     def list_all(self) -> list[Refresh]:
-        """All that are kept, in no order; what a server that is gone left undone is interrupted."""
+        """All that are kept, in no order; what a server that has ended left undone is interrupted."""
         served: dict[str, bool] = {}
-        found: list[Refresh] = []
+        refreshes: list[Refresh] = []
         for entry in self._list(_KIND):
             refresh, owner = _REFRESH.validate_python(entry["refresh"]), entry["owner"]
             if refresh.status in _UNFINISHED:
                 if owner not in served:
                     served[owner] = is_served(self._folder, owner)
                 refresh.status = refresh.status if served[owner] else "interrupted"
-            found.append(refresh)
-        return found
+            refreshes.append(refresh)
+        return refreshes
 
     def record_event(self, refresh: Refresh, sources: Iterable[str], service: str, kind: str) -> None:
         """Keep that an event of a service came, which a refresh takes in for some of its sources."""
@@ -306,9 +297,9 @@ class RefreshQueue:
     def list_all(self) -> list[Refresh]:
         """Newest first: queued, running, finished."""
         own = self.list_own()
-        known = {each.id for each in own}
-        every = [*own, *(each for each in self._history.list_all() if each.id not in known)]
-        return sorted(every, key=lambda each: each.requested_at, reverse=True)[: MAX_FINISHED + MAX_QUEUED]
+        own_ids = {refresh.id for refresh in own}
+        every = [*own, *(refresh for refresh in self._history.list_all() if refresh.id not in own_ids)]
+        return sorted(every, key=lambda item: item.requested_at, reverse=True)[: MAX_FINISHED + MAX_QUEUED]
 
     def list_own(self) -> list[Refresh]:
         """Those of this process, newest first: queued, running, finished."""
@@ -319,7 +310,7 @@ class RefreshQueue:
         self._history.record(refresh, self._unfinished.owner)
 
     def resume(self) -> None:
-        """Queue what servers which are gone had not finished."""
+        """Queue what servers that have ended did not finish."""
         for refresh in self._unfinished.take_over() if self._config else ():
             self._queued.append(refresh)
             self._publish(refresh)
@@ -345,33 +336,33 @@ class RefreshQueue:
 
     def _add(self, refresh: Refresh) -> Refresh:
         """Queue a refresh, unless one that waits does it too, which then counts as new where this one is."""
-        found = self._find_covering(refresh)
-        if found is None and refresh.documents:
-            found = next(
-                (each for each in self._queued if each.documents and _can_wait_with(refresh, each)), None
+        queued = self._find_covering(refresh)
+        if queued is None and refresh.documents:
+            queued = next(
+                (other for other in self._queued if other.documents and _can_wait_with(refresh, other)), None
             )
-            if len({*refresh.documents, *(found.documents if found else ())}) > MAX_DOCUMENTS:
+            if len({*refresh.documents, *(queued.documents if queued else ())}) > MAX_DOCUMENTS:
                 return self._add(replace(refresh, documents=(), relist=True))
-            if found and not set(refresh.documents) <= set(found.documents):
-                self._unfinished.keep(replace(refresh, id=found.id))
-                self._publish(add_documents(found, refresh.documents))
-        if found is None:
+            if queued and not set(refresh.documents) <= set(queued.documents):
+                self._unfinished.keep(replace(refresh, id=queued.id))
+                self._publish(add_documents(queued, refresh.documents))
+        if queued is None:
             return self._enqueue(refresh)
-        found.tries = min(found.tries, refresh.tries)
+        queued.tries = min(queued.tries, refresh.tries)
         self._has_changed.set()
-        return found
+        return queued
 
     def _find_covering(self, refresh: Refresh) -> Refresh | None:
         """A queued refresh of all its sources as a whole, in full where it needs that or names documents."""
         is_relist = refresh.relist or bool(refresh.documents)
-        whole = (each for each in self._queued if each.reason != "purge" and not each.documents)
-        found = (each for each in whole if each.relist or not is_relist)
-        return next((each for each in found if _can_wait_with(refresh, each)), None)
+        whole = (queued for queued in self._queued if queued.reason != "purge" and not queued.documents)
+        covering = (queued for queued in whole if queued.relist or not is_relist)
+        return next((queued for queued in covering if _can_wait_with(refresh, queued)), None)
 
     def _enqueue(self, refresh: Refresh) -> Refresh:
         if self._config is None:
             raise ConfigError("this server was started without a knowledge.yaml: it cannot refresh anything")
-        if sum(not each.tries for each in self._queued) >= MAX_QUEUED and not refresh.tries:
+        if sum(not queued.tries for queued in self._queued) >= MAX_QUEUED and not refresh.tries:
             raise TooManyRequests(f"{MAX_QUEUED} refreshes are queued already: try again later", 60.0)
         self._unfinished.keep(refresh)
         self._queued.append(refresh)
@@ -399,15 +390,15 @@ class RefreshQueue:
 
     def _take_batch(self) -> list[Refresh]:
         """What is due, and what only gathers and can share its process; nothing overtakes a purge."""
-        due = [each for each in self._queued if _compute_wait(each) <= 0]
-        gathering = [each for each in self._queued if each not in due and not each.tries]
+        due = [refresh for refresh in self._queued if _compute_wait(refresh) <= 0]
+        gathering = [refresh for refresh in self._queued if refresh not in due and not refresh.tries]
         batch: list[Refresh] = []
-        for each in [*due, *gathering] if due else ():
-            if batch and "purge" in (batch[0].reason, each.reason):
+        for refresh in [*due, *gathering] if due else ():
+            if batch and "purge" in (batch[0].reason, refresh.reason):
                 break
-            if all(_can_share(each, other) for other in batch):
-                batch.append(each)
-                self._queued.remove(each)
+            if all(_can_share(refresh, other) for other in batch):
+                batch.append(refresh)
+                self._queued.remove(refresh)
         return batch
 
     async def _run_batch(self, batch: Sequence[Refresh]) -> None:
@@ -459,15 +450,15 @@ class RefreshQueue:
 
     def _build_arguments(self, batch: Sequence[Refresh]) -> list[str]:
         sources = dict.fromkeys(source for refresh in batch for source in refresh.sources)
-        named = [part for source in sources for part in ("--source", source)]
+        arguments = [part for source in sources for part in ("--source", source)]
         shared = ["--config", str(self._config), "--json"]
         if batch[0].reason == "purge":
-            return ["purge", *named, "--yes", *shared]
+            return ["purge", *arguments, "--yes", *shared]
         documents = dict.fromkeys(document for refresh in batch for document in refresh.documents)
-        named += [part for document in documents for part in ("--document", document)]
+        arguments += [part for document in documents for part in ("--document", document)]
         flags = ["--relist"] * any(refresh.relist for refresh in batch)
         flags += ["--dagster"] * bool(os.environ.get("DAGSTER_HOME"))
-        return ["refresh", *named, *flags, *shared]
+        return ["refresh", *arguments, *flags, *shared]
 
 
 def _compute_wait(refresh: Refresh) -> float:

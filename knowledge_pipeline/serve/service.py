@@ -50,16 +50,26 @@ if TYPE_CHECKING:
     from knowledge_pipeline.serve.tracing import TracingObserver
 
 
-# FOLD serve.rate_limits
-# How often somebody may ask, and how much at once.
+Interface = Literal["http", "mcp", "page"]
+ResultT = TypeVar("ResultT")
+
+_LABEL_HEADERS = {label: name.lower() for label, name in HEADER_NAMES.items()}
+_REFUSALS = (Unauthenticated, Forbidden, NotFound, TooManyRequests, IdentityUnavailable)
+
+_SIGN_IN = "a token is required: send it as `Authorization: Bearer TOKEN`; `knowledge token create` makes one"
+_SIGN_IN_AGAIN = "the token is not known, expired or revoked: `knowledge token create` makes a new one"
+_WEIGHT = 0.05  # of the newest query in the mean of `Admission`: the last fifty or so count
+_MIN_SAMPLES = 20  # of `Admission`; before that nothing is refused: the first queries load models
+
+_log = logging.getLogger(__name__)
 
 
 class RequestLimiter:
-    """Requests of the last minute, by who asked; of one process, or of all that share a state."""
+    """Requests of the last minute by caller, of one process or of all that share a state."""
 
     def __init__(self, state: SharedState | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._state, self._clock = state, clock
-        self._asked_s: dict[str, deque[float]] = {}  # by key, the one who asked last at the end
+        self._asked_s: dict[str, deque[float]] = {}  # by key, the latest caller last
 
     def acquire(self, key: str, *, per_minute: int) -> None:
         """Count one request.
@@ -87,17 +97,13 @@ class RequestLimiter:
         if len(asked_s) >= per_minute:
             return asked_s[-per_minute] + WINDOW_S - now_s
         asked_s.append(now_s)
-        self._forget(now_s - WINDOW_S)
+        while (last := next(iter(self._asked_s.values()))) and last[-1] <= now_s - WINDOW_S:
+            del self._asked_s[next(iter(self._asked_s))]  # who has not asked within the window
         return None
-
-    def _forget(self, before_s: float) -> None:
-        """Forget who has not asked since then."""
-        while (last := next(iter(self._asked_s.values()))) and last[-1] <= before_s:
-            del self._asked_s[next(iter(self._asked_s))]
 
 
 class CallerShares:
-    """How many requests of one caller run at once: more of the same caller wait, and nobody else for them.
+    """How many requests of one caller run at once: more of the same caller wait, without delaying others.
 
     What a caller asks holds processors, not only time, so a rate alone lets one caller take all of them.
     """
@@ -117,17 +123,17 @@ class CallerShares:
 
 
 class RecentCallers:
-    """Who has asked lately: whether one caller's queries may keep another one waiting."""
+    """The callers of the last seconds: whether one's queries may keep another one waiting."""
 
     def __init__(self, window_s: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._window_s, self._clock = window_s, clock
         self._asked_s: dict[str, float] = {}
 
     def note(self, key: str) -> None:
-        """Somebody asks."""
+        """Note that a caller sends a query."""
         now_s = self._clock()
         self._asked_s.pop(key, None)
-        self._asked_s[key] = now_s  # the last one, so that the first is the one who asked longest ago
+        self._asked_s[key] = now_s  # last, so that the first is the one that asked longest ago
         while now_s - next(iter(self._asked_s.values())) > self._window_s:
             del self._asked_s[next(iter(self._asked_s))]
 
@@ -138,18 +144,12 @@ class RecentCallers:
         return sum(now_s - asked_s <= self._window_s for asked_s in self._asked_s.values()) > 1
 
 
-# FOLD serve.admission
-# Refuses a query at once when those before it will take longer than it may wait.
-#
-# Who waits for thirty seconds and then gets an error has held a place all the while, and tries again at
-# once; who is told when to come back has cost nothing.
-
-_WEIGHT = 0.05  # of the newest query in the mean: the last fifty or so count
-_MIN_SAMPLES = 20  # before that nothing is refused: the first queries load models
-
-
 class Admission:
-    """The queries that wait for one of the slots of all callers, and how fast they go. For one event loop."""
+    """The queries that wait for one of the slots of all callers, and how fast they go. For one event loop.
+
+    A query is refused at once if those before it will take longer than it may wait: a caller that waits in
+    vain holds a slot meanwhile and tries again at once; one that is told when to come back costs nothing.
+    """
 
     def __init__(self, *, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -186,18 +186,6 @@ class Admission:
         self._ended_s = now_s if self._waiting else None
 
 
-_log = logging.getLogger(__name__)
-
-Interface = Literal["http", "mcp", "page"]
-ResultT = TypeVar("ResultT")
-
-_LABEL_HEADERS = {label: name.lower() for label, name in HEADER_NAMES.items()}
-_REFUSALS = (Unauthenticated, Forbidden, NotFound, TooManyRequests, IdentityUnavailable)
-
-_SIGN_IN = "a token is required: send it as `Authorization: Bearer TOKEN`; `knowledge token create` makes one"
-_SIGN_IN_AGAIN = "the token is not known, expired or revoked: `knowledge token create` makes a new one"
-
-
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a request comes from, as far as the connection shows."""
@@ -210,8 +198,8 @@ class Origin:
     @property
     def is_local(self) -> bool:
         """Whether a program of this machine sent it, through no proxy and under no foreign name."""
-        named = self.host == "localhost" or is_loopback(self.host)
-        return not self.forwarded and named and self.address is not None and is_loopback(self.address)
+        is_local_name = self.host == "localhost" or is_loopback(self.host)
+        return not self.forwarded and is_local_name and self.address is not None and is_loopback(self.address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +249,9 @@ class Service:
         )
         self._refusals = RefusalLog(Lake(settings.store)) if settings.logs.queries else None
         if self.metrics:
-            self.metrics.register_query_log(lambda: self._is_logging)
+            self.metrics.register_query_log(
+                lambda: self.base.is_logging and not (self._refusals and self._refusals.is_failing)
+            )
         self.event_targets = parse_targets(settings.events)
         self.tokens = TokenStore(Lake(settings.store))
         self.oidc = _create_oidc(settings, state)
@@ -301,19 +291,19 @@ class Service:
     def _identify(self, read_token: Callable[[], str | None], origin: Origin) -> Identity:
         with self.observe_identification(origin):
             identity = self._resolve_identity(read_token(), origin)
-        self._observers.notify(lambda each: each.on_identified(identity.access.caller))
+        self._observers.notify(lambda observer: observer.on_identified(identity.access.caller))
         return identity
 
     @contextmanager
     def observe_identification(self, origin: Origin) -> Generator[None]:
-        """Log and count it if somebody is refused inside."""
+        """Log and count a refusal inside."""
         caller = Caller(origin.interface)
         try:
             with self._log_refusals(Access(None, frozenset(), caller=caller), origin.address):
                 yield
         except _REFUSALS as error:
             outcome = outcome_of(error)
-            self._observers.notify(lambda each: each.on_ended(caller, outcome, 0.0))
+            self._observers.notify(lambda observer: observer.on_ended(caller, outcome, 0.0))
             raise
 
     @contextmanager
@@ -372,10 +362,6 @@ class Service:
         """Whether programs of this machine, and no others, are answered without a token."""
         return answers_this_machine(self.settings.serve)
 
-    @property
-    def _is_logging(self) -> bool:
-        return self.base.is_logging and not (self._refusals and self._refusals.is_failing)
-
     async def warm(self) -> None:
         """Read the indexes, and load a local model, before the first query has to wait for them."""
         if self.oidc:
@@ -401,36 +387,36 @@ class Service:
     async def _slot(self, key: str) -> AsyncGenerator[None]:
         """Wait for one of the slots of the caller, then for one of all that run at once, and hold both."""
         async with AsyncExitStack() as slots:
-            with self._observers.count(lambda each, delta: each.on_queued(delta)):
+            with self._observers.count(lambda observer, delta: observer.on_queued(delta)):
                 await slots.enter_async_context(self._shares.hold(key))
                 with self._admission.wait():
                     await slots.enter_async_context(self._concurrency)
-            with self._observers.count(lambda each, delta: each.on_running(delta)):
+            with self._observers.count(lambda observer, delta: observer.on_running(delta)):
                 try:
                     yield
                 finally:
                     self._admission.note_ended(time.monotonic())
 
     def _resolve_identity(self, secret: str | None, origin: Origin) -> Identity:
-        """Without a token nobody sees more than is public: a proxy can look like a local program."""
-        serve, caller = self.settings.serve, Caller(origin.interface)
-        if secret is not None and self.oidc and not secret.startswith(OWN_PREFIX):
+        """Callers without a token see only what is public: a proxy can look like a local program."""
+        serve, per_minute = self.settings.serve, self.settings.serve.requests_per_minute
+        if secret is None:
+            if serve.anonymous != "public" and not (self.answers_this_machine and origin.is_local):
+                raise Unauthenticated(_SIGN_IN)
+            access, key = (
+                Access(None, frozenset(), caller=Caller(origin.interface)),
+                f"address {origin.address}",
+            )
+            return Identity(access, frozenset({"query"}), key, per_minute, origin.address)
+        if self.oidc and not secret.startswith(OWN_PREFIX):
             subject = self.oidc.identify(secret)
             access = subject.access_by(origin.interface)
-            return Identity(access, subject.scopes, f"subject {subject.id}", serve.requests_per_minute)
-        if secret is not None:
-            token = self.tokens.verify_secret(secret)
-            if token is None:
-                raise Unauthenticated(_SIGN_IN_AGAIN)
-            access = token.access(Caller(origin.interface, token.id))
-            per_minute = token.requests_per_minute or serve.requests_per_minute
-            return Identity(access, token.scopes, f"token {token.id}", per_minute)
-        is_answered = serve.anonymous == "public" or (self.answers_this_machine and origin.is_local)
-        if not is_answered:
-            raise Unauthenticated(_SIGN_IN)
-        access = Access(None, frozenset(), caller=caller)
-        key, per_minute = f"address {origin.address}", serve.requests_per_minute
-        return Identity(access, frozenset({"query"}), key, per_minute, origin.address)
+            return Identity(access, subject.scopes, f"subject {subject.id}", per_minute)
+        token = self.tokens.verify_secret(secret)
+        if token is None:
+            raise Unauthenticated(_SIGN_IN_AGAIN)
+        access = token.access(Caller(origin.interface, token.id))
+        return Identity(access, token.scopes, f"token {token.id}", token.requests_per_minute or per_minute)
 
 
 def _create_metrics(settings: Settings) -> Metrics | None:

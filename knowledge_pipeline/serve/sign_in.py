@@ -1,4 +1,4 @@
-"""Signing in at the page: the authorization code flow with PKCE, state and nonce.
+"""Signing in by an identity server: the authorization code flow with PKCE, state and nonce, and sessions.
 
 What a browser has to bring back is kept by the browser itself, in a cookie that no script reads.
 https://openid.net/specs/openid-connect-core-1_0.html#CodeFlowAuth, https://www.rfc-editor.org/rfc/rfc7636
@@ -34,6 +34,7 @@ from knowledge_pipeline.serve.oidc import (
     name_subject,
     resolve_subject,
 )
+from knowledge_pipeline.serve.tokens import hash_secret
 from knowledge_pipeline.store.local_state import SharedState
 from knowledge_pipeline.text import is_object
 
@@ -62,13 +63,13 @@ class PendingSignIn:
     def from_cookie(cls, text: str) -> PendingSignIn:
         """The one of a cookie. Raises `Unauthenticated` for what is none."""
         try:
-            given: Any = json.loads(base64.urlsafe_b64decode(text))
+            fields: Any = json.loads(base64.urlsafe_b64decode(text))
         except (ValueError, binascii.Error, RecursionError):
-            given = None
+            fields = None
         names = cls.__dataclass_fields__
-        if not is_object(given) or given.keys() != names.keys() or not all(given[name] for name in names):
+        if not is_object(fields) or fields.keys() != names.keys() or not all(fields[name] for name in names):
             raise Unauthenticated(_AGAIN)
-        return cls(**{name: str(given[name]) for name in names})
+        return cls(**{name: str(fields[name]) for name in names})
 
 
 class SignInFlow:
@@ -177,18 +178,16 @@ def _add_query(url: str, query: Mapping[str, str]) -> str:
     return f"{url}{'&' if '?' in url else '?'}{urlencode(query)}"
 
 
-# FOLD serve.oidc.sessions
-# Sessions of people who have signed in at the identity server, in the memory of this process or shared.
-#
-# A session ends with the token that it began with, when its person signs out, and with the server.
-
 PREFIX = "kps_"
 
 _MAX_SESSIONS = 10_000  # the oldest ends for one more
 
 
 class PageSessions:
-    """All sessions, by a digest of their secret. Threads may share it."""
+    """All sessions, by a digest of their secret. Threads may share it.
+
+    A session ends with the token that it began with, when its person signs out, and with the server.
+    """
 
     def __init__(self) -> None:
         self._subjects: OrderedDict[str, OidcSubject] = OrderedDict()
@@ -198,14 +197,14 @@ class PageSessions:
         """The secret of a new session."""
         secret = f"{PREFIX}{secrets.token_urlsafe(32)}"
         with self._lock:
-            self._subjects[_hash(secret)] = subject
+            self._subjects[hash_secret(secret)] = subject
             while len(self._subjects) > _MAX_SESSIONS:
                 self._subjects.popitem(last=False)
         return secret
 
     def find(self, secret: str) -> OidcSubject | None:
         """Whose session it is; None if it is not known, or over."""
-        digest = _hash(secret)
+        digest = hash_secret(secret)
         with self._lock:
             subject = self._subjects.get(digest)
             if subject and subject.expires_at_s <= time.time():
@@ -216,7 +215,7 @@ class PageSessions:
     def end(self, secret: str) -> bool:
         """End a session; whether there was one."""
         with self._lock:
-            return self._subjects.pop(_hash(secret), None) is not None
+            return self._subjects.pop(hash_secret(secret), None) is not None
 
 
 class SharedPageSessions(PageSessions):
@@ -231,31 +230,27 @@ class SharedPageSessions(PageSessions):
         secret = f"{PREFIX}{secrets.token_urlsafe(32)}"
         content = TypeAdapter(OidcSubject).dump_json(subject)
         ttl_s = max(0.0, subject.expires_at_s - time.time())
-        self._state.put("session", _hash(secret), content, ttl_s=ttl_s)
+        self._state.put("session", hash_secret(secret), content, ttl_s=ttl_s)
         return secret
 
     def find(self, secret: str) -> OidcSubject | None:
         """See `PageSessions.find`."""
-        content = self._state.get("session", _hash(secret))
+        content = self._state.get("session", hash_secret(secret))
         return TypeAdapter(OidcSubject).validate_json(content) if content else None
 
     def end(self, secret: str) -> bool:
         """See `PageSessions.end`."""
-        return self._state.remove("session", _hash(secret))
+        return self._state.remove("session", hash_secret(secret))
 
-
-def _hash(secret: str) -> str:
-    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
-
-
-# FOLD serve.oidc.authenticator
-# Identifies people and programs by an identity server: all that the rest of the server uses of it.
 
 _SESSION_OVER = "the session is over: sign in again"
 
 
 class OidcAuthenticator:
-    """One identity server, and the sessions of those who signed in there. Threads may share it."""
+    """One identity server, and the sessions of those who signed in there: all that the server uses of it.
+
+    Threads may share it.
+    """
 
     def __init__(self, settings: OidcSettings, state: SharedState | None = None) -> None:
         """Prepare; with a `state`, sessions are those of all processes that share it."""

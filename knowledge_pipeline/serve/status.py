@@ -1,4 +1,4 @@
-"""The health of a knowledge base, as `/health` and `/ready` report it."""
+"""The health of a knowledge base and its watchers, and the states of its sources."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class HealthCheck:
 
     async def _check_all(self) -> HealthResponse:
         components = await self._base.health()
-        unhealthy = {name for name, each in components.items() if each.status == "unhealthy"}
+        unhealthy = {name for name, component in components.items() if component.status == "unhealthy"}
         status = "unhealthy" if "store" in unhealthy else "degraded" if unhealthy else "ok"
         return HealthResponse(status, components)
 
@@ -77,7 +77,6 @@ class _Cached(Generic[ResultT]):
         self._latest: tuple[float, ResultT] | None = None
 
     async def get(self) -> ResultT:
-        """The result, at most so old."""
         async with self._lock:
             if self._latest is None or time.monotonic() - self._latest[0] > CACHE_TTL_S:
                 result = await self._compute()
@@ -113,9 +112,6 @@ def _to_watcher_health(report: WatcherReport) -> WatcherHealth:
     )
 
 
-# FOLD serve.source_states
-# Whether sources are stale: the SQL model `stale_sources`, kept while nothing is written; last events.
-
 _log = logging.getLogger(__name__)
 
 _KEPT_S = 60.0  # ages are in tenths of hours
@@ -129,6 +125,7 @@ _kept = TTLCache[Hashable, _States, float](maxsize=8, ttl=_KEPT_S)
 async def load_states(settings: Settings, config: Path | None, access: Access) -> Mapping[str, SourceState]:
     """The states of sources that the caller may see whole; empty, and the log says why, on an error.
 
+    Whether one is stale is what the SQL model `stale_sources` says, kept while nothing is written.
     What something costs is for callers of a tenant. How the code has changed is not known to a server.
     """
     if settings.federation.stores:
@@ -158,8 +155,8 @@ def _load_states(settings: Settings, config: Path | None) -> _States:
     stamps = [open_log(lake, name).version_stamp for name in ("refreshes", "llm_calls")]
     written = config.stat().st_mtime_ns if config and config.exists() else None
     key = str(lake.root), written, *stamps, *sorted(lake.all_version_stamps().items())
-    if (known := _kept.get(key)) is not None:
-        return known
+    if (cached := _kept.get(key)) is not None:
+        return cached
     if config:
         with suppress(ConfigError):  # while the file is wrong, what it said when the server started counts
             settings = file.load_settings(config, allow_unset=True)

@@ -1,4 +1,4 @@
-"""Where events are delivered to, and how far each target has got.
+"""Where events are delivered to, how deliveries are signed, and how far each target has got.
 
 A position is a small file in the store's local folder: one line that is replaced, as after a crash the
 event that was being delivered is delivered again.
@@ -26,12 +26,6 @@ from knowledge_pipeline.text import is_object
 if TYPE_CHECKING:
     from knowledge_pipeline.store.logs import Event
 
-
-# FOLD serve.events.signatures
-# Signs what is delivered to webhooks, so that a receiver knows who sent it, and when.
-#
-# Source: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
-
 PREFIX = "whsec_"
 MIN_KEY_BYTES, MAX_KEY_BYTES = 24, 64
 
@@ -51,7 +45,10 @@ def parse_key(secret: str) -> bytes:
 
 
 def build_headers(key: bytes, id_: str, at_s: int, body: bytes) -> dict[str, str]:
-    """The headers of a delivery, sent at a Unix time in whole seconds."""
+    """The headers of a delivery, sent at a Unix time in whole seconds, which say who sent it and when.
+
+    Source: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+    """
     signed = f"{id_}.{at_s}.".encode() + body
     signature = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
     return {"webhook-id": id_, "webhook-timestamp": str(at_s), "webhook-signature": f"v1,{signature}"}
@@ -71,7 +68,7 @@ class Target:
         return urlsplit(self.url).hostname or "its host"
 
     def wants(self, event: Event) -> bool:
-        """Whether it is told of an event."""
+        """Whether it subscribes to an event."""
         return not self.types or event.type in self.types
 
 

@@ -101,7 +101,7 @@ class TokenStore:
         secret = _create_secret(token.id)
         row: dict[str, Any] = {name: getattr(token, name) for name in Token.__dataclass_fields__}
         row |= {"principals": list(token.principals), "scopes": sorted(token.scopes)}
-        rows.upsert_token(self._lake, {**row, "digest": _hash_secret(secret)})
+        rows.upsert_token(self._lake, {**row, "digest": hash_secret(secret)})
         return token, secret
 
     def create_for_process(self, name: str) -> str:
@@ -114,7 +114,7 @@ class TokenStore:
         """Accept a secret that `create_for_process` made in another process of the server."""
         now, id_ = datetime.now(UTC), secret.split("_", 2)[1]
         token = Token(id_, name, None, (), True, frozenset({"query"}), None, now, None, None)
-        self._of_process[id_] = _hash_secret(secret), token
+        self._of_process[id_] = hash_secret(secret), token
 
     def is_of_process(self, secret: str) -> bool:
         """Whether a valid secret is one that `create_for_process` made."""
@@ -134,15 +134,15 @@ class TokenStore:
         """
         now = datetime.now(UTC)
         valid = {row["id"]: row for row in rows.list_tokens(self._lake) if _token_from_row(row).is_valid(now)}
-        named = [row for row in valid.values() if id_or_name in (row["id"], row["name"])]
-        if not named:
+        matches = [row for row in valid.values() if id_or_name in (row["id"], row["name"])]
+        if not matches:
             raise NotFound(f"there is no valid token {id_or_name!r}: see `knowledge token list`")
-        if len(named) > 1:
+        if len(matches) > 1:
             raise InvalidQuery(
-                f"{len(named)} tokens have the name {id_or_name!r}: give the id of one, as "
+                f"{len(matches)} tokens have the name {id_or_name!r}: give the id of one, as "
                 "`knowledge token list` shows it"
             )
-        revoked = {**named[0], "revoked_at": now}
+        revoked = {**matches[0], "revoked_at": now}
         rows.upsert_token(self._lake, revoked)
         return _token_from_row(revoked)
 
@@ -151,9 +151,9 @@ class TokenStore:
         self._reload_if_changed()
         parts = secret.split("_", 2)
         id_ = parts[1] if len(parts) == 3 and parts[0] == _PREFIX else ""
-        known = self._of_process.get(id_) or self._by_id.get(id_)
-        digest, token = known or ("", None)
-        same = hmac.compare_digest(digest, _hash_secret(secret))
+        entry = self._of_process.get(id_) or self._by_id.get(id_)
+        digest, token = entry or ("", None)
+        same = hmac.compare_digest(digest, hash_secret(secret))
         return token if token and same and token.is_valid(datetime.now(UTC)) else None
 
     @property
@@ -193,14 +193,15 @@ def _create_secret(token_id: str) -> str:
     return f"{_PREFIX}_{token_id}_{secrets.token_urlsafe(32)}"
 
 
-def _hash_secret(secret: str) -> str:
+def hash_secret(secret: str) -> str:
+    """What is kept in place of a secret."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 def _token_from_row(row: dict[str, Any]) -> Token:
-    given = {key: value for key, value in row.items() if key != "digest"}
-    given |= {"principals": tuple(row["principals"]), "scopes": frozenset(row["scopes"])}
-    return Token(**given)
+    values = {key: value for key, value in row.items() if key != "digest"}
+    values |= {"principals": tuple(row["principals"]), "scopes": frozenset(row["scopes"])}
+    return Token(**values)
 
 
 def _validate_token(token: Token) -> None:

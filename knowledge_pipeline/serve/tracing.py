@@ -110,7 +110,7 @@ class TracingObserver(Observer):
     def _record_steps(self, query_span: AnySpan, start_ns: int, steps: Iterable[Step]) -> None:
         """One span for each step; a part of another step is its child."""
         whole: list[tuple[Step, AnySpan]] = []
-        for step in sorted(steps, key=lambda each: each.name in _PARENT_STEPS):
+        for step in sorted(steps, key=lambda step: step.name in _PARENT_STEPS):
             around = (span for other, span in whole if _contains_step(other, step))
             parent = next(around, query_span)
             span = self._tracer.start_span(
@@ -138,8 +138,8 @@ def _build_provider(settings: TraceSettings) -> TracerProvider:
         shutdown_on_exit=False,
         span_limits=SpanLimits(max_span_attributes=_MAX_ATTRIBUTES),
     )
-    given = settings.headers.get_secret_value() if settings.headers else ""
-    headers = dict(parse_env_headers(given, liberal=True))
+    header_text = settings.headers.get_secret_value() if settings.headers else ""
+    headers = dict(parse_env_headers(header_text, liberal=True))
     exporter = OTLPSpanExporter(settings.endpoint, headers=headers, timeout=EXPORT_TIMEOUT_S)
     if not settings.include_content:
         provider.add_span_processor(_RedactingProcessor())
@@ -161,8 +161,8 @@ def _kind_attributes(kind: OpenInferenceSpanKindValues) -> dict[str, str]:
 
 
 def _caller_attributes(caller: Caller) -> dict[str, Any]:
-    known = {"knowledge.interface": caller.interface, SpanAttributes.USER_ID: caller.token}
-    return {name: value for name, value in known.items() if value is not None}
+    attributes = {"knowledge.interface": caller.interface, SpanAttributes.USER_ID: caller.token}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _query_attributes(kind: str, caller: Caller, answer: AnyResponse) -> dict[str, Any]:
@@ -180,17 +180,17 @@ def _query_attributes(kind: str, caller: Caller, answer: AnyResponse) -> dict[st
 
 def _iter_document_attributes(answer: AnyResponse, *, content: bool) -> Iterator[tuple[str, Any]]:
     """The attributes of the results, best first."""
-    found: tuple[SearchResult | GraphNode, ...] = ()
+    results: tuple[SearchResult | GraphNode, ...] = ()
     if not isinstance(answer, RelationsResponse):
-        found = answer.results if isinstance(answer, SearchResponse) else answer.matches
-    for rank, each in enumerate(found):
+        results = answer.results if isinstance(answer, SearchResponse) else answer.matches
+    for rank, result in enumerate(results):
         of = f"{SpanAttributes.RETRIEVAL_DOCUMENTS}.{rank}"
-        yield f"{of}.{DocumentAttributes.DOCUMENT_ID}", each.id
-        if each.score is not None:
-            yield f"{of}.{DocumentAttributes.DOCUMENT_SCORE}", each.score
-        if content and isinstance(each, SearchResult):
-            cited = {"source": each.citation.source, "path": each.citation.path, "lines": each.citation.lines}
-            yield f"{of}.{DocumentAttributes.DOCUMENT_CONTENT}", each.content
+        yield f"{of}.{DocumentAttributes.DOCUMENT_ID}", result.id
+        if result.score is not None:
+            yield f"{of}.{DocumentAttributes.DOCUMENT_SCORE}", result.score
+        if content and isinstance(result, SearchResult):
+            cited = {name: getattr(result.citation, name) for name in ("source", "path", "lines")}
+            yield f"{of}.{DocumentAttributes.DOCUMENT_CONTENT}", result.content
             yield f"{of}.{DocumentAttributes.DOCUMENT_METADATA}", json.dumps(cited, ensure_ascii=False)
 
 

@@ -1,4 +1,6 @@
-"""Whether a delivery is of the service that it claims to be of. Every comparison takes constant time.
+"""Deliveries of webhooks: whether they are genuine and new, and what events and pushes are.
+
+Every comparison with a secret takes constant time.
 
 Sources: https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries,
 https://docs.slack.dev/authentication/verifying-requests-from-slack,
@@ -22,7 +24,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from pydantic import SecretStr
 
 from knowledge_pipeline.config.connections import GitConnection
-from knowledge_pipeline.config.operation import GcsPushSettings
+from knowledge_pipeline.config.operation import GcsPushSettings, OidcSettings
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.errors import InvalidQuery, Unauthenticated
 from knowledge_pipeline.store.local_state import SharedState
@@ -101,7 +103,6 @@ def require_google_token(settings: GcsPushSettings, headers: Headers) -> None:
 
 @lru_cache(maxsize=4)
 def _build_verifier(issuer: str, audience: str) -> JwtVerifier:
-    from knowledge_pipeline.config.operation import OidcSettings
     from knowledge_pipeline.serve.oidc import IdentityProvider, JwtVerifier
 
     # nobody signs in here: only the keys of the issuer are asked for
@@ -116,9 +117,6 @@ def _sign(secret: SecretStr, content: bytes) -> str:
 def _equals(expected: str, received: str | None) -> bool:
     return hmac.compare_digest(expected.encode(), (received or "").encode("utf-8", "replace"))
 
-
-# FOLD serve.webhooks.deliveries
-# Deliveries of webhooks: their payloads, and which were received before.
 
 MAX_BODY_BYTES = 5_000_000  # of a body: a push of two thousand commits
 MAX_AGE_S = 3 * 24 * 3600.0  # GitHub gives its own deliveries again for so long
@@ -170,9 +168,6 @@ def parse_payload(body: bytes, content_type: str) -> dict[str, Any]:
     return payload
 
 
-# FOLD serve.webhooks.pushes
-# Pushes of commits that GitHub and GitLab report. GitHub's says when the repository was pushed to.
-
 CodeHost = Literal["github", "gitlab"]
 
 _SCP_URL = re.compile(r"^(?:[^/@:\s]+@)?(?P<host>[^/:\s]+|\[[^\]]+\]):(?!//)(?P<path>.+)$")
@@ -191,7 +186,7 @@ class Push:
     is_tag: bool
     default_branch: str | None
     is_deleted: bool  # the branch was deleted
-    pushed_at_s: float | None  # Unix time
+    pushed_at_s: float | None  # Unix time; GitHub alone says it
 
     @property
     def is_too_old(self) -> bool:
@@ -224,14 +219,14 @@ def parse_push(code_host: CodeHost, payload: dict[str, Any]) -> Push:
         InvalidQuery: it names no repository, or nothing that was pushed.
     """
     within, names = _URL_FIELDS[code_host]
-    places = [payload.get(within), payload.get("repository")]
-    addresses = [place.get(name) for place in places if is_object(place) for name in names]
+    holders = [payload.get(within), payload.get("repository")]
+    addresses = [holder.get(name) for holder in holders if is_object(holder) for name in names]
     keys = {repository_key(address) for address in addresses if isinstance(address, str)} - {None}
     ref = payload.get("ref")
     kind = re.fullmatch(r"refs/(heads|tags)/(.+)", ref, re.DOTALL) if isinstance(ref, str) else None
     if not keys or not kind:
         raise InvalidQuery("the body does not describe a push: it has no repository address, or no ref")
-    about = next(place for place in places if is_object(place))
+    about = next(holder for holder in holders if is_object(holder))
     default, pushed_at = about.get("default_branch"), about.get("pushed_at")
     after = payload.get("after")
     return Push(
@@ -260,29 +255,32 @@ def repository_key(url: str) -> str | None:
     return f"{host.strip('[]').casefold()}/{path}" if host and path else None
 
 
-# FOLD serve.webhooks.events
-# What an event of a service says: which sources it is about, and which of their documents.
-#
-# An event is a reason to look, nothing more: no word of it is indexed, and what it names is read from the
-# service. So it does not matter in which order events arrive, whether one comes twice, or whether it lies.
-
 Payload = dict[str, Any]
+SourceTest = Callable[[SourceConfig], bool]
 
 NOTHING_INDEXED = "nothing that is indexed changes by this event"
+
+_NOT_OF_KINDS = re.compile(r"[^A-Za-z0-9_:. -]")
+_MAX_KIND_CHARS = 60
+_MAX_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """Documents of some sources that may be new, changed, hidden or gone."""
 
-    is_of: Callable[[SourceConfig], bool]
+    is_of: SourceTest
     documents: tuple[str, ...] = ()  # uris, or "FOLDER/*"; none: the source as a whole
     relist: bool = False  # a whole source whose deletions have to be seen
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceEvent:
-    """One event, after its signature was checked."""
+    """One event, after its signature was checked: which sources it is about, and which of their documents.
+
+    It is a reason to look, nothing more: no word of it is indexed, and what it names is read from the
+    service. So it does not matter in which order events arrive, whether one comes twice, or whether it lies.
+    """
 
     changes: tuple[Change, ...] = ()
     ignored_reason: str | None = None  # why it changes nothing
@@ -291,8 +289,8 @@ class ServiceEvent:
     @classmethod
     def of(cls, changes: Iterable[Change]) -> ServiceEvent:
         """An event of some changes, which are none for an event that does not matter."""
-        found = tuple(changes)
-        return cls(found, None if found else NOTHING_INDEXED)
+        changes = tuple(changes)
+        return cls(changes, None if changes else NOTHING_INDEXED)
 
 
 def find_kind(payload: Payload, headers: Headers) -> str:
@@ -308,8 +306,8 @@ def find_kind(payload: Payload, headers: Headers) -> str:
         *(record.get("eventName") for record in records),
         descend(payload, "message", "attributes").get("eventType"),
     ]
-    found = next((name for name in map(read_text, names) if name), "")
-    return _NOT_OF_KINDS.sub("", found)[:_MAX_KIND_CHARS]
+    kind = next((name for name in map(read_text, names) if name), "")
+    return _NOT_OF_KINDS.sub("", kind)[:_MAX_KIND_CHARS]
 
 
 def descend(value: Any, *names: str) -> Payload:
@@ -321,7 +319,7 @@ def descend(value: Any, *names: str) -> Payload:
 
 def list_objects(value: Any) -> list[Payload]:
     """The objects of a list; none where there is no list."""
-    return [each for each in value if is_object(each)] if is_list(value) else []
+    return [item for item in value if is_object(item)] if is_list(value) else []
 
 
 def read_text(value: Any) -> str:
@@ -333,8 +331,3 @@ def read_number(value: Any) -> str:
     """A number that is an id, as text; "" for anything else."""
     text = read_text(value)
     return text if text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS else ""
-
-
-_MAX_DIGITS = 19
-_NOT_OF_KINDS = re.compile(r"[^A-Za-z0-9_:. -]")
-_MAX_KIND_CHARS = 60

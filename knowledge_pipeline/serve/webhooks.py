@@ -1,4 +1,4 @@
-"""The services whose webhooks are accepted: how each is verified, told apart from a repetition, and read."""
+"""The services whose webhooks are accepted: how each is verified, told from a repetition, and read."""
 
 from __future__ import annotations
 
@@ -26,28 +26,27 @@ from knowledge_pipeline.config.operation import WebhookSettings
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.errors import Forbidden
 from knowledge_pipeline.records import PULL_PREFIXES, select_pull_patterns
-from knowledge_pipeline.serve import webhook_verification as verification
 from knowledge_pipeline.serve.webhook_verification import (
     Change,
     Headers,
     Payload,
     Push,
     ServiceEvent,
+    SourceTest,
     descend,
     list_objects,
     parse_push,
     read_number,
     read_text,
     repository_key,
+    require_bearer,
+    require_google_token,
+    require_signature,
+    require_signature_or_bearer,
+    require_slack_signature,
+    require_token,
 )
 from knowledge_pipeline.text import matches_any
-
-# FOLD serve.webhooks.code_hosts
-# Events of GitHub and GitLab: pushes, conversations, wikis, and what happens to a repository.
-#
-# Sources: https://docs.github.com/webhooks/webhook-events-and-payloads,
-# https://docs.gitlab.com/user/project/integrations/webhook_events/,
-# https://docs.gitlab.com/administration/system_hooks/
 
 _PING_REASON = "a ping: the webhook works"
 
@@ -82,7 +81,7 @@ _GITLAB_GROUP_EVENTS = frozenset(
 
 
 def parse_github_event(payload: Payload, headers: Headers) -> ServiceEvent:
-    """What an event of GitHub is about.
+    """What an event of GitHub is about: https://docs.github.com/webhooks/webhook-events-and-payloads.
 
     Raises:
         InvalidQuery: it says that it is a push, and is not.
@@ -106,14 +105,18 @@ def parse_github_event(payload: Payload, headers: Headers) -> ServiceEvent:
             return ServiceEvent.of(_name_document(keys, "pull", "github_pr", issue))
         return ServiceEvent.of(_name_document(keys, "issue", "github_issues", issue))
     if event == "gollum":
-        return ServiceEvent.of([Change(_ReadsRepository(_to_wiki_keys(keys)))])
+        return ServiceEvent.of([Change(_reads_repository(_to_wiki_keys(keys)))])
     if event in _REPOSITORY_EVENTS:
-        return ServiceEvent.of([Change(_ReadsRepository(keys | _to_wiki_keys(keys)))])
+        return ServiceEvent.of([Change(_reads_repository(keys | _to_wiki_keys(keys)))])
     return ServiceEvent.of([])
 
 
 def parse_gitlab_event(payload: Payload, headers: Headers) -> ServiceEvent:
-    """What an event of GitLab is about; raises as `parse_github_event`."""
+    """What an event of GitLab is about; raises as `parse_github_event`.
+
+    Sources: https://docs.gitlab.com/user/project/integrations/webhook_events/,
+    https://docs.gitlab.com/administration/system_hooks/
+    """
     kind = read_text(payload.get("object_kind")) or read_text(payload.get("event_name"))
     if kind in _GITLAB_PUSHES:
         return _to_event(parse_push("gitlab", payload))
@@ -125,7 +128,7 @@ def parse_gitlab_event(payload: Payload, headers: Headers) -> ServiceEvent:
         return ServiceEvent.of([Change(lambda source: _has_project(source, paths))])
     keys = _to_keys([descend(payload, "project").get("web_url")])
     if kind == "wiki_page":
-        return ServiceEvent.of([Change(_ReadsRepository(_to_wiki_keys(keys)))])
+        return ServiceEvent.of([Change(_reads_repository(_to_wiki_keys(keys)))])
     return ServiceEvent.of(_name_gitlab_document(kind, keys, payload))
 
 
@@ -151,14 +154,14 @@ def _name_gitlab_document(kind: str, keys: frozenset[str], payload: Payload) -> 
 
 def _name_document(keys: frozenset[str], kind: str, source_type: str, facts: Payload) -> Iterator[Change]:
     """A change of one document, by its number in the repository."""
-    reads = _ReadsRepository(keys)
+    reads = _reads_repository(keys)
     if number := read_number(facts.get("iid") or facts.get("number")):
         yield Change(lambda source: source.type == source_type and reads(source), (f"{kind}/{number}",))
 
 
 def _name_head(keys: frozenset[str], service: str, facts: Payload) -> Iterator[Change]:
     """A change of the sources that read the head of a pull request as a branch."""
-    reads, prefix = _ReadsRepository(keys), PULL_PREFIXES[service]
+    reads, prefix = _reads_repository(keys), PULL_PREFIXES[service]
     if number := read_number(facts.get("iid") or facts.get("number")):
         yield Change(
             lambda source: (
@@ -196,14 +199,9 @@ def _list_gitlab_paths(payload: Payload) -> frozenset[str]:
     return frozenset(path.casefold() for path in paths if path)
 
 
-class _ReadsRepository:
+def _reads_repository(keys: frozenset[str]) -> SourceTest:
     """Whether a source reads a repository, over git or an API."""
-
-    def __init__(self, keys: frozenset[str]) -> None:
-        self._keys = keys
-
-    def __call__(self, source: SourceConfig) -> bool:
-        return find_repository_key(source) in self._keys
+    return lambda source: find_repository_key(source) in keys
 
 
 def find_repository_key(source: SourceConfig) -> str | None:
@@ -229,15 +227,8 @@ def _has_project(source: SourceConfig, paths: frozenset[str]) -> bool:
 
 def _has_group(source: SourceConfig, group: str) -> bool:
     """Whether a project is in a group, whose full path not all events have."""
-    key = find_repository_key(source) or ""
-    return f"/{group}/" in key
+    return f"/{group}/" in (find_repository_key(source) or "")
 
-
-# FOLD serve.webhooks.atlassian
-# Events of Jira and Confluence, Cloud and Data Center.
-#
-# Sources: https://developer.atlassian.com/cloud/jira/platform/webhooks/,
-# https://confluence.atlassian.com/doc/managing-webhooks-1021225606.html
 
 _GATEWAY = "api.atlassian.com"  # the host of connections with scoped tokens, which no event names
 _KEY = re.compile(r"(?P<project>[A-Za-z][A-Za-z0-9_]{0,99})-\d{1,12}", re.ASCII)
@@ -254,7 +245,10 @@ _RELISTED = ("space_", "content_permissions_", "page_children_")
 
 
 def parse_jira_event(payload: Payload, headers: Headers) -> ServiceEvent:
-    """What an event of Jira is about: a ticket, its tickets where it is not named, or a project."""
+    """What an event of Jira is about: a ticket, its tickets where it is not named, or a project.
+
+    Source: https://developer.atlassian.com/cloud/jira/platform/webhooks/
+    """
     del headers
     name = read_text(payload.get("webhookEvent"))
     issue = descend(payload, "issue")
@@ -264,7 +258,7 @@ def parse_jira_event(payload: Payload, headers: Headers) -> ServiceEvent:
         return ServiceEvent.of([Change(is_of, (f"issue/{number}",))])
     if name.startswith("issuelink_"):
         link = descend(payload, "issueLink")
-        ids = (read_number(link.get(each)) for each in ("sourceIssueId", "destinationIssueId"))
+        ids = (read_number(link.get(end)) for end in ("sourceIssueId", "destinationIssueId"))
         documents = tuple(f"issue/{id_}" for id_ in ids if id_)
         return ServiceEvent.of([Change(_is_of_jira(""), documents)] if documents else [])
     if name.startswith("project_"):
@@ -276,7 +270,10 @@ def parse_jira_event(payload: Payload, headers: Headers) -> ServiceEvent:
 
 
 def parse_confluence_event(payload: Payload, headers: Headers) -> ServiceEvent:
-    """What an event of Confluence is about: pages, or everything where it says what may be seen."""
+    """What an event of Confluence is about: pages, or everything where it says what may be seen.
+
+    Source: https://confluence.atlassian.com/doc/managing-webhooks-1021225606.html
+    """
     del headers
     name = read_text(payload.get("event")) or read_text(payload.get("webhookEvent"))
     if name.startswith(_RELISTED):
@@ -321,7 +318,7 @@ def _find_host(thing: Payload) -> str:
         return ""
 
 
-def _is_of_jira(host: str, projects: frozenset[str] = frozenset()) -> Callable[[SourceConfig], bool]:
+def _is_of_jira(host: str, projects: frozenset[str] = frozenset()) -> SourceTest:
     """Whether a source reads a site, and may read one of some projects."""
 
     def is_of(source: SourceConfig) -> bool:
@@ -332,7 +329,7 @@ def _is_of_jira(host: str, projects: frozenset[str] = frozenset()) -> Callable[[
     return is_of
 
 
-def _is_of_confluence(host: str, space: str) -> Callable[[SourceConfig], bool]:
+def _is_of_confluence(host: str, space: str) -> SourceTest:
     def is_of(source: SourceConfig) -> bool:
         own = {key.casefold() for key in source.spaces}
         has_space = not own or not space or space.casefold() in own
@@ -345,9 +342,6 @@ def _is_on(source: SourceConfig, host: str) -> bool:
     return not host or source.connection.host in (host, _GATEWAY)
 
 
-# FOLD serve.webhooks.slack
-# Events of Slack: https://docs.slack.dev/apis/events-api/.
-
 _TIMESTAMP = re.compile(r"\d{1,10}\.\d{1,9}", re.ASCII)
 _CHANNEL_ID = re.compile(r"[CG][A-Z0-9]{4,20}", re.ASCII)
 _MAX_CHALLENGE_CHARS = 500
@@ -358,7 +352,10 @@ _PEOPLE_EVENTS = ("team_join", "user_change", "user_profile_changed")
 
 
 def parse_slack_event(payload: Payload, headers: Headers) -> ServiceEvent:
-    """What an event of Slack is about: a thread, a day of a channel, a channel, or who sees it."""
+    """What an event of Slack is about: a thread, a day of a channel, a channel, or who sees it.
+
+    Source: https://docs.slack.dev/apis/events-api/
+    """
     del headers
     if payload.get("type") == "url_verification":
         return ServiceEvent(challenge=read_text(payload.get("challenge"))[:_MAX_CHALLENGE_CHARS])
@@ -366,17 +363,16 @@ def parse_slack_event(payload: Payload, headers: Headers) -> ServiceEvent:
     kind, channel = read_text(event.get("type")), _find_channel(event)
     if kind == "message" and channel:
         documents = tuple(dict.fromkeys(_name_documents(channel, event)))
-        return ServiceEvent.of([Change(_ReadsChannel(channel), documents)] if documents else [])
+        return ServiceEvent.of([Change(_reads_channel(channel), documents)] if documents else [])
     if channel and _LOST_OR_RENAMED.fullmatch(kind):
-        return ServiceEvent.of([Change(_ReadsChannel(channel), (f"thread/{channel}/*", f"day/{channel}/*"))])
+        return ServiceEvent.of([Change(_reads_channel(channel), (f"thread/{channel}/*", f"day/{channel}/*"))])
     if kind in _MEMBERSHIP_EVENTS and channel:
-        bots = {read_text(each.get("user_id")) for each in list_objects(payload.get("authorizations"))}
+        bots = {read_text(grant.get("user_id")) for grant in list_objects(payload.get("authorizations"))}
         if read_text(event.get("user")) not in bots - {""}:
-            return ServiceEvent.of([Change(_ReadsChannel(channel))])
-        return ServiceEvent.of(
-            [Change(_ReadsChannel(channel), relist=True)]
-        )  # the bot itself: the channel is new, or lost
-    return ServiceEvent.of([Change(_ReadsChannel(""))] if kind in _PEOPLE_EVENTS else [])
+            return ServiceEvent.of([Change(_reads_channel(channel))])
+        # the bot itself: the channel is new, or lost
+        return ServiceEvent.of([Change(_reads_channel(channel), relist=True)])
+    return ServiceEvent.of([Change(_reads_channel(""))] if kind in _PEOPLE_EVENTS else [])
 
 
 def _find_channel(event: Payload) -> str:
@@ -402,50 +398,46 @@ def _name_documents(channel: str, event: Payload) -> Iterator[str]:
             yield f"day/{channel}/{datetime.fromtimestamp(float(ts), UTC).date().isoformat()}"
 
 
-class _ReadsChannel:
+def _reads_channel(channel: str) -> SourceTest:
     """Whether a source may read a channel; a name in its settings may be that of any."""
 
-    def __init__(self, channel: str) -> None:
-        self._channel = channel
+    def reads(source: SourceConfig) -> bool:
+        are_ids = all(map(_CHANNEL_ID.fullmatch, source.channels))
+        has_channel = not source.channels or not channel or not are_ids or channel in source.channels
+        return isinstance(source.connection, SlackConnection) and has_channel
 
-    def __call__(self, source: SourceConfig) -> bool:
-        if not isinstance(source.connection, SlackConnection):
-            return False
-        named = source.channels
-        are_ids = all(_CHANNEL_ID.fullmatch(each) for each in named)
-        return not named or not self._channel or not are_ids or self._channel in named
+    return reads
 
-
-# FOLD serve.webhooks.buckets
-# Notifications of buckets: S3 and what speaks its protocol, and Google Cloud Storage by Pub/Sub.
-#
-# The listing of a bucket is one call for a thousand objects, so its source is refreshed as a whole.
-#
-# Sources: https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html,
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html,
-# https://min.io/docs/minio/linux/administration/monitoring/publish-events-to-webhook.html,
-# https://cloud.google.com/storage/docs/pubsub-notifications
 
 _S3_EVENTS = ("ObjectCreated:", "ObjectRemoved:", "ObjectRestore:", "LifecycleExpiration:")
 _GCS_EVENTS = ("OBJECT_FINALIZE", "OBJECT_DELETE", "OBJECT_ARCHIVE")
 
 
 def parse_s3_event(payload: Payload, headers: Headers) -> ServiceEvent:
-    """The objects of a notification of S3 or MinIO, or of an event that EventBridge passes on."""
+    """The objects of a notification of S3 or MinIO, or of an event that EventBridge passes on.
+
+    Their source is refreshed as a whole: one call lists a thousand objects of a bucket.
+
+    Sources: https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html,
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html,
+    https://min.io/docs/minio/linux/administration/monitoring/publish-events-to-webhook.html
+    """
     del headers
     return ServiceEvent.of(
-        Change(_ReadsObject(S3Connection, bucket, key)) for bucket, key in _iter_s3_objects(payload) if bucket
+        Change(_reads_object(S3Connection, bucket, key))
+        for bucket, key in _iter_s3_objects(payload)
+        if bucket
     )
 
 
 def parse_gcs_event(payload: Payload, headers: Headers) -> ServiceEvent:
-    """The object of a message of Pub/Sub, from its attributes."""
+    """The object of a message of Pub/Sub: https://cloud.google.com/storage/docs/pubsub-notifications."""
     del headers
     facts = descend(payload, "message", "attributes")
     bucket, key = read_text(facts.get("bucketId")), read_text(facts.get("objectId"))
     if not bucket or facts.get("eventType") not in _GCS_EVENTS:
         return ServiceEvent.of([])
-    return ServiceEvent.of([Change(_ReadsObject(GcsConnection, bucket, key))])
+    return ServiceEvent.of([Change(_reads_object(GcsConnection, bucket, key))])
 
 
 def _iter_s3_objects(payload: Payload) -> Iterator[tuple[str, str]]:
@@ -455,27 +447,22 @@ def _iter_s3_objects(payload: Payload) -> Iterator[tuple[str, str]]:
             yield read_text(bucket.get("name")), unquote_plus(read_text(key.get("key")))
     if payload.get("source") == "aws.s3":
         detail = descend(payload, "detail")
-        yield (
-            read_text(descend(detail, "bucket").get("name")),
-            read_text(descend(detail, "object").get("key")),
-        )
+        bucket, key = descend(detail, "bucket"), descend(detail, "object")
+        yield read_text(bucket.get("name")), read_text(key.get("key"))
 
 
-class _ReadsObject:
-    """Whether a source reads an object."""
-
-    def __init__(self, connection: type[BucketConnection], bucket: str, key: str) -> None:
-        self._connection, self._bucket, self._key = connection, bucket, key
-
-    def __call__(self, source: SourceConfig) -> bool:
+def _reads_object(connection_type: type[BucketConnection], bucket: str, key: str) -> SourceTest:
+    def reads(source: SourceConfig) -> bool:
         connection = source.connection
         if isinstance(connection, ArchiveFileConnection):
             connection = connection.object
         return (
-            isinstance(connection, self._connection)
-            and connection.bucket == self._bucket
-            and self._key.startswith(connection.prefix)
+            isinstance(connection, connection_type)
+            and connection.bucket == bucket
+            and key.startswith(connection.prefix)
         )
+
+    return reads
 
 
 ServiceName = Literal["github", "gitlab", "jira", "confluence", "slack", "s3", "gcs"]
@@ -509,7 +496,7 @@ class WebhookService:
     def iter_delivery_keys(self, payload: Payload, body: bytes, headers: Headers) -> Iterator[str]:
         """What identifies a delivery: its id, which no signature covers, and its body.
 
-        A body without a moment of its own may be sent for two events, so it says nothing; that somebody
+        A body without a time of its own may be sent for two events, so it identifies nothing; that somebody
         sends it again under another id makes us look once more, and that is all.
         """
         if not self.dated_by or any(name in payload for name in self.dated_by):
@@ -524,7 +511,7 @@ SERVICES: tuple[WebhookService, ...] = (
         "GitHub",
         "github_secret",
         ("X-Hub-Signature-256", "X-GitHub-Event", "X-GitHub-Delivery"),
-        lambda secret, body, headers: verification.require_signature(
+        lambda secret, body, headers: require_signature(
             secret, "github_secret", body, headers.get("x-hub-signature-256")
         ),
         parse_github_event,
@@ -536,9 +523,7 @@ SERVICES: tuple[WebhookService, ...] = (
         "GitLab",
         "gitlab_token",
         ("X-Gitlab-Token", "X-Gitlab-Event", "X-Gitlab-Event-UUID", "Idempotency-Key"),
-        lambda token, body, headers: verification.require_token(
-            token, "gitlab_token", headers.get("x-gitlab-token")
-        ),
+        lambda token, body, headers: require_token(token, "gitlab_token", headers.get("x-gitlab-token")),
         parse_gitlab_event,
         ("idempotency-key", "x-gitlab-event-uuid"),
         ("ref",),
@@ -548,9 +533,7 @@ SERVICES: tuple[WebhookService, ...] = (
         "Jira",
         "jira_secret",
         ("X-Hub-Signature", "Authorization", "X-Atlassian-Webhook-Identifier"),
-        lambda secret, body, headers: verification.require_signature_or_bearer(
-            secret, "jira_secret", body, headers
-        ),
+        lambda secret, body, headers: require_signature_or_bearer(secret, "jira_secret", body, headers),
         parse_jira_event,
         ("x-atlassian-webhook-identifier",),
         ("timestamp",),
@@ -560,9 +543,7 @@ SERVICES: tuple[WebhookService, ...] = (
         "Confluence",
         "confluence_secret",
         ("X-Hub-Signature", "Authorization"),
-        lambda secret, body, headers: verification.require_signature_or_bearer(
-            secret, "confluence_secret", body, headers
-        ),
+        lambda secret, body, headers: require_signature_or_bearer(secret, "confluence_secret", body, headers),
         parse_confluence_event,
         (),
         ("timestamp",),
@@ -572,7 +553,7 @@ SERVICES: tuple[WebhookService, ...] = (
         "Slack",
         "slack_secret",
         ("X-Slack-Signature", "X-Slack-Request-Timestamp"),
-        verification.require_slack_signature,
+        require_slack_signature,
         parse_slack_event,
     ),
     WebhookService(
@@ -580,7 +561,7 @@ SERVICES: tuple[WebhookService, ...] = (
         "S3",
         "s3_token",
         ("Authorization",),
-        lambda token, body, headers: verification.require_bearer(token, "s3_token", headers),
+        lambda token, body, headers: require_bearer(token, "s3_token", headers),
         parse_s3_event,
     ),
     WebhookService(
@@ -588,11 +569,7 @@ SERVICES: tuple[WebhookService, ...] = (
         "Google Cloud Storage",
         "gcs",
         ("Authorization",),
-        lambda settings, body, headers: verification.require_google_token(settings, headers),
+        lambda settings, body, headers: require_google_token(settings, headers),
         parse_gcs_event,
     ),
 )
-
-
-# FOLD serve.webhooks
-# Events that services send: whether they are genuine and new, and which documents they are about.

@@ -1,7 +1,8 @@
-"""Keeps several workers on one socket: replaces those that die, and all of them for a new configuration.
+"""Runs the server: in one process, or in several that answer on one socket.
 
-The supervisor answers nothing and opens no table. SIGTERM and SIGINT end the workers, which first answer what
-they have begun; SIGHUP replaces them one after the other, each when its successor answers.
+The supervisor of several answers nothing and opens no table. It replaces workers that die, and all of them
+for a new configuration. SIGTERM and SIGINT end the workers, which first answer what they have begun; SIGHUP
+replaces them one after the other, each when its successor answers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from multiprocessing.connection import Connection, wait
@@ -36,10 +38,18 @@ from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.store.listings import load_shared_settings
 from knowledge_pipeline.store.local_state import SERVERS_FOLDER
 
-# FOLD serve.workers.launch
-# What every worker of a server is started with, and how the limits of one server are shared by them.
-
 METRICS_FOLDER = "metrics"  # in the folder of what workers share
+
+READY = b"ready"
+START_FAILED = 3  # exit code of a worker that could not start, and would not the next time either
+START_S = 120.0  # for a worker to answer; a busy machine imports slowly
+RESTART_PAUSE_S = 1.0  # before a worker that never answered is replaced
+WORKER_GRACE_S = 15.0  # for workers to end; see `REQUEST_GRACE_S`
+
+MIN_HEADER_TIMEOUT_S = 1.0  # a client may need that to send them, however quickly it is to be answered
+REQUEST_GRACE_S = 10  # for what is being answered when the server is told to end
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +89,6 @@ def prepare_state_folder(folder: Path, port: int) -> Path:
     return state_folder
 
 
-# FOLD serve.workers.worker
-# One of several processes that answer on one socket, which ends when it is told to or its parent is gone.
-
-READY = b"ready"
-START_FAILED = 3  # exit code of a worker that could not start, and would not the next time either
-
-
 def run_worker(launch: Launch, listener: socket.socket, parent: Connection) -> None:
     """Answer until SIGTERM or SIGINT, or until the other end of `parent` is closed.
 
@@ -123,13 +126,6 @@ def _follow_parent(server: uvicorn.Server, parent: Connection) -> None:
         server.should_exit = True
 
 
-WORKER_GRACE_S = 15.0  # for workers to end; see `server.GRACE_S`
-START_S = 120.0  # for a worker to answer; a busy machine imports slowly
-RESTART_PAUSE_S = 1.0  # before a worker that never answered is replaced
-
-_log = logging.getLogger(__name__)
-
-
 @dataclass(slots=True)
 class _Worker:
     """A process, and our end of the pipe to it."""
@@ -157,7 +153,7 @@ class Supervisor:
             KnowledgeError: the first workers could not start.
         """
         handled = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-        before = {each: signal.signal(each, self._on_signal) for each in handled}
+        before = {signum: signal.signal(signum, self._on_signal) for signum in handled}
         signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
         try:
             self._workers = [self._start() for _ in range(self._launch.workers)]
@@ -171,8 +167,8 @@ class Supervisor:
         finally:
             self._end(self._workers)
             signal.set_wakeup_fd(-1)
-            for each, handler in before.items():
-                signal.signal(each, handler)
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
 
     @property
     def _is_ending(self) -> bool:
@@ -215,7 +211,7 @@ class Supervisor:
         if self._is_ending:
             return
         if signal.SIGHUP in self._signals:
-            self._signals = [each for each in self._signals if each != signal.SIGHUP]
+            self._signals = [signum for signum in self._signals if signum != signal.SIGHUP]
             self._replace_all()
             return
         for at, worker in enumerate(self._workers):
@@ -236,7 +232,7 @@ class Supervisor:
             time.sleep(RESTART_PAUSE_S)
 
     def _forget_metrics(self, worker: _Worker) -> None:
-        """What a worker that is gone was doing is no longer under way; its counts stay."""
+        """Drop the gauges of a worker that has ended; its counts stay."""
         for path in (self._launch.state_folder / METRICS_FOLDER).glob(f"gauge_live*_{worker.process.pid}.db"):
             path.unlink(missing_ok=True)
 
@@ -267,24 +263,15 @@ class Supervisor:
             self._forget_metrics(worker)
 
     def _drain_wakes(self) -> None:
-        try:
+        with suppress(BlockingIOError):
             while self._wake_read.recv(4096):
-                continue
-        except BlockingIOError:
-            return
-
-
-# FOLD serve.server
-# Runs the server until it is told to end.
-
-MIN_HEADER_TIMEOUT_S = 1.0  # a client may need that to send them, however quickly it is to be answered
-REQUEST_GRACE_S = 10  # for what is being answered when the server is told to end
+                pass
 
 
 def run(service: Service, listener: socket.socket) -> None:
     """Answer on a socket until SIGTERM or SIGINT; what is being answered then is answered.
 
-    Each request is told on stderr in one line, without its content; see `logs`.
+    Each request has a line on stderr, without its content; see `logs`.
     """
     with configure_logging(service.settings.serve):
         build_server(service).run(sockets=[listener])
@@ -300,7 +287,7 @@ def build_server(service: Service, refreshes: RefreshQueue | None = None) -> uvi
             max_connections=serve.max_connections, header_timeout_s=max(serve.timeout_s, MIN_HEADER_TIMEOUT_S)
         ),
         ws="none",  # no route takes one, and its connections would pass the limits
-        lifespan="on",  # a start that fails is told
+        lifespan="on",  # a start that fails is reported
         log_config=None,
         access_log=False,
         server_header=False,
@@ -309,9 +296,5 @@ def build_server(service: Service, refreshes: RefreshQueue | None = None) -> uvi
         timeout_keep_alive=30,
     )
     server = uvicorn.Server(config)
-    app.state.held.streams.is_ending = lambda: server.should_exit
+    app.state.shared.streams.is_ending = lambda: server.should_exit
     return server
-
-
-# FOLD serve.workers
-# Several processes that answer behind one port.

@@ -1,4 +1,4 @@
-"""Sources and their refreshes over HTTP, for tokens with the scope `admin`."""
+"""Sources and their refreshes over HTTP (scope `admin`); what is indexed, and how it is used."""
 
 from __future__ import annotations
 
@@ -39,13 +39,6 @@ from knowledge_pipeline.serve.http.search import PREFIX
 from knowledge_pipeline.serve.inventory import MAX_HOURS, compute_stats, list_collections
 from knowledge_pipeline.text import is_list, is_object
 
-# FOLD serve.http.posted_source
-# What a source that is declared over HTTP may say: less than one that the operator writes into the file.
-#
-# Whoever holds a token is not the server's operator. A variable may stand only where a secret belongs,
-# since what it holds is shown everywhere else; code is named by the operator alone; and of the machine's
-# files only those below `serve.source_roots` may be read.
-
 _PATH_KEYS = frozenset(
     {
         ("connection", "path"),
@@ -63,12 +56,15 @@ _CODE_KEYS = frozenset(
         ("connection", "use"),
     }
 )
-_QUERY_KEY = ("connection", "query")
 _LOCAL_URL = "file://"
 
 
 def require_safe_source(entry: Mapping[str, Any], folder: Path, roots: tuple[Path, ...]) -> None:
-    """Check an entry of `sources`; relative paths are relative to a folder.
+    """Check an entry of `sources` that came over HTTP; relative paths are relative to a folder.
+
+    The holder of a token is not the server's operator. A variable may stand only where a secret belongs,
+    since what it holds is shown everywhere else; the operator alone names code; and of the machine's files
+    only those below `serve.source_roots` may be read.
 
     Raises:
         InvalidQuery: it has a variable outside of a secret, names code or a query, or a path outside of
@@ -78,7 +74,7 @@ def require_safe_source(entry: Mapping[str, Any], folder: Path, roots: tuple[Pat
         key = ".".join(keys)
         if keys[:2] in _CODE_KEYS:
             raise InvalidQuery(f"{key}: code is not named over HTTP: write it into knowledge.yaml")
-        if keys == _QUERY_KEY:
+        if keys == ("connection", "query"):
             raise InvalidQuery(f"{key}: queries are not named over HTTP: write it into knowledge.yaml")
         if "${" in value and not SECRET_KEYS.intersection(keys):
             raise InvalidQuery(f"{key}: over HTTP a variable may stand only in a secret, such as token")
@@ -197,17 +193,11 @@ async def get_refresh(id: RefreshIdPath, ctx: CurrentContext) -> JSONResponse:
     """Return one refresh, which keeps its id when another server takes it over."""
 
     async def load_refresh(_: AsyncKnowledgeBase, access: Access) -> Refresh:
-        found = next(
-            (
-                managed_refresh
-                for managed_refresh in _list_managed_refreshes(ctx, access)
-                if managed_refresh.id == id
-            ),
-            None,
-        )
-        if found is None:
+        refreshes = _list_managed_refreshes(ctx, access)
+        refresh = next((refresh for refresh in refreshes if refresh.id == id), None)
+        if refresh is None:
             raise NotFound("there is no such refresh, or it is no longer kept")
-        return found
+        return refresh
 
     return await ctx.respond(load_refresh, scope="admin")
 
@@ -256,7 +246,7 @@ async def add_source(body: SourceEntry, ctx: CurrentContext) -> JSONResponse:
         entry = body.model_dump(mode="json")
         require_safe_source(entry, declared.path.parent, ctx.service.settings.serve.source_roots)
         await asyncio.to_thread(_edit_config, declared.path, config_edit.add_source, entry)
-        return _to_response(next(each for each in declared.sources() if each.id == body.id))
+        return _to_response(next(source for source in declared.sources() if source.id == body.id))
 
     return await ctx.respond(add, scope="admin", status=201)
 
@@ -273,7 +263,7 @@ async def remove_source(id: SourceIdPath, ctx: CurrentContext, purge: Purge = Fa
     async def remove(_: AsyncKnowledgeBase, access: Access) -> SourceRemovedResponse:
         require_manage_all(access)
         declared = ctx.state.declared
-        if id not in {each.id for each in declared.sources()}:
+        if id not in {source.id for source in declared.sources()}:
             raise NotFound(f"there is no source {id!r}")
         await asyncio.to_thread(_edit_config, declared.path, config_edit.remove_source, id)
         return SourceRemovedResponse(id, ctx.state.refreshes.submit_purge(id) if purge else None)
@@ -291,12 +281,12 @@ def _list_managed_refreshes(ctx: RequestContext, access: Access) -> list[Refresh
 async def _start_refresh(ctx: RequestContext, names: Iterable[str]) -> JSONResponse:
     async def start(_: AsyncKnowledgeBase, access: Access) -> Refresh:
         declared = ctx.state.declared
-        found = [source.id for name in names for source in declared.find_managed(access, name)]
+        ids = [source.id for name in names for source in declared.find_managed(access, name)]
         if not names:
-            found = [source.id for source in declared.list_managed(access)]
-        if not found:
+            ids = [source.id for source in declared.list_managed(access)]
+        if not ids:
             raise NotFound("there is no source to refresh")
-        return ctx.state.refreshes.submit(found, "sync")
+        return ctx.state.refreshes.submit(ids, "sync")
 
     return await ctx.respond(start, scope="admin", status=202)
 
@@ -321,9 +311,6 @@ def _to_response(source: SourceConfig) -> SourceResponse:
         principals=source.access.principals,
     )
 
-
-# FOLD serve.http.inventory
-# What is indexed, how it is used, and what readers think of it, over HTTP.
 
 Hours = Annotated[int, Query(ge=1, le=MAX_HOURS, description="How many hours back queries are counted.")]
 

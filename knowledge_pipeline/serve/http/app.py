@@ -1,4 +1,8 @@
-"""The application: every route, and what each request passes on its way."""
+"""The application: every route, and what each request passes on its way.
+
+Its own routes are health and readiness, for anybody and without content; the metadata of a protected
+resource, which tell clients where to get a token; and the metrics, if they are enabled.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,6 @@ from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.query.declared_sources import DeclaredSources
 from knowledge_pipeline.serve.events import EventFollower, EventStreams, WebhookDeliveries
 from knowledge_pipeline.serve.http import admin, documents, events, get_forms, graph, search, tools
-from knowledge_pipeline.serve.http import admin as inventory
-from knowledge_pipeline.serve.http import events as webhooks
 from knowledge_pipeline.serve.http.dependencies import AppState, CurrentContext, CurrentState, build_origin
 from knowledge_pipeline.serve.http.limits import BodyLimitMiddleware, HostCheckMiddleware, RequestMiddleware
 from knowledge_pipeline.serve.http.problems import Problem, install_problem_handlers, problem_responses
@@ -37,9 +39,6 @@ from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.serve.status import HealthCheck, check_watchers
 from knowledge_pipeline.serve.webhook_verification import MAX_BODY_BYTES, SeenDeliveries
 from knowledge_pipeline.store.lake import Lake
-
-# FOLD serve.http.health
-# Health and readiness, for anybody and without content.
 
 _health_routes = APIRouter(tags=["operations"])
 
@@ -80,16 +79,14 @@ async def watcher_health(state: CurrentState) -> JSONResponse:
     return JSONResponse(health.as_json(), 200 if health.status == "ok" else 503)
 
 
-# FOLD serve.http.resource_metadata
-# Tells clients where to get a token: metadata of a protected resource.
-#
-# https://www.rfc-editor.org/rfc/rfc9728, which the specification of MCP asks for.
-
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
 def build_routes(settings: OidcSettings) -> APIRouter:
-    """The documents of MCP and of the whole server; anybody may read them, web pages too."""
+    """The documents of MCP and of the whole server; anybody may read them, web pages too.
+
+    https://www.rfc-editor.org/rfc/rfc9728, which the specification of MCP asks for.
+    """
     routes = APIRouter(include_in_schema=False)
     for path in ("", MCP_PATH):
         routes.add_api_route(f"{_WELL_KNOWN}{path}", _build_endpoint(settings, path))
@@ -116,19 +113,15 @@ def _build_endpoint(settings: OidcSettings, path: str) -> Callable[[], JSONRespo
     return read
 
 
-# FOLD serve.http.metrics
-# The metrics at /metrics, if they are enabled.
-#
-# They cover the whole server, and have no content: a monitor's token has the scope `metrics` alone.
-
-PATH = "/metrics"
-
 _metrics_routes = APIRouter(include_in_schema=False)
 
 
-@_metrics_routes.get(PATH)
+@_metrics_routes.get("/metrics")
 async def metrics(ctx: CurrentContext, accept: Annotated[str, Header()] = "") -> Response:
-    """Return what Prometheus scrapes, exempt from rate limits so that it works when they are reached."""
+    """Return what Prometheus scrapes, exempt from rate limits so that it works when they are reached.
+
+    Metrics cover the whole server and have no content: a monitor's token has the scope `metrics` alone.
+    """
     # Monitors of earlier versions have `admin` without a tenant, with which they manage nothing any more.
     if not ("admin" in ctx.identity.scopes and ctx.identity.access.tenant is None):
         ctx.service.require_scope(ctx.identity, "metrics")
@@ -185,7 +178,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         lifespan=lifespan,
         telemetry=service.traces.telemetry if service.traces else {"tracing": False},
     )
-    app.state.held = AppState(
+    app.state.shared = AppState(
         service,
         refreshing,
         DeclaredSources(service.config),
@@ -195,14 +188,18 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
     )
     for router in (
         _health_routes, search.routes, get_forms.routes, tools.routes, graph.routes, documents.routes,
-        inventory.inventory_routes, admin.routes, events.routes, webhooks.webhook_routes,
+        admin.inventory_routes, admin.routes, events.routes, events.webhook_routes,
     ):  # fmt: skip
         _add_routes(app, router)
     if service.metrics:
         service.metrics.register_refreshes(refreshing)
         _add_routes(app, _metrics_routes)
     if service.settings.serve.oidc:
-        _add_routes_of_oidc(app, service.settings.serve.oidc)
+        # Here, so that nothing of it is imported without an identity server.
+        from knowledge_pipeline.serve.page import oidc_sign_in
+
+        _add_routes(app, build_routes(service.settings.serve.oidc))
+        _add_routes(app, oidc_sign_in.routes)
     _add_routes(app, page.routes)
     _add_routes(app, documents.id_routes)  # last: ids could be taken for other routes
     app.router.routes.append(Route(http_transport.PATH, mcp, include_in_schema=False))
@@ -215,14 +212,6 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
 def _add_routes(app: FastAPI, router: APIRouter) -> None:
     """Add routes as they are. To include their router would build each anew for the first request."""
     app.router.routes.extend(router.routes)
-
-
-def _add_routes_of_oidc(app: FastAPI, oidc: OidcSettings) -> None:
-    """Add the routes of an identity server; without one, nothing of it is imported."""
-    from knowledge_pipeline.serve.page import oidc_sign_in
-
-    _add_routes(app, build_routes(oidc))
-    _add_routes(app, oidc_sign_in.routes)
 
 
 def _add_middleware(app: FastAPI, service: Service) -> None:
@@ -250,7 +239,7 @@ def _add_middleware(app: FastAPI, service: Service) -> None:
 def _add_body_limit(app: FastAPI, service: Service) -> None:
     """Limit bodies. Those of webhooks may be large if their signature can be checked when they are there."""
     serve = service.settings.serve
-    signed = webhooks.list_signed_paths(serve.webhooks)
+    signed = events.list_signed_paths(serve.webhooks)
 
     def max_bytes(path: str) -> int:
         return max(MAX_BODY_BYTES if path in signed else 0, serve.max_body_bytes)

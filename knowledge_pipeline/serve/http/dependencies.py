@@ -1,4 +1,4 @@
-"""What routes depend on: the state of the application, and who sends a request."""
+"""What routes depend on: the state of the application, who sends a request, and how answers become JSON."""
 
 from __future__ import annotations
 
@@ -23,9 +23,6 @@ from knowledge_pipeline.serve.service import Identity, Interface, Origin, Servic
 from knowledge_pipeline.serve.status import HealthCheck
 from knowledge_pipeline.serve.tokens import Scope
 from knowledge_pipeline.serve.webhook_verification import SeenDeliveries
-
-# FOLD serve.http.json_response
-# How answers of the API become JSON.
 
 
 class AnswerResponse(JSONResponse):
@@ -57,7 +54,7 @@ class AppState:
 
 def get_app_state(request: Request) -> AppState:
     """The state of the application that answers a request."""
-    return request.app.state.held
+    return request.app.state.shared
 
 
 CurrentState = Annotated[AppState, Depends(get_app_state)]

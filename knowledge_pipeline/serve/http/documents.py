@@ -80,10 +80,10 @@ async def export(id: KnowledgeId, ctx: CurrentContext) -> Response:
     """Return a document as a file: its indexed text, secrets redacted."""
     if bytes(ctx.request.scope.get("raw_path", b"")).lower().endswith(b"%2fexport"):
         return await document(f"{id}/export", ctx)  # the end of the id, not of the route
-    found = await ctx.execute(lambda base, access: load_document(base, id, access))
-    name = PurePosixPath(found.path).name or "document"
+    answer = await ctx.execute(lambda base, access: load_document(base, id, access))
+    name = PurePosixPath(answer.path).name or "document"
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
-    return Response(found.text.encode("utf-8", "replace"), media_type="text/plain", headers=headers)
+    return Response(answer.text.encode("utf-8", "replace"), media_type="text/plain", headers=headers)
 
 
 @id_routes.get("/trace/{id:knowledge_id}", operation_id="trace_result", response_model=TraceResponse)

@@ -1,11 +1,13 @@
-"""Events as a stream: what is refreshed, released, and what failed."""
+"""Events over HTTP: those of the store as a stream, and those of services, which start refreshes.
+
+An event of a service refreshes the documents, or the sources, that it is about.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -35,7 +37,7 @@ from knowledge_pipeline.serve.http.problems import problem_responses
 from knowledge_pipeline.serve.http.search import EVENT_STREAM, PREFIX
 from knowledge_pipeline.serve.service import Identity
 from knowledge_pipeline.serve.tokens import Scope
-from knowledge_pipeline.serve.webhook_verification import Change, ServiceEvent, find_kind, parse_payload
+from knowledge_pipeline.serve.webhook_verification import ServiceEvent, find_kind, parse_payload
 from knowledge_pipeline.serve.webhooks import SERVICES, WebhookService
 from knowledge_pipeline.store.logs import Event
 
@@ -76,9 +78,16 @@ async def follow_events(
     """Follow events of the sources that the caller manages, with a token of the scope `events`."""
 
     def write(events: Sequence[Event], access: Access) -> list[bytes]:
-        return _format_events(iter_visible_events(events, access, ctx.state.declared, types))
+        return [
+            format_sse_event(event=content["type"], id=str(position), data_str=json.dumps(content))
+            for position, content in iter_visible_events(events, access, ctx.state.declared, types)
+        ]
 
-    identify = partial(_identify_again, ctx)
+    def identify() -> Identity:
+        identity = ctx.service.identify_headers(ctx.request.headers, build_origin(ctx.request))
+        identity.require_scope("events")
+        return identity
+
     return await open_stream(
         ctx, write, identify, scope="events", after=after, last_event_id=last_event_id, follow=follow
     )
@@ -112,23 +121,6 @@ async def open_stream(
     return StreamingResponse(text, media_type=EVENT_STREAM, headers=STREAM_HEADERS)
 
 
-def _format_events(events: Iterable[tuple[int, dict[str, Any]]]) -> list[bytes]:
-    return [
-        format_sse_event(event=content["type"], id=str(position), data_str=json.dumps(content))
-        for position, content in events
-    ]
-
-
-def _identify_again(ctx: RequestContext) -> Identity:
-    """Who the caller is now. Raises as `Service.identify` does, and without the scope."""
-    identity = ctx.service.identify_headers(ctx.request.headers, build_origin(ctx.request))
-    identity.require_scope("events")
-    return identity
-
-
-# FOLD serve.http.webhooks
-# Webhooks of services: an event refreshes the documents, or the sources, that it is about.
-
 _PREFIX = "/webhooks"
 _NOT_READ = "no source reads what the event is about"
 
@@ -141,7 +133,7 @@ webhook_routes = APIRouter(
 
 def list_signed_paths(settings: WebhookSettings) -> tuple[str, ...]:
     """The paths whose deliveries are accepted, because there is something to verify them with."""
-    return tuple(f"{_PREFIX}/{each.name}" for each in SERVICES if getattr(settings, each.setting))
+    return tuple(f"{_PREFIX}/{service.name}" for service in SERVICES if getattr(settings, service.setting))
 
 
 def _add_route(service: WebhookService) -> None:
@@ -194,8 +186,8 @@ async def _start_refreshes(
     if not event.changes:
         return WebhookResponse((), event.ignored_reason)
     sources = await asyncio.to_thread(state.declared.sources)
-    found = [(change, [source.id for source in sources if change.is_of(source)]) for change in event.changes]
-    documents = [f"{id_}/{uri}" for change, ids in found for id_ in ids for uri in change.documents]
+    pairs = [(change, [source.id for source in sources if change.is_of(source)]) for change in event.changes]
+    documents = [f"{id_}/{uri}" for change, ids in pairs for id_ in ids for uri in change.documents]
     refreshes: list[Refresh] = []
 
     def add(refresh: Refresh, ids: Iterable[str]) -> None:
@@ -203,17 +195,13 @@ async def _start_refreshes(
         state.refreshes.note_event(refresh, ids, service.name, kind)
 
     if documents:
-        ids = [id_ for change, ids in found if change.documents for id_ in ids]
+        ids = [id_ for change, ids in pairs if change.documents for id_ in ids]
         add(state.refreshes.submit_documents(documents, service.name), ids)
     for relist in (True, False):
-        if ids := _list_whole_sources(found, relist=relist):
+        whole = [ids for change, ids in pairs if not change.documents and change.relist == relist]
+        if ids := list(dict.fromkeys(id_ for ids in whole for id_ in ids)):
             add(state.refreshes.submit(ids, service.name, relist=relist), ids)
     return WebhookResponse(tuple(refreshes), None if refreshes else _NOT_READ)
-
-
-def _list_whole_sources(found: list[tuple[Change, list[str]]], *, relist: bool) -> list[str]:
-    whole = [ids for change, ids in found if not change.documents and change.relist == relist]
-    return list(dict.fromkeys(id_ for ids in whole for id_ in ids))
 
 
 for _service in SERVICES:

@@ -1,7 +1,7 @@
 """Searches and contexts by GET, for a browser, a shell and clients that send nothing else.
 
-The parameters of the address are the fields of the body, those of its filters beside them; a list is a
-parameter that is repeated.
+The parameters of the address are the fields of the body and those of its filters; a list is a parameter that
+is repeated.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ RequestT = TypeVar("RequestT", SearchRequest, ContextRequest)
 
 def _build_parameters(name: str, request: type[Any]) -> type[BaseModel]:
     """A model of the parameters of a request: its own fields, and those of its filters."""
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for declared in (request, Filters):
         hints = get_type_hints(declared)
-        for each in fields(declared):
-            if is_dataclass(hints[each.name]):
-                continue  # the filters, whose fields stand beside
-            if each.name == "history":
-                found[each.name] = (tuple[str, ...], Field(default=(), description=_HISTORY))
+        for field in fields(declared):
+            if is_dataclass(hints[field.name]):
+                continue  # the filters, whose fields are parameters themselves
+            if field.name == "history":
+                parameters[field.name] = (tuple[str, ...], Field(default=(), description=_HISTORY))
                 continue
-            default = ... if each.default is MISSING else each.default
-            found[each.name] = (hints[each.name], Field(default=default, **each.metadata))
-    return create_model(name, __config__=ConfigDict(extra="forbid"), **found)
+            default = ... if field.default is MISSING else field.default
+            parameters[field.name] = (hints[field.name], Field(default=default, **field.metadata))
+    return create_model(name, __config__=ConfigDict(extra="forbid"), **parameters)
 
 
 if TYPE_CHECKING:  # a type checker does not see what is built
@@ -68,8 +68,8 @@ async def context(parameters: Annotated[ContextParameters, Query()], ctx: Curren
 
 
 def _to_request(kind: type[RequestT], parameters: BaseModel) -> RequestT:
-    given = {name: getattr(parameters, name) for name in parameters.model_fields_set}
-    filters = Filters(**{name: given.pop(name) for name in FILTER_NAMES if name in given})
-    if "history" in given:
-        given["history"] = tuple(turn for each in given["history"] for turn in parse_history(each))
-    return kind(**given, filters=filters)
+    values = {name: getattr(parameters, name) for name in parameters.model_fields_set}
+    filters = Filters(**{name: values.pop(name) for name in FILTER_NAMES if name in values})
+    if "history" in values:
+        values["history"] = tuple(turn for text in values["history"] for turn in parse_history(text))
+    return kind(**values, filters=filters)

@@ -1,8 +1,4 @@
-"""Limits on request bodies: each is read whole before a route sees it, within a size and a time.
-
-A body that is larger than most questions is read only for a sender who may ask, and all of them together
-have a limit. Smaller ones are read for everybody: `serve.max_connections` bounds what they hold.
-"""
+"""What a request passes before a route: limits on bodies and connections, its id, its log line, its host."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -33,9 +30,15 @@ from knowledge_pipeline.serve.service import is_loopback
 
 SMALL_BYTES = 16_000  # of a body that anybody may send, and that counts for no total
 
+_log = logging.getLogger(__name__)
+
 
 class BodyLimitMiddleware:
-    """Reads each request's body; refuses those that are too large, too slow, or too many at once."""
+    """Reads each body whole before a route sees it; refuses those too large, too slow, or too many at once.
+
+    A body that is larger than most questions is read only for a sender who may ask, and all of them
+    together have a limit. Smaller ones are read for everybody: `serve.max_connections` bounds what they hold.
+    """
 
     def __init__(
         self,
@@ -126,43 +129,33 @@ class _TooLarge(Exception):
     pass
 
 
+@dataclass(slots=True)
 class _Body:
     """One body, as far as it came."""
 
-    def __init__(self, request: Request, max_bytes: int) -> None:
-        self.request = request
-        self.max_bytes = max_bytes
-        self.received = bytearray()
-        self.counted_bytes = 0  # in the total
-        self.is_admitted = False  # its sender may send more than a small one
+    request: Request
+    max_bytes: int
+    received: bytearray = field(default_factory=bytearray)
+    counted_bytes: int = 0  # in the total
+    is_admitted: bool = False  # its sender may send more than a small one
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
     """Receives the body once, and then what the connection sends."""
-    given = False
+    is_replayed = False
 
     async def replay() -> Message:
-        nonlocal given
-        if given:
+        nonlocal is_replayed
+        if is_replayed:
             return await receive()
-        given = True
+        is_replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
 
 
-# FOLD serve.http.connection_limits
-# Limits on connections: how many there are, and how long and large what comes before a request may be.
-#
-# uvicorn closes a connection that is idle between two requests, and nothing else: headers that never end
-# would hold one open for ever.
-
 MAX_HEADER_BYTES = 64_000  # of one request
 MAX_DROPPED_BYTES = 10_000_000  # of a body whose request was answered before all of it came
-
-_RETRY_AFTER_S = 1
-
-_log = logging.getLogger(__name__)
 
 
 class _RequestCycle(Protocol):
@@ -173,7 +166,11 @@ class _RequestCycle(Protocol):
 
 
 class ConnectionLimits(asyncio.Protocol):
-    """Comes before one of uvicorn's protocols, whose attributes these are; see `create_protocol_class`."""
+    """Comes before one of uvicorn's protocols, whose attributes these are; see `create_protocol_class`.
+
+    uvicorn closes a connection that is idle between two requests, and nothing else: headers that never end
+    would hold one open for ever.
+    """
 
     max_connections: int
     header_timeout_s: float
@@ -232,7 +229,7 @@ class ConnectionLimits(asyncio.Protocol):
         """Send a problem, without a request to answer, and close."""
         answer = build_problem(status, detail, code, headers={"Connection": "close"})
         if status == 503:
-            answer.headers["Retry-After"] = str(_RETRY_AFTER_S)
+            answer.headers["Retry-After"] = "1"
         lines = [b"HTTP/1.1 %d " % status, *(b"%b: %b" % header for header in answer.raw_headers), b"", b""]
         self.transport.write(b"\r\n".join(lines) + bytes(answer.body))
         self.transport.close()
@@ -246,18 +243,16 @@ def create_protocol_class(
     return type("LimitedConnection", (ConnectionLimits, base), limits)
 
 
-# FOLD serve.http.request_middleware
-# What every request gets: an id, security headers, an answer to HEAD, a line in the log.
-#
-# A line says who sent a request and how long it took, never what was searched or found.
-
 _REQUEST_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 _SECURITY_HEADERS: Mapping[str, str] = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 _DEFAULT_HEADERS: Mapping[str, str] = {"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
 
 
 class RequestMiddleware:
-    """The outermost middleware: all that happens inside has an id and a line in the log."""
+    """The outermost middleware: gives each request an id, security headers, an answer to HEAD, a log line.
+
+    The line says who sent a request and how long it took, never what was searched or found.
+    """
 
     def __init__(self, app: ASGIApp, *, challenge: str = "Bearer") -> None:
         self._app = app
@@ -290,8 +285,6 @@ class RequestMiddleware:
 
 
 class _TrackedRequest:
-    """One request, and the status of its response."""
-
     def __init__(self, id_: str, send: Send, challenge: str) -> None:
         self.id = id_
         self._challenge = challenge
@@ -321,17 +314,15 @@ class _TrackedRequest:
         log_request(entry, method=method, route=route, status=self.status, duration_ms=duration_ms)
 
 
-# FOLD serve.http.host_check
-# Names that the server answers to, so that a web page cannot reach it under a name of its own.
-#
-# A page may point its own name at 127.0.0.1 after it was loaded (DNS rebinding): then the browser takes
-# this server for the page's, and only the `Host` that it sends tells.
-
 _PROBE_PATHS = ("/health", "/ready")  # asked by address, and without content
 
 
 class HostCheckMiddleware:
-    """Refuses requests for hosts that this server is not."""
+    """Refuses requests for hosts that this server is not.
+
+    A page may point its own name at 127.0.0.1 after it was loaded (DNS rebinding): then the browser takes
+    this server for the page's, and only the `Host` that it sends tells.
+    """
 
     def __init__(self, app: ASGIApp, *, serve: ServeSettings) -> None:
         self._app = app

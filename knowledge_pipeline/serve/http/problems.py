@@ -27,7 +27,7 @@ BODILESS_STATUSES = tuple(status for status in QUERY_STATUSES if status not in (
 
 _API = "/api/"  # below it, an address may be meant as an id
 _MAX_DETAIL_CHARS = 2_000  # of a sentence
-_MAX_FIELD_ERRORS = 20  # fields that are told
+_MAX_FIELD_ERRORS = 20  # fields that are reported
 
 _log = logging.getLogger(__name__)
 
@@ -139,8 +139,8 @@ async def _handle_knowledge_error(request: Request, error: Exception) -> JSONRes
 async def _handle_validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     field_errors = [
-        FieldError(field=_truncate(".".join(map(str, each["loc"]))), message=_truncate(each["msg"]))
-        for each in error.errors()[:_MAX_FIELD_ERRORS]
+        FieldError(field=_truncate(".".join(map(str, entry["loc"]))), message=_truncate(entry["msg"]))
+        for entry in error.errors()[:_MAX_FIELD_ERRORS]
     ]
     detail = "; ".join(f"{field_error.field}: {field_error.message}" for field_error in field_errors)
     return build_problem(

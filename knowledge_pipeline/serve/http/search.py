@@ -1,4 +1,4 @@
-"""Searches, and the context of an agent's task, over HTTP."""
+"""Searches, and the context of an agent's task, over HTTP: as JSON, or as a stream of events on request."""
 
 from __future__ import annotations
 
@@ -23,9 +23,6 @@ from knowledge_pipeline.contract.requests import (
 from knowledge_pipeline.contract.responses import ContextResponse, SearchResponse
 from knowledge_pipeline.serve.http.dependencies import AnswerResponse, CurrentContext, RequestContext
 from knowledge_pipeline.serve.http.problems import QUERY_STATUSES, problem_responses
-
-# FOLD serve.http.streaming
-# Answers as JSON, or as a stream of events where the client asks for one.
 
 EVENT_STREAM = "text/event-stream"
 STREAMED_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -56,9 +53,9 @@ def wants_events(accept: str) -> bool:
     """Whether events are preferred to JSON by an `Accept` header."""
     wanted: dict[str, float] = {}
     for part in accept.split(","):
-        kind, *parameters = (each.strip().lower() for each in part.split(";"))
-        given = next((parameter[2:] for parameter in parameters if parameter.startswith("q=")), "1")
-        wanted[kind] = float(given) if given.replace(".", "", 1).isdecimal() else 0.0
+        kind, *parameters = (field.strip().lower() for field in part.split(";"))
+        quality = next((parameter[2:] for parameter in parameters if parameter.startswith("q=")), "1")
+        wanted[kind] = float(quality) if quality.replace(".", "", 1).isdecimal() else 0.0
     return wanted.get(EVENT_STREAM, 0.0) > wanted.get("application/json", 0.0)
 
 

@@ -77,11 +77,11 @@ class ToolInput(BaseModel):
 
     def to_filters(self) -> Filters:
         """The filters among the arguments. Raises `InvalidQuery` for an invalid date."""
-        given = {name: getattr(self, name) for name in FILTER_NAMES if name in type(self).model_fields}
+        values = {name: getattr(self, name) for name in FILTER_NAMES if name in type(self).model_fields}
         for name in TIME_FILTERS:
-            if given.get(name):
-                given[name] = parse_query_time(name, given[name])
-        return Filters(**given)
+            if values.get(name):
+                values[name] = parse_query_time(name, values[name])
+        return Filters(**values)
 
 
 class QueryInput(ToolInput):
@@ -167,8 +167,8 @@ def brief_schema_of(model: type[ToolInput]) -> dict[str, Any]:
     """
     schema = input_schema_of(model)
     properties = {
-        name: _keep_essentials(each, described=name not in (*FILTER_NAMES, "limit", "mode"))
-        for name, each in schema["properties"].items()
+        name: _keep_essentials(property_schema, described=name not in (*FILTER_NAMES, "limit", "mode"))
+        for name, property_schema in schema["properties"].items()
     }
     required = {"required": schema["required"]} if schema.get("required") else {}
     return {"type": "object", "properties": properties, **required}
@@ -191,7 +191,7 @@ def _format_field_error(location: tuple[int | str, ...], message: str, error_typ
 
 def _strip_titles(schema: Any) -> Any:
     if is_list(schema):
-        return [_strip_titles(each) for each in schema]
+        return [_strip_titles(item) for item in schema]
     if not is_object(schema):
         return schema
     return {
@@ -204,13 +204,13 @@ def _strip_titles(schema: Any) -> Any:
 def _simplify_property(property_schema: dict[str, Any]) -> dict[str, Any]:
     """Hide that `null` and `[]` are accepted: a model omits an argument that it does not need."""
     if property_schema.get("type") == "array":
-        return {name: each for name, each in property_schema.items() if name != "default"}
-    types = [each for each in property_schema.get("anyOf", ()) if each != {"type": "null"}]
+        return {name: value for name, value in property_schema.items() if name != "default"}
+    types = [option for option in property_schema.get("anyOf", ()) if option != {"type": "null"}]
     if len(types) != 1 or property_schema.get("default", ...) is not None:
         return property_schema
     return {
         **types[0],
-        **{name: each for name, each in property_schema.items() if name not in ("anyOf", "default")},
+        **{name: value for name, value in property_schema.items() if name not in ("anyOf", "default")},
     }
 
 
@@ -224,12 +224,8 @@ def _keep_essentials(schema: dict[str, Any], *, described: bool) -> dict[str, An
     return brief
 
 
-# FOLD serve.mcp.inputs
-# Arguments of the tools, except the search of everything: see `serve.tool_inputs`.
-
 MAX_OFFSET = 10_000
 DEFAULT_NODES = 50  # fewer than other interfaces: a model has to read them
-
 
 Offset = Annotated[int, Field(ge=0, le=MAX_OFFSET)]
 

@@ -1,4 +1,7 @@
-"""The protocol: lists the tools, calls them with the caller's access, and reports errors as a sentence."""
+"""The protocol: lists the tools, calls them with the caller's access, and reports errors as a sentence.
+
+`create_server` serves any transport; `run` is the one over stdin and stdout, for a client that starts it.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +38,7 @@ IdentityResolver = Callable[[ServerRequestContext[Any]], Identity]
 """Who sends a request; raises `Unauthenticated`."""
 
 _READ_ONLY = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_NO_LABELS = UsageLabels()
 _log = logging.getLogger(__name__)
 
 
@@ -103,12 +107,6 @@ def _to_listed_tool(name: str, tool: Tool, *, has_output: bool) -> ListedTool:
 
 def _to_error_result(detail: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=f"Error: {detail}")], is_error=True)
-
-
-# FOLD serve.mcp.stdio_transport
-# MCP over stdin and stdout, for a client that starts the server.
-
-_NO_LABELS = UsageLabels()
 
 
 def run(service: Service, *, token: str | None = None, labels: UsageLabels = _NO_LABELS) -> None:

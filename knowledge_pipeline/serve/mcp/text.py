@@ -1,9 +1,9 @@
-"""Answers as text for a model: the place of each result, then its content."""
+"""Answers as text for a model: the place of each result, then its content; each node once, with its edges."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from knowledge_pipeline.context.select import Excerpt, build_excerpts
 from knowledge_pipeline.contract.responses import (
@@ -39,26 +39,24 @@ _MAX_PLACE_CHARS = 120  # of the line that stands for a result
 
 def render_answer(answer: SearchResponse, *, first_number: int = 1) -> str:
     """Results, each as `[n] path:lines`, its labels, and its content."""
-    head = _list_notes(answer)
-    if not answer.results:
-        return "\n".join([*head, NO_RESULTS])
-    numbered = enumerate(answer.results, start=first_number)
-    return "\n\n".join([*head, *(_render_result(number, result) for number, result in numbered)])
+    return _render_numbered(answer, first_number, _render_result, separator="\n\n")
 
 
 def render_places(answer: SearchResponse, *, first_number: int = 1) -> str:
     """Results without their content: each as `[n] path:lines`, its first telling line, and its id."""
-    head = _list_notes(answer)
-    if not answer.results:
-        return "\n".join([*head, NO_RESULTS])
-    numbered = enumerate(answer.results, start=first_number)
-    return "\n".join([*head, *(_render_place(number, result) for number, result in numbered)])
+    return _render_numbered(answer, first_number, _render_place, separator="\n")
 
 
-def _list_notes(answer: SearchResponse) -> list[str]:
-    """What an answer lacks, and whether it is doubted, in parentheses."""
+def _render_numbered(
+    answer: SearchResponse, first: int, render: Callable[[int, SearchResult], str], *, separator: str
+) -> str:
+    """What an answer lacks and whether it is doubted, in parentheses; then its results."""
     skipped = (describe_skipped_step(step, answer.embedded_share) for step in answer.degraded)
-    return [f"({note})" for note in (*skipped, describe_doubt(answer)) if note]
+    notes = [f"({note})" for note in (*skipped, describe_doubt(answer)) if note]
+    if not answer.results:
+        return "\n".join([*notes, NO_RESULTS])
+    numbered = enumerate(answer.results, start=first)
+    return separator.join([*notes, *(render(number, result) for number, result in numbered)])
 
 
 def render_document(results: Sequence[SearchResult], *, offset: int, total: int) -> str:
@@ -81,7 +79,7 @@ def render_document(results: Sequence[SearchResult], *, offset: int, total: int)
 def render_context(context: ContextResponse) -> str:
     """The prompt, and what was searched for it."""
     stale = [excerpt for excerpt in context.excerpts if excerpt.file_state in _FILE_STATES]
-    notes = [f"[{each.number}] {_FILE_STATES[each.file_state or '']}" for each in stale]
+    notes = [f"[{excerpt.number}] {_FILE_STATES[excerpt.file_state or '']}" for excerpt in stale]
     omitted = f", {len(context.omitted)} chunks did not fit" if context.omitted else ""
     size = f"{context.tokens} of {context.max_tokens} tokens, {len(context.excerpts)} excerpts{omitted}"
     runs = (*context.searches, *(context.sections or ()))
@@ -102,32 +100,32 @@ def format_location(path: str, lines: str | None) -> str:
 
 
 def _render_place(number: int, result: SearchResult) -> str:
-    place = format_location(result.citation.path or result.citation.url or "", result.citation.lines)
+    location = format_location(result.citation.path or result.citation.url or "", result.citation.lines)
     lines = [line.strip() for line in result.content.split("\n") if line.strip()]
     name = str(result.metadata.get("symbol") or "").rpartition(".")[2]
     telling = next((line for line in lines if name in line), lines[0] if lines else "")
     label = result.metadata.get("symbol") or result.metadata.get("section") or ""
     state = _FILE_STATES.get(result.file_state or "same")
     shown = [label, telling[:_MAX_PLACE_CHARS], describe_branches(result), state, f"id {result.id}"]
-    return f"[{number}] {place}  {' · '.join(filter(None, shown))}"
+    return f"[{number}] {location}  {' · '.join(filter(None, shown))}"
 
 
 def _render_result(number: int, result: SearchResult) -> str:
-    known, citation = result.metadata, result.citation
-    label = known.get("symbol") or known.get("section") or ""
+    metadata, citation = result.metadata, result.citation
+    label = metadata.get("symbol") or metadata.get("section") or ""
     title = citation.title if citation.title not in (label, citation.path.rpartition("/")[2]) else None
     labels = [label, title, f"source {citation.source}", f"score {result.score:.2f}"]
     labels += [
         _FILE_STATES.get(result.file_state or "same"),
         describe_branches(result),
-        known.get("status"),
-        str(known.get("last_modified") or "")[:10],
+        metadata.get("status"),
+        str(metadata.get("last_modified") or "")[:10],
         citation.url,
     ]
     head = f"[{number}] {format_location(citation.path or citation.url or '', citation.lines)}"
     lines = [f"{head}  {' · '.join(str(label) for label in labels if label)}"]
     lines.append(f"id {result.id} · document {document_id_of(result)}")
-    lines.append(fence_block(result.content, known.get("language") or ""))
+    lines.append(fence_block(result.content, metadata.get("language") or ""))
     lines += describe_blame(result.blame or (), max_named=_MAX_COMMITS)
     lines += describe_neighbours(result.graph, max_named=_MAX_NEIGHBOURS) if result.graph else []
     lines += [f"related: {_format_relations(result.related)}"] if result.related else []
@@ -155,9 +153,6 @@ def _format_outcome(run: SearchRun | ContextSection) -> str:
     skipped = f" ({', '.join(f'without {step}' for step in run.degraded)})" if run.degraded else ""
     return f"{run.found} found, {run.shown} shown{skipped}"
 
-
-# FOLD serve.mcp.graph_text_renderer
-# Responses of the code graph as text for a model: each node once, with its edges.
 
 _SECTIONS = {"used_by": "Uses it", "uses": "Used by it", "member": "Defined in it"}
 
@@ -203,8 +198,8 @@ def _format_node(node: GraphNode) -> str:
     if node.path is None:
         return f"{node.kind} {node.full_name or node.name}"
     where = format_location(node.path, node.lines)
-    named = f"{node.kind} {where}" if node.kind == "file" else f"{node.kind} {node.name}  {where}"
-    return f"{named}  [{node.source}]"
+    label = f"{node.kind} {where}" if node.kind == "file" else f"{node.kind} {node.name}  {where}"
+    return f"{label}  [{node.source}]"
 
 
 def _format_distance(node: GraphNode) -> str:

@@ -1,4 +1,9 @@
-"""The tools: what each is for, what it takes, what it returns, and what it calls."""
+"""The tools: what each is for, what it takes, what it returns, and what it calls.
+
+An agent pays for every word of a description before it has asked anything, so what tools share is said once,
+by the server. A long answer comes in pages: what fits a limit of tokens, from an offset on, in full or as
+places with signatures.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +31,6 @@ from knowledge_pipeline.serve.mcp.text import (
     render_graph_answer,
     render_places,
 )
-
-# FOLD serve.mcp.answer_pages
-# Pages of answers: what fits a limit of tokens, from an offset on, in full or as places with signatures.
 
 _PAGE_NOTE_TOKENS = 40  # of the sentence that says how to read on
 
@@ -124,12 +126,6 @@ def _cut_first(results: tuple[SearchResult, ...], max_tokens: int) -> tuple[Sear
     return (replace(results[0], content=content, graph=None, related=()),)
 
 
-# FOLD serve.mcp.descriptions
-# Descriptions for agents: the server, and when to use each tool.
-#
-# An agent pays for every word before it has asked anything, so what tools share is said once, by the
-# server.
-
 _INTRODUCTION = """\
 The knowledge of an organisation: source code with its code graph, documents, wiki pages, tickets, pull \
 requests, commits, chat. All tools only read."""
@@ -171,15 +167,7 @@ def build_instructions(tools: Collection[str]) -> str:
     return "\n".join([*lines, "", _CONVENTIONS])
 
 
-QUERY = "Search everything, if you do not know where the answer is."
-CODE = "Search source code for what it does, in words, or by name; says what each result calls."
-SIMILAR_CODE = "Find code similar to a piece of code or an indexed file, such as what exists already."
-TICKETS = "Search Jira tickets and their comments; returns status and related documents as well."
-CONFLUENCE_PAGES = "Search Confluence pages: how-tos, designs, decisions, runbooks."
-DOCUMENT = "Read a chunk, or a whole document in pages."
-CONTEXT = "Gather what to read before a task, from all sources, within a token budget."
-
-GRAPH: Mapping[GraphMethod, str] = {
+_GRAPH_DESCRIPTIONS: Mapping[GraphMethod, str] = {
     "find_usages": "Find what uses a definition or file, or anything in it, before changing it.",
     "find_references": "Find every place that names exactly this definition or file, as for renaming it.",
     "get_call_graph": "Show what calls a function and what it calls, step by step.",
@@ -188,10 +176,6 @@ GRAPH: Mapping[GraphMethod, str] = {
     "analyze_dependencies": "Show what a change could break, nearest first, and what it depends on.",
     "find_related_code": "Find the definitions most closely related to one, by the code graph.",
 }
-
-
-# FOLD serve.mcp.outputs
-# Responses that only tools have: the document of each result, and pages of a document.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,13 +248,11 @@ def _search(type: SearchType = "semantic", *, source_type: SourceType | None = N
         if source_type is not None:
             filters = replace(filters, source_types=(source_type,))
         is_of_everything = isinstance(arguments, KnowledgeQueryInput)
-        search_type = arguments.type if is_of_everything else type
-        limit = _count_results(base, arguments)
         answer = await base.search(
             arguments.query,
-            type=search_type,
+            type=arguments.type if is_of_everything else type,
             filters=filters,
-            limit=limit,
+            limit=_count_results(base, arguments),
             mode=arguments.mode if is_of_everything else "hybrid",
             access=access,
         )
@@ -311,23 +293,22 @@ async def _build_context(
     )
     most = base.settings.serve.mcp.max_tokens
     budget = arguments.max_tokens or min(base.settings.context.max_tokens, most)
-    # the agent knows its task, and is told none of it again
-    limits.check_task(base.settings.limits, task, budget)  # of which a part is kept back
+    limits.check_task(base.settings.limits, task, budget)
     if not arguments.compact:
-        room = max(budget - _NOTE_TOKENS, budget // 2)
+        room = max(budget - _NOTE_TOKENS, budget // 2)  # a part is kept back for the note
+        # the template without the task, which the agent knows
         context = await base.context(task, max_tokens=room, template="excerpts", access=access)
         return ToolOutput(context.as_json(), render_context(context))
     context = await base.context(task, max_tokens=_WIDE_TOKENS, template="excerpts", access=access)
-    found = SearchResponse(
+    answer = SearchResponse(
         context.query_id, context.took_ms, context.release, context.degraded, context.results, {}
     )
     limit = len(context.results) + 1
-    page, text = page_search(found, offset=arguments.offset, limit=limit, compact=True, max_tokens=budget)
+    page, text = page_search(answer, offset=arguments.offset, limit=limit, compact=True, max_tokens=budget)
     return ToolOutput(_to_json(page), text)
 
 
 def _query_graph(method: GraphMethod) -> ToolHandler:
-    """Runs one operation of the code graph."""
     default_limit = min(GRAPH_OPERATIONS[method].default_limit, inputs.DEFAULT_NODES)
 
     async def query(
@@ -384,63 +365,70 @@ def _to_page(
 def _to_json(answer: SearchResponse) -> dict[str, Any]:
     """The JSON of every interface, with the document of each result."""
     structured = answer.as_json()
-    for result, found in zip(structured["results"], answer.results, strict=True):
-        result["document_id"] = document_id_of(found)
+    for entry, result in zip(structured["results"], answer.results, strict=True):
+        entry["document_id"] = document_id_of(result)
     return structured
 
 
-_SEARCH_TOOLS = {
+def _build_graph_tool(method: GraphMethod, description: str) -> Tool:
+    operation = GRAPH_OPERATIONS[method]
+    input_model = inputs.GraphTargetInput
+    if operation.default_depth is not None:
+        input_model = inputs.CallGraphInput if operation.has_direction else inputs.GraphTraversalInput
+    return Tool(operation.title, description, input_model, GraphResponse, _query_graph(method))
+
+
+TOOLS: Mapping[str, Tool] = {
     "knowledge_query": Tool(
-        "Search everything", QUERY, inputs.KnowledgeSearchInput, ToolSearchResponse, _search()
+        "Search everything",
+        "Search everything, if you do not know where the answer is.",
+        inputs.KnowledgeSearchInput,
+        ToolSearchResponse,
+        _search(),
     ),
     "code_search": Tool(
         "Search code by meaning",
-        CODE,
+        "Search source code for what it does, in words, or by name; says what each result calls.",
         inputs.CodeSearchInput,
         ToolSearchResponse,
         _search("code"),
     ),
     "search_code": Tool(
         "Find similar code",
-        SIMILAR_CODE,
+        "Find code similar to a piece of code or an indexed file, such as what exists already.",
         inputs.SimilarCodeInput,
         ToolSearchResponse,
         _find_similar_code,
     ),
     "search_jira_tickets": Tool(
         "Search Jira tickets",
-        TICKETS,
+        "Search Jira tickets and their comments; returns status and related documents as well.",
         inputs.TicketSearchInput,
         ToolSearchResponse,
         _search(source_type="jira"),
     ),
     "search_confluence": Tool(
         "Search Confluence pages",
-        CONFLUENCE_PAGES,
+        "Search Confluence pages: how-tos, designs, decisions, runbooks.",
         inputs.WikiSearchInput,
         ToolSearchResponse,
         _search(source_type="confluence"),
     ),
     "get_document": Tool(
-        "Read a document", DOCUMENT, inputs.DocumentInput, DocumentPageResponse, _read_document
+        "Read a document",
+        "Read a chunk, or a whole document in pages.",
+        inputs.DocumentInput,
+        DocumentPageResponse,
+        _read_document,
     ),
     "build_context": Tool(
-        "Build context for a task", CONTEXT, inputs.ContextInput, ContextResponse, _build_context
+        "Build context for a task",
+        "Gather what to read before a task, from all sources, within a token budget.",
+        inputs.ContextInput,
+        ContextResponse,
+        _build_context,
     ),
-}
-
-
-def _build_graph_tool(method: GraphMethod) -> Tool:
-    operation = GRAPH_OPERATIONS[method]
-    input_model = inputs.GraphTargetInput
-    if operation.default_depth is not None:
-        input_model = inputs.CallGraphInput if operation.has_direction else inputs.GraphTraversalInput
-    return Tool(operation.title, GRAPH[method], input_model, GraphResponse, _query_graph(method))
-
-
-TOOLS: Mapping[str, Tool] = {
-    **_SEARCH_TOOLS,
-    **{method: _build_graph_tool(method) for method in GRAPH_OPERATIONS},
+    **{method: _build_graph_tool(method, text) for method, text in _GRAPH_DESCRIPTIONS.items()},
 }
 """By name."""
 

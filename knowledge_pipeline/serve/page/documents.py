@@ -17,7 +17,6 @@ from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.documents import document_id_of, document_url_of, read_document
-from knowledge_pipeline.serve.page import results as links
 from knowledge_pipeline.serve.page.markdown_html import TermMatcher
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_page
 from knowledge_pipeline.serve.page.results import (
@@ -26,7 +25,9 @@ from knowledge_pipeline.serve.page.results import (
     build_code_lines,
     build_result_views,
     is_shown_as_code,
+    parse_line_range,
     render_prose,
+    web_url_of,
 )
 from knowledge_pipeline.serve.page.sessions import PageContext
 
@@ -62,7 +63,7 @@ async def document(request: Request, ctx: PageContext) -> Response:
     id_, q = _require_id(request), params.get("q", "")[:1000]
     build = partial(
         _build_view,
-        line_range=links.parse_line_range(params.get("lines", "")),
+        line_range=parse_line_range(params.get("lines", "")),
         matcher=TermMatcher(q),
         as_source=params.get("view") == "source",
     )
@@ -78,7 +79,7 @@ async def document(request: Request, ctx: PageContext) -> Response:
         answer=answer,
         first=first,
         id=document_id_of(first),
-        source_url=links.web_url_of(document_url_of(first.citation)),
+        source_url=web_url_of(document_url_of(first.citation)),
         blocks=view.blocks,
         outline=view.outline,
         other_view=None if is_shown_as_code(first) else f"/doc?{urlencode(other)}",
@@ -115,8 +116,8 @@ async def blame(request: Request, ctx: PageContext) -> Response:
 async def trace(request: Request, ctx: PageContext) -> Response:
     """What made a chunk."""
     id_ = _require_id(request)
-    found = await ctx.execute(lambda base, access: base.trace(id_, access=access))
-    return render_page(request, "trace.html.j2", trace=found)
+    answer = await ctx.execute(lambda base, access: base.trace(id_, access=access))
+    return render_page(request, "trace.html.j2", trace=answer)
 
 
 def _require_id(request: Request) -> str:
@@ -131,7 +132,7 @@ async def _find_similar(
 ) -> tuple[SearchResult, SearchResponse]:
     """The chunk or document that serves as the example, and what is similar to it."""
     first = (await base.get(id_, access=access.unlogged)).results[0]
-    found = await base.similar(
+    answer = await base.similar(
         text=first.content if first.id == id_ else None,
         path=first.citation.path,
         source=first.citation.source,
@@ -139,7 +140,7 @@ async def _find_similar(
         explain=True,
         access=access,
     )
-    return first, found
+    return first, answer
 
 
 def _build_view(
@@ -165,10 +166,9 @@ def _build_view(
 
 
 def _build_outline(results: Sequence[SearchResult]) -> list[tuple[str, int]]:
-    """The symbols or sections of the document, with the line where each begins."""
-    found: dict[str, int] = {}
+    outline: dict[str, int] = {}
     for result in results:
         name = str(result.metadata.get("symbol") or result.metadata.get("section") or "")
-        if name and len(found) < _MAX_OUTLINE:
-            found.setdefault(name, result.span.start_line)
-    return list(found.items())
+        if name and len(outline) < _MAX_OUTLINE:
+            outline.setdefault(name, result.span.start_line)
+    return list(outline.items())

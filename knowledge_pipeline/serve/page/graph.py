@@ -1,4 +1,4 @@
-"""The code graph around a definition or a file: a drawing and lists."""
+"""The code graph around a definition or a file: a drawing, what uses it on the left, and lists."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from knowledge_pipeline.contract.requests import GRAPH_OPERATIONS, GraphMethod
 from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.graph_queries import GraphRequest
-from knowledge_pipeline.serve.page import results as links
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_page
+from knowledge_pipeline.serve.page.results import document_url
 from knowledge_pipeline.serve.page.sessions import PageContext
-
-# FOLD serve.page.graph_drawing
-# The code graph around a target as a drawing: what uses it on the left, what it uses on the right. Pure.
 
 MAX_BOXES = 10  # boxes in one column
 _WIDTH, _HEIGHT = 220, 40
@@ -86,10 +83,10 @@ def _format_location(node: GraphNode) -> str:
     if node.path is None:
         return "outside"
     line = (node.lines or "").partition("-")[0].removeprefix("L")
-    place = f"{node.path}:{line}" if line and node.kind != "file" else node.path
-    while len(place) > _PLACE_CHARS and "/" in place:
-        place = place.partition("/")[2]
-    return _truncate_start(place, _PLACE_CHARS)
+    location = f"{node.path}:{line}" if line and node.kind != "file" else node.path
+    while len(location) > _PLACE_CHARS and "/" in location:
+        location = location.partition("/")[2]
+    return _truncate_start(location, _PLACE_CHARS)
 
 
 def _iter_curves(answer: GraphResponse, boxes: Sequence[Box]) -> Iterator[tuple[str, str]]:
@@ -163,7 +160,7 @@ async def graph(request: Request, ctx: PageContext) -> Response:
         "graph.html.j2",
         answer=answer,
         view=view,
-        views=[(each, _view_url(target, source, each.operation)) for each in _VIEWS.values()],
+        views=[(other, _view_url(target, source, other.operation)) for other in _VIEWS.values()],
         drawing=draw_graph(answer),
         users=[node for node in answer.nodes if node.role == "used_by"],
         used=[node for node in answer.nodes if node.role == "uses"],
@@ -186,7 +183,7 @@ def group_edges(answer: GraphResponse) -> dict[str, list[GraphEdge]]:
 
 def node_url(node: GraphNode) -> str | None:
     """The page that shows a node's code; None if the node is outside."""
-    return links.document_url(node.source, node.path, node.lines or "") if node.source and node.path else None
+    return document_url(node.source, node.path, node.lines or "") if node.source and node.path else None
 
 
 def graph_url(node: GraphNode) -> str | None:

@@ -1,4 +1,7 @@
-"""Markdown as safe HTML: no raw HTML, no images, no scripts in links."""
+"""Markdown and code as safe HTML, with the words of the query marked.
+
+Markdown becomes HTML without raw HTML, images, or scripts in links; code is highlighted by Pygments.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,16 @@ from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVa
 from pygments.token import Token as CodeToken
 from pygments.util import ClassNotFound
 
-from knowledge_pipeline import text as identifiers
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.understand import remove_stopwords, understand
-from knowledge_pipeline.text import CUT_LETTERS, detect_language, is_cut, normalize, normalize_aligned
-
-# FOLD serve.page.term_matching
-# Finds the words of a query in texts. Pure.
+from knowledge_pipeline.text import (
+    CUT_LETTERS,
+    detect_language,
+    expand_identifiers,
+    is_cut,
+    normalize,
+    normalize_aligned,
+)
 
 Range = tuple[int, int]  # half-open
 
@@ -50,8 +56,8 @@ class TermMatcher:
             return self._find_words(text)
         plain, starts, ends = normalize_aligned(text)
         pairs = [match.span(1) for match in self._pair.finditer(plain)] if self._pair else []
-        found = sorted(self._find_words(plain) + pairs)
-        return _unite_overlapping((starts[first], ends[last - 1]) for first, last in found)
+        matches = sorted(self._find_words(plain) + pairs)
+        return _unite_overlapping((starts[first], ends[last - 1]) for first, last in matches)
 
     def _find_words(self, text: str) -> list[Range]:
         return [match.span() for match in self._word.finditer(text)] if self._word else []
@@ -62,7 +68,6 @@ def _match_any(words: Iterable[str]) -> str:
 
 
 def _unite_overlapping(ranges: Iterable[Range]) -> list[Range]:
-    """Ranges in order, of which those that overlap are one."""
     united: list[Range] = []
     for first, last in ranges:
         if united and first < united[-1][1]:
@@ -92,8 +97,7 @@ def _list_words(query: str) -> list[str]:
         plain = understand(query).text
     except InvalidQuery:  # filters alone, or far too long
         return []
-    words = identifiers.expand_identifiers(remove_stopwords(normalize(plain)))
-    return words.split()[:_MAX_WORDS]
+    return expand_identifiers(remove_stopwords(normalize(plain))).split()[:_MAX_WORDS]
 
 
 def _iter_stems(words: Iterable[str]) -> Iterator[str]:
@@ -105,9 +109,6 @@ def _iter_stems(words: Iterable[str]) -> Iterator[str]:
         stem = word.removesuffix(ending)
         yield stem if len(stem) >= _MIN_STEM_CHARS else word
 
-
-# FOLD serve.page.code_html
-# Code as lines of HTML, highlighted by Pygments, with the words of the query marked.
 
 MAX_HIGHLIGHTED_CHARS = 200_000  # a longer text is not highlighted
 
@@ -161,7 +162,7 @@ def render_lines(text: str, language: str | None, matcher: TermMatcher) -> list[
 def render_marked(text: str, matcher: TermMatcher) -> Markup:
     """A text without colours, as HTML."""
     pieces = split_at_ranges(0, text, matcher.find_ranges(text))
-    html = (_render_part(piece, "", marked=found) for piece, found in pieces)
+    html = (_render_part(piece, "", marked=marked) for piece, marked in pieces)
     return Markup("".join(html))  # noqa: S704 - made of escaped parts alone
 
 

@@ -1,4 +1,4 @@
-"""How far refreshes are: shown when a page is loaded, and by a stream while it is open."""
+"""How far refreshes are, when a page is loaded and by a stream while it is open; the page of sources."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class ProgressView:
 
 def list_declared(state: AppState, access: Access) -> list[SourceConfig]:
     """The sources of knowledge.yaml that a caller may know of before anything of them is released."""
-    return [each for each in state.declared.list_known() if sees_whole_source(each.access, access)]
+    return [source for source in state.declared.list_known() if sees_whole_source(source.access, access)]
 
 
 def list_progress(ctx: RequestContext) -> list[ProgressView]:
     """The refreshes that run now, of sources that the caller may see whole. Reads a few small files."""
-    return [_to_view(each) for each in _list_visible(ctx, ctx.identity.access)]
+    return [_to_view(progress) for progress in _list_visible(ctx, ctx.identity.access)]
 
 
 def render_unreleased(request: Request, ctx: RequestContext, page_query: PageQuery | None = None) -> Response:
@@ -97,7 +97,7 @@ async def follow_progress(
         text = [_format_release(event) for event in events if event.type == "release.published"]
         running = _list_visible(ctx, access)
         if running != shown:
-            text.append(_format_progress([_to_view(each) for each in running]))
+            text.append(_format_progress([_to_view(progress) for progress in running]))
             shown = running
         return text
 
@@ -116,7 +116,7 @@ def _list_visible(ctx: RequestContext, access: Access) -> list[RefreshProgress]:
     if access.everything or not running:
         return running
     visible = {source.id for source in list_declared(ctx.state, access)}
-    return [each for each in running if each.source in visible]
+    return [progress for progress in running if progress.source in visible]
 
 
 def _to_view(progress: RefreshProgress) -> ProgressView:
@@ -138,8 +138,8 @@ def _format_progress(running: Sequence[ProgressView]) -> bytes:
     """HTML for the list, and a sentence for each source and for who listens."""
     content = {
         "html": render_part("progress.html.j2", running=running),
-        "sources": {each.source: each.sentence for each in running},
-        "summary": "; ".join(f"{each.source}: {each.activity}" for each in running[:3]),
+        "sources": {view.source: view.sentence for view in running},
+        "summary": "; ".join(f"{view.source}: {view.activity}" for view in running[:3]),
     }
     return format_sse_event(event="refresh.progress", data_str=json.dumps(content))
 
@@ -150,26 +150,25 @@ def _format_release(event: Event) -> bytes:
     return format_sse_event(event=event.type, id=str(event.position), data_str=content)
 
 
-# FOLD serve.page.sources
-# The page of sources: how much is indexed of each, how fresh it is, and how far its refresh is.
-
-
 @routes.get("/sources")
 async def sources(request: Request, ctx: PageContext) -> Response:
-    """The sources that the caller may see: those with content, and those that are declared alone."""
+    """How much is indexed of each source, how fresh it is, and how far its refresh is.
+
+    Listed are the sources that the caller may see: those with content, and those that are declared alone.
+    """
     settings, config = ctx.service.settings, ctx.service.config
     try:
         inventory = await ctx.execute(lambda base, access: list_collections(settings, base, access, config))
     except NotFound:
         return render_unreleased(request, ctx)
     indexed = {collection.id for collection in inventory.collections}
-    missing = [each for each in list_declared(ctx.state, ctx.identity.access) if each.id not in indexed]
+    missing = [source for source in list_declared(ctx.state, ctx.identity.access) if source.id not in indexed]
     states: Mapping[str, SourceState] = {}
     if missing:
         states = await load_states(settings, config, ctx.identity.access)
     rows = [
         *inventory.collections,
-        *(Collection(each.id, each.type, 0, None, 0, states.get(each.id)) for each in missing),
+        *(Collection(source.id, source.type, 0, None, 0, states.get(source.id)) for source in missing),
     ]
     running = list_progress(ctx)
     return render_page(
@@ -180,5 +179,5 @@ async def sources(request: Request, ctx: PageContext) -> Response:
         max_chunks=max((row.chunks for row in rows), default=0),
         with_states=any(row.state for row in rows),
         running=running,
-        sentences={each.source: each.sentence for each in running},
+        sentences={view.source: view.sentence for view in running},
     )

@@ -1,4 +1,4 @@
-"""Renders templates to responses, with the headers of HTML pages."""
+"""Renders templates to responses, with the headers of HTML pages, and serves the files that they refer to."""
 
 from __future__ import annotations
 
@@ -24,9 +24,6 @@ from knowledge_pipeline.serve.page import results as links
 from knowledge_pipeline.serve.page.markdown_html import TermMatcher, render_lines
 from knowledge_pipeline.serve.page.results import MODES, TABS, PageQuery, type_label_of
 
-# FOLD serve.page.static_files
-# The style sheet, the script and the icon: read once, and cached by browsers until they change.
-
 _MEDIA_TYPES = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
@@ -38,7 +35,7 @@ routes = APIRouter(include_in_schema=False)
 
 @routes.get("/static/{name}")
 async def static(name: str, request: Request) -> Response:
-    """One file. An address with the hash of its content may be cached for ever."""
+    """The style sheet, the script or the icon; an address with the hash of its content is cached for ever."""
     if name not in _MEDIA_TYPES:
         raise NotFound("the page has no such file")
     content, digest = _read_file(name)

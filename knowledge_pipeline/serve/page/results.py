@@ -1,4 +1,4 @@
-"""Results as the page shows them: heading, lines, scores."""
+"""Queries and results as the page shows them: addresses, headings, lines, scores."""
 
 from __future__ import annotations
 
@@ -35,9 +35,6 @@ from knowledge_pipeline.serve.page.markdown_html import (
 from knowledge_pipeline.text import is_code
 from knowledge_pipeline.times import parse_query_time
 
-# FOLD serve.page.links
-# Addresses on the page, and web addresses of sources.
-
 _LINES = re.compile(r"L(\d+)(?:-L(\d+))?")
 
 
@@ -48,7 +45,7 @@ def document_url(source: str, uri: str, lines: str = "", **more: str) -> str:
     return f"/doc?{urlencode(params)}{f'#{first}' if first else ''}"
 
 
-def document_url_of(result: SearchResult, **more: str) -> str:
+def result_url(result: SearchResult, **more: str) -> str:
     """Where the document of a result is shown, at the result's lines."""
     return document_url(result.citation.source, result.span.uri, result.citation.lines, **more)
 
@@ -186,10 +183,8 @@ def build_result_views(answer: SearchResponse, matcher: TermMatcher, q: str) -> 
     for result in answer.results:
         for name, score, _ in _iter_scores(result):
             best[name] = max(best.get(name, 0.0), score or 0.0)
-    return [
-        _build_result_view(number, each, matcher, best, q)
-        for number, each in enumerate(answer.results, start=1)
-    ]
+    numbered = enumerate(answer.results, start=1)
+    return [_build_result_view(number, result, matcher, best, q) for number, result in numbered]
 
 
 def type_label_of(source_type: str) -> str:
@@ -226,8 +221,8 @@ def render_prose(
     result: SearchResult, text: str, matcher: TermMatcher, *, first_line: int | None = None
 ) -> Markup:
     """Text of a document as HTML, rendered if it is Markdown."""
-    known, citation = result.metadata, result.citation
-    if known.get("source_type") in _MARKDOWN_TYPES or known.get("language") == "markdown":
+    metadata, citation = result.metadata, result.citation
+    if metadata.get("source_type") in _MARKDOWN_TYPES or metadata.get("language") == "markdown":
         leads = build_link_resolver(citation.source, citation.path)
         return render_markdown(text, matcher, resolve_link=leads, first_line=first_line)
     id_ = Markup(' id="L{}"').format(first_line) if first_line else Markup("")
@@ -237,8 +232,8 @@ def render_prose(
 def _build_result_view(
     number: int, result: SearchResult, matcher: TermMatcher, best: dict[str, float], q: str
 ) -> ResultView:
-    citation, known = result.citation, result.metadata
-    code = is_shown_as_code(result)
+    citation, metadata = result.citation, result.metadata
+    code, parameters = is_shown_as_code(result), urlencode({"id": result.id})
     whole = Excerpt.from_result(result)
     lines = build_code_lines(result, whole.text, whole.start_line, matcher) if code else []
     folder, _, name = citation.path.rpartition("/")
@@ -246,11 +241,11 @@ def _build_result_view(
     return ResultView(
         number=number,
         result=result,
-        kind=type_label_of(str(known.get("source_type", ""))),
+        kind=type_label_of(str(metadata.get("source_type", ""))),
         folder=render_marked(f"{folder}/" if folder else "", matcher),
         name=render_marked(name or citation.title or result.span.uri, matcher),
         symbol=render_marked(heading, matcher) if heading else None,
-        url=document_url_of(result, **({"q": q} if q else {})),
+        url=result_url(result, **({"q": q} if q else {})),
         source_url=web_url_of(citation.url),
         lines=tuple(lines),
         prose=None if code else render_prose(result, result.content, matcher),
@@ -258,28 +253,28 @@ def _build_result_view(
         if code
         else int(len(result.content) > _FOLD_PROSE_CHARS),
         bars=tuple(_iter_bars(result, best)),
-        similar_url=f"/similar?{urlencode({'id': result.id})}",
+        similar_url=f"/similar?{parameters}",
         graph_url=graph_url_of(result),
-        related_url=f"/related?{urlencode({'id': result.id})}",
-        trace_url=f"/trace?{urlencode({'id': result.id})}",
-        blame_url=f"/blame?{urlencode({'id': result.id})}" if known.get("repo") and code else None,
+        related_url=f"/related?{parameters}",
+        trace_url=f"/trace?{parameters}",
+        blame_url=f"/blame?{parameters}" if metadata.get("repo") and code else None,
     )
 
 
 def graph_url_of(result: SearchResult) -> str | None:
     """The page with the code graph around a result; None if it is not code."""
-    known, citation = result.metadata, result.citation
-    if known.get("source_type") != "code":
+    metadata, citation = result.metadata, result.citation
+    if metadata.get("source_type") != "code":
         return None
-    place = known.get("symbol") or result.span.start_line
-    params = {"target": f"{citation.path}:{place}", "source": citation.source}
+    anchor = metadata.get("symbol") or result.span.start_line
+    params = {"target": f"{citation.path}:{anchor}", "source": citation.source}
     return f"/graph?{urlencode(params)}"
 
 
 def _heading_of(result: SearchResult) -> str:
-    known = result.metadata
-    heading = str(known.get("symbol") or known.get("section") or result.citation.title or "")
-    page = f" (page {known['page']})" if known.get("page") else ""
+    metadata = result.metadata
+    heading = str(metadata.get("symbol") or metadata.get("section") or result.citation.title or "")
+    page = f" (page {metadata['page']})" if metadata.get("page") else ""
     return " ".join(heading.split())[:160] + page
 
 
@@ -327,13 +322,10 @@ def count_facets(results: Sequence[SearchResult]) -> dict[str, list[tuple[str, i
         "language": [result.metadata.get("language") for result in results],
     }
     return {
-        name: sorted(Counter(map(str, filter(None, found))).items(), key=lambda each: (-each[1], each[0]))
-        for name, found in values.items()
+        name: sorted(Counter(map(str, filter(None, entries))).items(), key=lambda pair: (-pair[1], pair[0]))
+        for name, entries in values.items()
     }
 
-
-# FOLD serve.page.page_query
-# The query of a page, as its address has it.
 
 DEFAULT_LIMIT = 20
 LIMIT_STEP = 30  # more results for each click on "More results"
@@ -355,7 +347,7 @@ FILTER_NAMES = (*_LIST_FILTERS, "since")
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """A query with its filters; `url` is the page that answers it.
+    """The query of a page with its filters, as the page's address has it.
 
     Raises:
         InvalidQuery: the type, the limit or the date is invalid.
@@ -414,15 +406,15 @@ class PageQuery:
 
     def to_params(self) -> list[tuple[str, str]]:
         """Parameters that differ from the defaults."""
-        defaults, found = PageQuery(), list[tuple[str, str]]()
-        for each in fields(self):
-            value: str | int | tuple[str, ...] = getattr(self, each.name)
-            if value != getattr(defaults, each.name):
-                found += [(each.name, str(one)) for one in (value if isinstance(value, tuple) else (value,))]
-        return found
+        defaults, pairs = PageQuery(), list[tuple[str, str]]()
+        for field in fields(self):
+            value: str | int | tuple[str, ...] = getattr(self, field.name)
+            if value != getattr(defaults, field.name):
+                pairs += [(field.name, str(one)) for one in (value if isinstance(value, tuple) else (value,))]
+        return pairs
 
     def toggle_url(self, name: str, value: str) -> str:
         """The address with a value of a filter added, or removed if it is there."""
         values: tuple[str, ...] = getattr(self, name)
-        changed = tuple(each for each in values if each != value) if value in values else (*values, value)
+        changed = tuple(other for other in values if other != value) if value in values else (*values, value)
         return self.url(**{name: changed, "limit": DEFAULT_LIMIT})

@@ -1,4 +1,4 @@
-"""The search page itself."""
+"""The search page itself, and judgements of its results."""
 
 from __future__ import annotations
 
@@ -142,16 +142,16 @@ async def _iter_hints(ctx: RequestContext, page_query: PageQuery) -> AsyncIterat
 
 
 def _suggest_filters(page_query: PageQuery, status: StatusResponse) -> list[Hint]:
-    known = {"source": status.by_source, "source_type": status.by_type, "language": LANGUAGES}
-    found = list[Hint]()
-    for name, names in known.items():
-        given: tuple[str, ...] = getattr(page_query, name)
-        for value in given:
+    choices = {"source": status.by_source, "source_type": status.by_type, "language": LANGUAGES}
+    hints = list[Hint]()
+    for name, names in choices.items():
+        values: tuple[str, ...] = getattr(page_query, name)
+        for value in values:
             for near in get_close_matches(value.lower(), list(names), n=2) if value not in names else ():
-                changed = tuple(near if each == value else each for each in given)
+                changed = tuple(near if other == value else other for other in values)
                 text = f"Did you mean the {name.replace('_', ' ')} {near}?"
-                found.append(Hint(text, page_query.url(**{name: changed})))
-    return found
+                hints.append(Hint(text, page_query.url(**{name: changed})))
+    return hints
 
 
 async def _suggest_symbols(ctx: RequestContext, page_query: PageQuery) -> list[Hint]:
@@ -164,17 +164,13 @@ async def _suggest_symbols(ctx: RequestContext, page_query: PageQuery) -> list[H
 
 
 async def _find_similar_names(base: AsyncKnowledgeBase, name: str, access: Access) -> list[str]:
-    """Nobody asked the graph: a name that it does not have is no refusal, and no row of the log."""
+    """Unlogged, as the caller did not query the graph: a name that it does not have is no refusal."""
     try:
         await base.graph.find_usages(name, limit=1, access=access.unlogged)
     except (NotFound, InvalidQuery) as error:
         match = _SUGGESTION.search(str(error))
         return match[1].split(", ") if match else []
     return []
-
-
-# FOLD serve.page.feedback
-# Judgements of results.
 
 
 @routes.post("/feedback")
