@@ -1,4 +1,4 @@
-"""Code cut by its syntax: split what is too large, merge what is too small.
+"""Source code to chunks, by its syntax: split what is too large, merge what is too small.
 
 Definitions become chunks, down to the depth of the setting `granularity`. What exceeds the
 limit is split between statements, then lines, then words; small siblings are merged.
@@ -40,13 +40,6 @@ from knowledge_pipeline.syntax.outline import (
     open_outline,
 )
 from knowledge_pipeline.text import truncate
-
-# FOLD chunking.syntax_pieces
-# Groups sibling nodes into pieces that belong together, before anything is cut or merged.
-#
-# Pieces begin where a line begins: nodes that share a line stay together, a comment or attribute stays with
-# what follows it, a closing bracket with what it closes. Pieces of one level follow each other without a
-# gap.
 
 _COMMENTS = frozenset(
     {"comment", "line_comment", "block_comment", "multiline_comment", "haddock", "marginalia"}
@@ -128,7 +121,7 @@ def open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
     """
     syntax = outline.tree
     body = piece.definition.body_start_char if piece.definition else None
-    found: list[Node] = []
+    parts: list[Node] = []
     waiting = [(node, True) for node in reversed(piece.nodes)]
     progress = False
     while waiting:
@@ -141,8 +134,8 @@ def open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
             progress = True
             body = None if start_char == body else body  # what starts with the body is not the body
         else:
-            found.append(node)
-    return found if progress else None
+            parts.append(node)
+    return parts if progress else None
 
 
 def find_licence_end(outline: Outline) -> int:
@@ -254,18 +247,19 @@ def _find_own_definition(
     """The definition that a piece consists of, with its decorators and modifiers."""
     start_char = outline.tree.start(code)
     inside = outline.definitions_within(start_char, piece.code_end_char)
-    found = [each for each in inside if each is not enclosing]
-    if not found or found[-1].start_char >= found[0].end_char or found[0].end_char > piece.code_end_char:
+    definitions = [definition for definition in inside if definition is not enclosing]
+    if (
+        not definitions
+        or definitions[-1].start_char >= definitions[0].end_char
+        or definitions[0].end_char > piece.code_end_char
+    ):
         return None
-    first = found[0]
+    first = definitions[0]
     if outline.tree.text[first.end_char : piece.code_end_char].strip(" \t\r\n\f;,"):
         return None
     is_near = first.start_char - start_char <= _MAX_HEAD_CHARS or first.node.start_byte == code.start_byte
     return first if is_near or code.type in _WRAPPERS else None
 
-
-# FOLD chunking.code.metadata
-# Metadata of a chunk of code: names, kinds, relations, complexity.
 
 CODE_METADATA_KEYS = (
     *("symbol", "symbol_kind", "symbols", "class_name", "function_name", "implements", "methods"),
@@ -294,14 +288,14 @@ def build_code_metadata(
     if subject is not None and subject.kind in CALLABLE_KINDS:
         counted = (subject.start_char, subject.end_char)
     lists = {
-        "symbols": [each.symbol for each in inside],
+        "symbols": [definition.symbol for definition in inside],
         "imports": [binding.module for binding in outline.bindings],
-        "exports": [each.name for each in inside if is_exported(outline, each)],
+        "exports": [definition.name for definition in inside if is_exported(outline, definition)],
         "dependencies": _list_dependencies(outline, start_char, end_char),
     }
-    known = {key: unique for key, names in lists.items() if (unique := _deduplicate(names))}
+    facts = {key: unique for key, names in lists.items() if (unique := _deduplicate(names))}
     about = _describe_subject(outline, subject) if subject is not None else {}
-    return {**about, **known, "complexity": 1 + outline.count_decisions(*counted)}
+    return {**about, **facts, "complexity": 1 + outline.count_decisions(*counted)}
 
 
 def is_exported(outline: Outline, definition: OutlineDefinition) -> bool:
@@ -346,7 +340,11 @@ def _describe_subject(outline: Outline, subject: OutlineDefinition) -> dict[str,
         about["implements"] = subject.bases
     if subject.kind in TYPE_KINDS:
         inside = outline.definitions_within(subject.start_char, subject.end_char)
-        methods = (each.name for each in inside if each.parent is subject and each.kind in CALLABLE_KINDS)
+        methods = (
+            definition.name
+            for definition in inside
+            if definition.parent is subject and definition.kind in CALLABLE_KINDS
+        )
         if names := _deduplicate(methods):
             about["methods"] = names
     return about
@@ -363,9 +361,6 @@ def _list_dependencies(outline: Outline, start_char: int, end_char: int) -> Iter
 def _deduplicate(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))[:_MAX_NAMES]
 
-
-# FOLD chunking.code.headers
-# The header of a chunk of code: its path, the definitions around it, and the one that it continues.
 
 _MAX_HEADER_CHARS = 160  # characters, about 48 tokens
 _MAX_LINE_CHARS = 80
@@ -387,13 +382,19 @@ def build_header(
         part_of: the definition that the chunk continues, whose beginning it lacks.
         include_signatures: whether a continuation carries the signature, or the name alone.
     """
-    trail = [each for each in scope if each.kind in TYPE_KINDS or each.kind == "module" or each is scope[-1]]
+    trail = [
+        definition
+        for definition in scope
+        if definition.kind in TYPE_KINDS or definition.kind == "module" or definition is scope[-1]
+    ]
     lines = [
         truncate(
-            outline.signature(each) if include_signatures or each is not part_of else each.label,
+            outline.signature(definition)
+            if include_signatures or definition is not part_of
+            else definition.label,
             _MAX_LINE_CHARS,
         )
-        for each in trail
+        for definition in trail
     ]
     if part_of is not None and include_signatures and (doc := find_doc_line(outline, part_of)):
         lines.append(truncate(doc, _MAX_LINE_CHARS))
@@ -406,8 +407,8 @@ def find_doc_line(outline: Outline, definition: OutlineDefinition) -> str:
     text = outline.tree.text
     if outline.tree.language == "python":
         body = definition.body_start_char
-        found = _DOCSTRING_START.match(text, body) if body is not None else None
-        return found[2].split(found[1])[0].strip() if found else ""
+        docstring = _DOCSTRING_START.match(text, body) if body is not None else None
+        return docstring[2].split(docstring[1])[0].strip() if docstring else ""
     comments = find_comments_before(definition.node)
     lines = outline.tree.slice(comments[0]).splitlines() if comments else []
     return next((line for line in (COMMENT_MARKS.sub("", line).strip() for line in lines) if line), "")
@@ -418,18 +419,18 @@ def find_comments_before(node: Node) -> list[Node]:
 
     An empty line ends them: what stands above it is another comment, such as the file's licence.
     """
-    for each in (node, node.parent):
-        if each is None or each.type.startswith("preproc"):
+    for owner in (node, node.parent):
+        if owner is None or owner.type.startswith("preproc"):
             continue
-        before, next_row = each.prev_sibling, each.start_point.row
+        before, next_row = owner.prev_sibling, owner.start_point.row
         while before is not None and before.type == "attribute_item":
             before, next_row = before.prev_sibling, before.start_point.row
-        found: list[Node] = []
+        comments: list[Node] = []
         while before is not None and before.type.endswith("comment") and next_row - _last_row(before) <= 1:
-            found.append(before)
+            comments.append(before)
             before, next_row = before.prev_sibling, before.start_point.row
-        if found:
-            return found[::-1]
+        if comments:
+            return comments[::-1]
     return []
 
 
@@ -504,7 +505,7 @@ class _CodeSplitter:
     ) -> list[PieceGroup]:
         """Cut one level of the tree, and what is below it where that is needed."""
         limits, count_tokens = self.limits, self.measured.count_tokens
-        found: list[PieceGroup] = []
+        groups: list[PieceGroup] = []
         run: PieceGroup | None = None  # the code between definitions, packed up to the limit
         after_gap = False
         for piece in build_pieces(self.outline, nodes, span, enclosing, self.licence_end):
@@ -518,17 +519,17 @@ class _CodeSplitter:
                 parts = self._split_piece(piece, enclosing, depth)
                 run = None
             elif run and not begins and self._can_continue(run, group):
-                found[-1] = run = join_groups(run, group)
+                groups[-1] = run = join_groups(run, group)
                 continue
             else:
                 parts = [group]
                 run = None if is_own_chunk else group
             if parts:
                 parts[0].after_gap |= after_gap
-            found.extend(parts)
+            groups.extend(parts)
             after_gap = False
         return merge_small_groups(
-            found, min_tokens=limits.min_tokens, max_tokens=limits.max_tokens, count_tokens=count_tokens
+            groups, min_tokens=limits.min_tokens, max_tokens=limits.max_tokens, count_tokens=count_tokens
         )
 
     def _build_group(self, piece: SyntaxPiece, enclosing: OutlineDefinition | None) -> PieceGroup:
@@ -598,34 +599,37 @@ class _CodeSplitter:
             return False
         end_char = piece.code_end_char
         inner = self.outline.definitions_within(piece.start_char, end_char)
-        return any(self._is_chunk(each) for each in inner if each is not own and each.end_char <= end_char)
+        return any(
+            self._is_chunk(definition)
+            for definition in inner
+            if definition is not own and definition.end_char <= end_char
+        )
 
     def _build_span(self, group: PieceGroup) -> ChunkSpan:
         subject, span = group.subject, (group.start_char, group.end_char)
         is_part = subject is not None and subject is group.enclosing and not group.has_head
         scope = group.enclosing.scope if group.enclosing else []
-        named = [*scope, subject] if subject and subject in group.subjects[:1] == group.subjects else scope
+        named_scope = (
+            [*scope, subject] if subject and subject in group.subjects[:1] == group.subjects else scope
+        )
         path = self.measured.document.path
         part_of = subject if is_part else None
         return ChunkSpan(
             *span,
             anchor=_build_anchor(group, scope),
-            header=build_header(path, self.outline, named, part_of, self.chunking.preserve_signatures),
+            header=build_header(path, self.outline, named_scope, part_of, self.chunking.preserve_signatures),
             metadata=build_code_metadata(self.outline, *span, subject),
         )
 
 
 def _build_anchor(group: PieceGroup, scope: list[OutlineDefinition]) -> str:
     """The structural path of a chunk, which edits elsewhere in the file leave alone."""
-    labels = [each.label for each in scope]
+    labels = [definition.label for definition in scope]
     if group.subjects and not group.is_about_enclosing:
         labels.append(", ".join(subject.label for subject in group.subjects))
     steps = [truncate(label, _MAX_ANCHOR_CHARS) for label in labels]
     return "/".join(steps) or ("imports" if group.only_imports else "module")
 
-
-# FOLD chunking.code.documentation
-# What a definition's docstring, or the comment before it, says. Pure.
 
 _DOCSTRING = re.compile(r"""\s*[rRuU]?(?P<quotes>"{3}|'{3}|"|')(?P<text>.*?)(?P=quotes)""", re.DOTALL)
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
@@ -638,8 +642,8 @@ def find_documentation(outline: Outline, definition: OutlineDefinition) -> str:
     text = outline.tree.text
     if outline.tree.language == "python":
         body = definition.body_start_char
-        found = _DOCSTRING.match(text, body) if body is not None else None
-        return found["text"].strip() if found else ""
+        docstring = _DOCSTRING.match(text, body) if body is not None else None
+        return docstring["text"].strip() if docstring else ""
     comments = find_comments_before(definition.node)
     if not comments:
         return ""
@@ -664,7 +668,3 @@ def extract_first_sentence(documentation: str, name: str) -> str:
     sentence = text[: end.start()].rstrip(".!?:; ") if end else text
     first, _, rest = sentence.partition(" ")
     return rest if first == name else sentence
-
-
-# FOLD chunking.code
-# Source code to chunks, by syntax.

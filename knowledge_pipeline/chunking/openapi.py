@@ -1,4 +1,8 @@
-"""An OpenAPI 3 or Swagger 2 file as chunks: one for each operation, the rest by its keys."""
+"""An OpenAPI 3 or Swagger 2 file as chunks: one for each operation, the rest by its keys.
+
+What an operation refers to is resolved within bounds: cycles, depth and size. A remote reference is named and
+never fetched.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,6 @@ from knowledge_pipeline.chunking.yaml_positions import KeyPath, PositionedYaml, 
 from knowledge_pipeline.config.sources import ChunkingSettings
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.text import is_list, is_object, truncate
-
-# FOLD chunking.openapi.schemas
-# What an operation of an OpenAPI 3 or Swagger 2 file takes and returns, with local `$ref`s resolved.
-#
-# Everything is bounded: cycles, depth and size. A remote reference is named and never fetched.
 
 _MAX_REFS = 30  # references followed one into the other
 _MAX_DEPTH = 8
@@ -65,31 +64,31 @@ class OpenApiDocument:
 
     def list_parameters(self, operation: Mapping[str, Any], path_item: Mapping[str, Any]) -> list[Any]:
         """Parameters of the path and of the operation, which win; bodies are not among them."""
-        found: dict[tuple[str, str], Any] = {}
-        for given in [*as_list(path_item.get("parameters")), *as_list(operation.get("parameters"))]:
-            parameter = as_mapping(self.resolve_ref(given))
+        parameters: dict[tuple[str, str], Any] = {}
+        for item in [*as_list(path_item.get("parameters")), *as_list(operation.get("parameters"))]:
+            parameter = as_mapping(self.resolve_ref(item))
             if parameter.get("in") != "body" and parameter:
-                found[str(parameter.get("in")), str(parameter.get("name"))] = parameter
-        return list(found.values())[:_MAX_PARAMETERS]
+                parameters[str(parameter.get("in")), str(parameter.get("name"))] = parameter
+        return list(parameters.values())[:_MAX_PARAMETERS]
 
     def find_request_schema(self, operation: Mapping[str, Any]) -> Any:
         """The schema of the body that an operation takes; None if it takes none."""
         body = as_mapping(self.resolve_ref(operation.get("requestBody")))
         if body:
             return _find_content_schema(body)
-        for given in as_list(operation.get("parameters")):
-            parameter = as_mapping(self.resolve_ref(given))
+        for item in as_list(operation.get("parameters")):
+            parameter = as_mapping(self.resolve_ref(item))
             if parameter.get("in") == "body":
                 return parameter.get("schema")
         return None
 
     def list_response_schemas(self, operation: Mapping[str, Any]) -> dict[str, Any]:
         """The schema of each response by status; None where a response has no body."""
-        found: dict[str, Any] = {}
-        for status, given in as_mapping(operation.get("responses")).items():
-            response = as_mapping(self.resolve_ref(given))
-            found[status] = response.get("schema") or _find_content_schema(response)
-        return found
+        schemas: dict[str, Any] = {}
+        for status, item in as_mapping(operation.get("responses")).items():
+            response = as_mapping(self.resolve_ref(item))
+            schemas[status] = response.get("schema") or _find_content_schema(response)
+        return schemas
 
     def format_schema(self, schema: Any) -> str:
         """A schema in a line of at most 300 characters: `Pet {id: integer, tags: [string]}`."""
@@ -155,17 +154,17 @@ class _RefResolver:
             return "…"
         if is_list(value):
             kept = value[: self._remaining_values + 1]
-            return [self.resolve(each, seen, depth + 1) for each in kept]
+            return [self.resolve(item, seen, depth + 1) for item in kept]
         if not is_object(value):
             return value
         ref = value.get("$ref")
         if isinstance(ref, str) and ref.startswith("#/") and ref not in seen:
             target = self._api.resolve_ref(value)
-            rest = {key: each for key, each in value.items() if key != "$ref"}
+            rest = {key: inner for key, inner in value.items() if key != "$ref"}
             resolved = self.resolve({**as_mapping(target), **rest}, (*seen, ref), depth)
             return {"$ref": ref, **as_mapping(resolved)}
         entries = takewhile(lambda _: self._remaining_values > 0, value.items())
-        return {key: self.resolve(each, seen, depth + 1) for key, each in entries}
+        return {key: self.resolve(inner, seen, depth + 1) for key, inner in entries}
 
 
 def _find_content_schema(body_or_response: Mapping[str, Any]) -> Any:
@@ -204,8 +203,8 @@ class _SpecPart:
     @property
     def anchor(self) -> str:
         if self.is_operation:
-            place = self.path[1] if self.path[0] == "paths" else f"webhook {self.path[1]}"
-            return f"{self.path[2].upper()} {place}"
+            location = self.path[1] if self.path[0] == "paths" else f"webhook {self.path[1]}"
+            return f"{self.path[2].upper()} {location}"
         return "/".join(self.path)
 
 
@@ -342,7 +341,7 @@ def _build_header(api: OpenApiDocument, group: Sequence[_SpecPart], path: str) -
     if part.is_operation:
         lines += [part.anchor, *_summarize_operation(api, part)]
     elif part.path:
-        lines.append(", ".join(each.anchor for each in group if len(each.path) == len(part.path)))
+        lines.append(", ".join(member.anchor for member in group if len(member.path) == len(part.path)))
     return "\n".join(" ".join(line.split())[:_HEADER_LINE_CHARS] for line in lines if line)
 
 
@@ -376,16 +375,12 @@ def _format_parameter(api: OpenApiDocument, parameter: Mapping[str, Any]) -> str
 def _build_metadata(api: OpenApiDocument, part: _SpecPart, *, with_schemas: bool) -> dict[str, Any]:
     """What identifies an operation; on its first chunk, its resolved parameters and schemas too."""
     operation, owner = _find_operation(api, part)
-    known: dict[str, Any] = {"method": part.path[2].upper(), "path": part.path[1]}
-    known["operation_id"] = operation.get("operationId")
-    known["tags"] = [str(tag) for tag in as_list(operation.get("tags"))][:50]
-    known["deprecated"] = operation.get("deprecated") is True or None
+    facts: dict[str, Any] = {"method": part.path[2].upper(), "path": part.path[1]}
+    facts["operation_id"] = operation.get("operationId")
+    facts["tags"] = [str(tag) for tag in as_list(operation.get("tags"))][:50]
+    facts["deprecated"] = operation.get("deprecated") is True or None
     if with_schemas:
-        known["parameters"] = api.expand_refs(api.list_parameters(operation, owner))
-        known["request_schema"] = api.expand_refs(api.find_request_schema(operation))
-        known["response_schemas"] = api.expand_refs(api.list_response_schemas(operation))
-    return {key: fact for key, fact in known.items() if fact not in (None, [], {})}
-
-
-# FOLD chunking.openapi
-# OpenAPI and Swagger files to chunks, one operation each.
+        facts["parameters"] = api.expand_refs(api.list_parameters(operation, owner))
+        facts["request_schema"] = api.expand_refs(api.find_request_schema(operation))
+        facts["response_schemas"] = api.expand_refs(api.list_response_schemas(operation))
+    return {key: fact for key, fact in facts.items() if fact not in (None, [], {})}

@@ -1,4 +1,4 @@
-"""Cuts a document as its source's settings say: picks the chunker, the limits and the extractors."""
+"""Cuts a document as its source's settings say, and describes its chunks: chunkers, limits, extractors."""
 
 from __future__ import annotations
 
@@ -35,9 +35,6 @@ from knowledge_pipeline.text import GRAPH_LANGUAGES, PARSED_LANGUAGES, is_code, 
 if TYPE_CHECKING:
     from knowledge_pipeline.chunking.coverage import CoverageReport
 
-
-# FOLD chunking.document_metadata
-# A chunk's place in its document: title, section, links, tags, page.
 
 DOCUMENT_METADATA_VERSION = 1
 
@@ -85,30 +82,27 @@ class DocumentMetadataExtractor:
 
 def extract_links(text: str) -> list[str]:
     """The targets of a text's links, each once, in order; at most 50."""
-    found: dict[str, None] = {}
+    links: dict[str, None] = {}
     for match in _LINK.finditer(text):
         target = (match[1] or match[2] or match[3] or match[4].rstrip(".,;:!?*_")).strip()
         if target and len(target) <= _MAX_LINK_CHARS:
-            found[target] = None
-        if len(found) == _MAX_LINKS:
+            links[target] = None
+        if len(links) == _MAX_LINKS:
             break
-    return list(found)
+    return list(links)
 
 
 def _parse_tags(metadata: Metadata) -> list[str]:
     """Tags and keywords of front matter, whether listed or written with commas."""
-    found: dict[str, None] = {}
+    tags: dict[str, None] = {}
     for key in ("tags", "keywords"):
-        given = metadata.get(key)
-        listed = given.split(",") if isinstance(given, str) else given
+        value = metadata.get(key)
+        listed = value.split(",") if isinstance(value, str) else value
         for tag in listed if is_list(listed) else []:
             if isinstance(tag, str | int) and str(tag).strip():
-                found[str(tag).strip()] = None
-    return list(found)[:_MAX_TAGS]
+                tags[str(tag).strip()] = None
+    return list(tags)[:_MAX_TAGS]
 
-
-# FOLD chunking.custom_extractors
-# A project's own metadata extractors, named in `metadata.custom`.
 
 CustomExtractor = Callable[[Document, Chunk], Mapping[str, Any] | None]
 """Returns further metadata of a chunk; None and {} add nothing."""
@@ -155,9 +149,6 @@ def run_custom_extractors(
             notes.append(f"the metadata extractor {name} failed: {type(error).__name__}: {error}"[:300])
     return metadata, notes
 
-
-# FOLD chunking.metadata_extractors
-# The metadata of chunks: runs the extractors that their source switches on, one after another.
 
 EXTRACTORS_VERSION = 1
 
@@ -230,9 +221,6 @@ def _read_coverage(path: Path, file_state: tuple[int, int]) -> CoverageReport:
     return CoverageReport.read(path)
 
 
-# FOLD chunking.custom_chunkers
-# Chunkers of other packages, named in `chunking.custom`.
-
 _MAX_CHUNKS = 100_000  # of one document
 
 
@@ -257,8 +245,8 @@ def run_custom_chunker(
         raise
     except Exception as error:  # noqa: BLE001 - a foreign function's fault must not lose the document
         return [], f"not cut by {name!r}: {type(error).__name__}: {error}"[:300]
-    found = [chunk for chunk in chunks if chunk.text and not chunk.text.isspace()]
-    return found, "" if found else f"not cut by {name!r}: it gave no chunk"
+    filled = [chunk for chunk in chunks if chunk.text and not chunk.text.isspace()]
+    return filled, "" if filled else f"not cut by {name!r}: it gave no chunk"
 
 
 def _require_spans(spans: Iterator[ChunkSpan], length: int) -> Iterator[ChunkSpan]:

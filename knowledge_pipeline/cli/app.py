@@ -189,9 +189,6 @@ def _build_app() -> typer.Typer:
 app = _build_app()
 
 
-# FOLD cli.versions
-# What this installation is made of.
-
 _PACKAGES = ("pylance", "duckdb")
 _OPTIONAL_PACKAGES = {  # -> the extra that has it
     "tree-sitter": "index",

@@ -156,10 +156,6 @@ def _locate(base: KnowledgeBase, file: str, only_source: str | None) -> tuple[st
     return locations[0][0], only_source, False
 
 
-# FOLD cli.render.context
-# What was searched for the context of a task, as notes.
-
-
 def show_searches(screen: Screen, response: ContextResponse) -> None:
     """Note what each search found, how much of the budget is used, and what was left out."""
     for run in response.searches:

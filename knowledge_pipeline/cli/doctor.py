@@ -125,7 +125,7 @@ def _check_store(settings: Settings) -> Diagnosis:
         return Diagnosis("store", "ok", f"{settings.store} (its disk is not looked at)")
     if settings.store.is_file():
         return Diagnosis("store", "failed", f"{settings.store} is a file: set `store` to a folder")
-    folder = next(each for each in (settings.store, *settings.store.parents) if each.is_dir())
+    folder = next(path for path in (settings.store, *settings.store.parents) if path.is_dir())
     if not os.access(folder, os.W_OK):
         return Diagnosis("store", "failed", f"{folder} cannot be written: correct its owner, or set `store`")
     free = shutil.disk_usage(folder).free
@@ -148,10 +148,12 @@ def _check_model(session: Session) -> Diagnosis:
     from knowledge_pipeline.embedding.registry import describe_missing_prompts, open_embedder
 
     configured = session.settings.list_embeddings()
-    embedders = [open_embedder(each) for each in configured]
+    embedders = [open_embedder(embedding) for embedding in configured]
     for embedder in embedders:
         embedder.embed(["is the model there"])
-    shown = "; ".join(f"{each.space.model}, {each.space.dimensions} dimensions" for each in embedders)
+    shown = "; ".join(
+        f"{embedder.space.model}, {embedder.space.dimensions} dimensions" for embedder in embedders
+    )
     if missing := [note for note in map(describe_missing_prompts, configured) if note]:
         return Diagnosis("embedding model", "warning", "; ".join([shown, *missing]))
     return Diagnosis("embedding model", "ok", shown)

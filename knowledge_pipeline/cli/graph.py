@@ -203,9 +203,6 @@ def _resolve_target(session: Session, target: str, options: GraphOptions) -> tup
     )
 
 
-# FOLD cli.render.graph
-# Answers of the code graph for people: a tree from the target, or a table.
-
 _MAX_LINES_SHOWN = 5  # of one file
 _TITLES = {
     "usages": {"used_by": "used by"},
@@ -283,13 +280,15 @@ class _TreeBuilder:
 
     def build_branches(self, ids: set[str], own: set[str]) -> list[_Branch]:
         """What hangs below some nodes: the nearest first."""
-        found: dict[str, list[GraphEdge]] = {}
+        links_by_node: dict[str, list[GraphEdge]] = {}
         for link in self._links:
             near, far = (link.target, link.source) if self._side == "used_by" else (link.source, link.target)
             if near in ids and far not in own:
-                found.setdefault(far, []).append(link)
-        nodes = sorted((self._nodes[id_] for id_ in found), key=lambda n: (n.distance, n.path or "~", n.id))
-        return [self._build_branch(node, found[node.id], own) for node in nodes]
+                links_by_node.setdefault(far, []).append(link)
+        nodes = sorted(
+            (self._nodes[id_] for id_ in links_by_node), key=lambda n: (n.distance, n.path or "~", n.id)
+        )
+        return [self._build_branch(node, links_by_node[node.id], own) for node in nodes]
 
     def _build_branch(self, node: GraphNode, links: Sequence[GraphEdge], own: set[str]) -> _Branch:
         detail = f"{_format_detail(node)}  {self._format_links(links)}".strip()

@@ -1,4 +1,4 @@
-"""`hooks install|remove|run`: a commit in a local repository starts a refresh of what reads it."""
+"""`hooks install|remove|run`: git hooks that refresh what reads a local repository after each commit."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ from knowledge_pipeline.errors import Busy, ConfigError, NotFound
 if TYPE_CHECKING:
     from knowledge_pipeline.config.sources import SourceConfig
 
-
-# FOLD cli.hooks.scripts
-# The lines that a git hook gets, beside whatever else it does.
 
 HOOKS = ("post-commit", "post-merge", "post-rewrite", "post-checkout")
 """After each of these HEAD may name another commit."""
@@ -174,11 +171,11 @@ def _list_sources(session: Session) -> dict[Path, list[SourceConfig]]:
     """The sources that wait for commits of repositories on this machine, by the repository's folder."""
     from knowledge_pipeline.connectors.git.remote_heads import find_local_repository, group_by_watched_branch
 
-    found: dict[Path, list[SourceConfig]] = {}
+    sources_by_repository: dict[Path, list[SourceConfig]] = {}
     for watch, sources in group_by_watched_branch(session.settings.sources).items():
         if (repository := find_local_repository(watch)) is not None:
-            found.setdefault(repository, []).extend(sources)
-    return found
+            sources_by_repository.setdefault(repository, []).extend(sources)
+    return sources_by_repository
 
 
 def _build_command(session: Session, repository: Path, *, dagster: bool) -> list[str]:
@@ -192,7 +189,3 @@ def _build_command(session: Session, repository: Path, *, dagster: bool) -> list
 
 
 COMMANDS = (install, remove, run)
-
-
-# FOLD cli.hooks
-# `hooks`: git hooks that refresh what reads a repository, at once.

@@ -168,11 +168,11 @@ def _read_text(path: Path) -> str:
 def _write_text(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        place = path.resolve()  # a link stays one
-        temporary = place.with_name(f".{place.name}.{os.getpid()}")
+        target = path.resolve()  # a link stays one
+        temporary = target.with_name(f".{target.name}.{os.getpid()}")
         temporary.write_text(text, encoding="utf-8")
-        if place.exists():
-            shutil.copymode(place, temporary)
-        temporary.replace(place)
+        if target.exists():
+            shutil.copymode(target, temporary)
+        temporary.replace(target)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written ({error.strerror}): check its folder") from None

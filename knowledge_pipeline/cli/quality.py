@@ -1,4 +1,4 @@
-"""`eval`: how well the golden questions are answered."""
+"""`eval` and `tune`: how well questions are answered, and what makes it better."""
 
 from __future__ import annotations
 
@@ -136,14 +136,19 @@ def eval_(
             f"{session.config_path.name} (docs/evaluation.md shows how to write them)"
         )
     golden = load_golden_set(files)
-    asked = list(_assign_search_types(golden.questions, type))
+    golden_questions = list(_assign_search_types(golden.questions, type))
     settings = apply_overrides(session.settings, set_ or ())
     target = _EvaluationTarget(settings, *_find_index(session, release), release)
     metadata = target.as_json(golden)
     if steps:
         with show_progress(session.screen) as report_for:
             by_step = run_steps(
-                session.lake, settings, asked, target.tables, target.ranker, progress_for=report_for
+                session.lake,
+                settings,
+                golden_questions,
+                target.tables,
+                target.ranker,
+                progress_for=report_for,
             )
         show_step_scores(session.screen, by_step, metadata, combined=not type)
     elif compares:
@@ -156,11 +161,14 @@ def eval_(
             ),
             release if against_release is None else against_release,
         )
-        before, after = _ask_questions(session, against, asked), _ask_questions(session, target, asked)
+        before, after = (
+            _ask_questions(session, against, golden_questions),
+            _ask_questions(session, target, golden_questions),
+        )
         metadata["against"] = against.as_json(golden)
         show_comparison(session.screen, before, after, metadata, combined=not type)
     else:
-        responses = _ask_questions(session, target, asked)
+        responses = _ask_questions(session, target, golden_questions)
         show_scores(session.screen, responses, metadata, combined=not type, misses=misses)
 
 
@@ -210,15 +218,15 @@ def _load_comparable_settings(session: Session, settings: Settings, other_config
     if other_config is None:
         return settings
     path = require_config(other_config, option="--against-config")
-    found = load_settings(path)
-    spaces = ("embedding", _format_spaces(settings), _format_spaces(found))
-    for key, ours, theirs in (("store", str(settings.store), str(found.store)), spaces):
+    other = load_settings(path)
+    spaces = ("embedding", _format_spaces(settings), _format_spaces(other))
+    for key, ours, theirs in (("store", str(settings.store), str(other.store)), spaces):
         if ours != theirs:
             raise ConfigError(
                 f"{path.name} has the {key} {theirs}, {session.config_path.name} has {ours}: only settings "
                 f"under query may differ; to see what another {key} does, compare releases"
             )
-    return found
+    return other
 
 
 def _format_spaces(settings: Settings) -> str:
@@ -237,11 +245,11 @@ def _find_index(session: Session, release: int | None) -> tuple[Mapping[str, int
         if not tables:
             raise NotFound("nothing is indexed yet: run `knowledge index`")
         return tables, releases[-1].ranker if releases else None
-    found = {release.release: release for release in releases}
-    if release not in found:
-        known = ", ".join(map(str, found)) or "none"
-        raise NotFound(f"there is no release {release}; kept releases: {known}")
-    return found[release].tables, found[release].ranker
+    by_number = {release.release: release for release in releases}
+    if release not in by_number:
+        numbers = ", ".join(map(str, by_number)) or "none"
+        raise NotFound(f"there is no release {release}; kept releases: {numbers}")
+    return by_number[release].tables, by_number[release].ranker
 
 
 def _assign_search_types(
@@ -254,9 +262,6 @@ def _assign_search_types(
             raise WrongUsage(f"found --type {type_}; allowed: {', '.join(get_args(SearchType))}")
         yield from (replace(question, type=cast("SearchType", type_)) for question in questions)
 
-
-# FOLD cli.render.eval
-# Scores of evaluations, comparisons, and search steps: tables for people, values for programs.
 
 Responses = Sequence["QuestionResponse"]
 Json = dict[str, Any]  # plain values for programs
@@ -306,8 +311,8 @@ def show_scores(
     for question in missed or ():
         screen.print_text(f"{question['type']}: {one_line(question['question'])}")
         screen.print_text(f"   wanted: {one_line('; '.join(question['answers']))}")
-        found = one_line("; ".join(question["found"][:_MAX_FOUND_SHOWN]))
-        screen.print_text(f"   found:  {found or 'nothing'}")
+        results = one_line("; ".join(question["found"][:_MAX_FOUND_SHOWN]))
+        screen.print_text(f"   found:  {results or 'nothing'}")
 
 
 def show_comparison(
@@ -321,7 +326,7 @@ def show_comparison(
 
     summaries_before = _summarize(before, combined=combined)
     summaries_after = _summarize(after, combined=combined)
-    comparisons = [each for each in compare(before, after) if each.type in summaries_after]
+    comparisons = [comparison for comparison in compare(before, after) if comparison.type in summaries_after]
     changed = list_changed_questions(before, after)
     types_before = {type_: asdict(summary) for type_, summary in summaries_before.items()}
     screen.print_json(
@@ -330,7 +335,7 @@ def show_comparison(
             "types": {type_: asdict(summary) for type_, summary in summaries_after.items()},
             "against": {**run_metadata["against"], "types": types_before},
             "changes": {comparison.type: _measures_json(comparison) for comparison in comparisons},
-            "changed_questions": [_changed_question_json(each) for each in changed],
+            "changed_questions": [_changed_question_json(question) for question in changed],
         }
     )
     rows = [
@@ -352,8 +357,10 @@ def show_comparison(
         screen.print_text(_format_verdict(each, summaries_before[each.type], summaries_after[each.type]))
         _show_degraded_steps(screen, summaries_before[each.type], label=" (compared with)")
         _show_degraded_steps(screen, summaries_after[each.type])
-    _show_changed_questions(screen, "lost", [each for each in changed if each.change < 0])
-    _show_changed_questions(screen, "won", [each for each in reversed(changed) if each.change > 0])
+    _show_changed_questions(screen, "lost", [question for question in changed if question.change < 0])
+    _show_changed_questions(
+        screen, "won", [question for question in reversed(changed) if question.change > 0]
+    )
 
 
 def show_step_scores(
@@ -365,7 +372,7 @@ def show_step_scores(
 
     summaries = {step: _summarize(of_step, combined=combined) for step, of_step in responses.items()}
     changes = {
-        step: {each.type: each for each in compare(responses[FUSED_STEP], of_step)}
+        step: {comparison.type: comparison for comparison in compare(responses[FUSED_STEP], of_step)}
         for step, of_step in responses.items()
     }
     steps = {
@@ -404,7 +411,10 @@ def _summarize(responses: Responses, *, combined: bool) -> dict[str, Summary]:
     from knowledge_pipeline.evaluation.scores import summarize
 
     summaries = summarize(responses)
-    return {each.type: each for each in (summaries if combined and len(summaries) != 2 else summaries[1:])}
+    return {
+        summary.type: summary
+        for summary in (summaries if combined and len(summaries) != 2 else summaries[1:])
+    }
 
 
 def _show_degraded_steps(screen: Screen, summary: Summary, *, label: str = "") -> None:
@@ -474,13 +484,10 @@ def _missed_question_json(response: QuestionResponse) -> Json:
         "question": question.text,
         "type": question.type,
         "file": question.file,
-        "answers": format_places((place.path, place.symbol) for place in question.answers),
+        "answers": format_places((answer.path, answer.symbol) for answer in question.answers),
         "found": format_places((chunk.path, ", ".join(sorted(chunk.symbols))) for chunk in response.chunks),
     }
 
-
-# FOLD cli.render.tune
-# What tuning learned: pairs, gains, weights and losses, for people and for programs.
 
 _SHOWN_LOSSES, _LISTED_LOSSES = 5, 50
 
@@ -557,10 +564,6 @@ def _describe_outcome(result: TuningResult, *, dry_run: bool) -> str:
     return "The learned weights are better: `knowledge tune` releases them." if dry_run else ""
 
 
-# FOLD cli.quality.tune
-# `tune`: learn the ranking from the corpus itself.
-
-
 @example("""
     knowledge tune --dry-run
     knowledge tune
@@ -584,7 +587,3 @@ def tune(
         report = report_for("tuning")
         result = stage.refresh(session.lake, session.settings, dry_run=dry_run, report=report)
     show_tuning(session.screen, result, dry_run=dry_run)
-
-
-# FOLD cli.quality
-# `eval` and `tune`: how well questions are answered, and what makes it better.

@@ -1,4 +1,7 @@
-"""What a refresh did, for people as a table and for programs as JSON."""
+"""`init`, `index`, `refresh` and `reindex`: bring the store up to date, and say what was done.
+
+With `--dagster`, a process of its own refreshes: the command line does not import Dagster.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ def show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequenc
     else:
         columns = ("source", *_NUMBERS, "seconds")
         shown = [{**summary, "seconds": _format_seconds(summary["seconds"])} for summary in summaries]
-        rows = [{name: each[name] for name in columns} for each in shown]
+        rows = [{name: row[name] for name in columns} for row in shown]
         screen.print_table(rows, right_aligned=_NUMBERS)
         for summary in summaries:
             _show_notes(session, summary)
@@ -88,10 +91,10 @@ def show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequenc
 def describe_early_release(release: Stats) -> str:
     """What can be asked while the rest is embedded."""
     if release.unembedded == release.rows:
-        found = "words find them, and vectors follow"
+        progress = "words find them, and vectors follow"
     else:
-        found = f"{format_share(release.embedded_share)} of them embedded"
-    return f"Release {release.version} is live: {release.rows:,} chunks; {found}."
+        progress = f"{format_share(release.embedded_share)} of them embedded"
+    return f"Release {release.version} is live: {release.rows:,} chunks; {progress}."
 
 
 def describe_words(seconds: float | None, question: str = "") -> str:
@@ -120,10 +123,10 @@ def show_suggestions(screen: Screen, questions: Sequence[str]) -> None:
 
 
 def _summarize_source(source: str, stages: Mapping[str, Stats]) -> dict[str, Any]:
-    skipped, found, notes = Counter[str](), Counter[str](), Counter[str]()
+    skipped, findings, notes = Counter[str](), Counter[str](), Counter[str]()
     for stats in stages.values():
         skipped.update(stats.skipped)
-        found.update(stats.found)
+        findings.update(stats.found)
         notes.update(stats.notes)
     embedded = stages.get("embeddings")  # none where words alone were indexed
     return {
@@ -135,7 +138,7 @@ def _summarize_source(source: str, stages: Mapping[str, Stats]) -> dict[str, Any
         "embedded": embedded.added + embedded.changed if embedded else 0,
         "tokens": embedded.tokens if embedded else 0,
         "cost": embedded.cost if embedded else 0.0,
-        "found": dict(found.most_common()),
+        "found": dict(findings.most_common()),
         "notes": dict(notes.most_common()),
         "seconds": {stage: stats.seconds for stage, stats in stages.items()},
     }
@@ -195,10 +198,6 @@ def _format_release(release: Stats | None) -> str:
     return f"Release {release.version} is live ({rows}).{rest}"
 
 
-# FOLD cli.commands.refresh
-# `refresh`: bring the store up to date with the sources, and publish a release.
-
-
 @example("""
     knowledge refresh
     knowledge refresh --source flask-code --source flask-docs
@@ -254,7 +253,7 @@ def run_refresh(
     if session.settings.organisations and not ids:
         from knowledge_pipeline.cli.sources import discover_members
 
-        problems = [each.problem for each in discover_members(session) if each.problem]
+        problems = [discovery.problem for discovery in discover_members(session) if discovery.problem]
         if problems and not session.settings.sources:
             raise SourceRefused("; ".join(problems))
     if not session.settings.sources:
@@ -300,8 +299,8 @@ def _refresh(
 
     width = len(str(len(sources)))
     numbered = {
-        each.id: f"{number:{width}}/{len(sources)} {each.id}" if len(sources) > 1 else each.id
-        for number, each in enumerate(sources, 1)
+        source.id: f"{number:{width}}/{len(sources)} {source.id}" if len(sources) > 1 else source.id
+        for number, source in enumerate(sources, 1)
     }
     is_first = find_live_release(session.lake) is None
 
@@ -327,9 +326,6 @@ def _refresh(
         show_suggestions(session.screen, suggest_questions(session.lake, sources))
     return code
 
-
-# FOLD cli.dagster_refresh
-# Refresh through Dagster in a process of its own: the command line does not import Dagster.
 
 _RECORD_MODULE = "knowledge_pipeline.defs.refresh_command"
 
@@ -367,10 +363,6 @@ def _run_to_the_end(command: list[str]) -> tuple[int, str]:
                 if not sys.stdin.isatty():  # a terminal has interrupted the child already
                     child.send_signal(signal.SIGINT)
     return INTERRUPTED if child.returncode == -signal.SIGINT else child.returncode, printed
-
-
-# FOLD cli.commands.index
-# `index`: declare a repository's sources, and index them.
 
 
 @example("""
@@ -425,10 +417,6 @@ def index(
     return run_refresh(session, ids, ORDINARY_REFRESH, dagster=dagster, declared=declared, words_only=words)
 
 
-# FOLD cli.commands.init
-# `init`: the first `knowledge.yaml`.
-
-
 @example("""
     knowledge init
     knowledge init ../service --config knowledge.yaml
@@ -456,10 +444,6 @@ def init(
     option = "" if path.absolute().parent == Path.cwd() else f" --config {path}"
     step = f"knowledge index{option}" if sources else "knowledge index --repo PATH_OR_URL"
     session.screen.print_text(f"{'' if sources else 'Found nothing to index. '}Next: {step}")
-
-
-# FOLD cli.commands.reindex
-# `reindex`: rebuild what is stored.
 
 
 @example("""

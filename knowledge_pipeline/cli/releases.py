@@ -1,4 +1,4 @@
-"""`releases`: the releases that a rollback can return to."""
+"""`releases`, `rollback`, `export` and `publish`: what is released, and copies of it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
     from knowledge_pipeline.stages.export import ExportResult
     from knowledge_pipeline.store.release import Release
-
-
-# FOLD cli.render.releases
-# Releases as rows, for programs and for people.
 
 
 def release_json(release: Release, *, live: bool) -> dict[str, Any]:
@@ -86,10 +82,6 @@ def _unpin(session: Session) -> None:
     session.screen.print_note(f"Release {released.version} is live, and no release is pinned any more.")
 
 
-# FOLD cli.commands.rollback
-# `rollback`: make an earlier release live again.
-
-
 @example("""
     knowledge releases
     knowledge rollback 3
@@ -122,10 +114,6 @@ def rollback(
     )
 
 
-# FOLD cli.commands.export
-# `export`: stored documents as files.
-
-
 @example("""
     knowledge export --source records --to out
     knowledge export --source records --uri adr/0007.md > 0007.md
@@ -154,9 +142,9 @@ def export(
     if to is None and (len(uri or ()) != 1 or session.as_json):
         raise WrongUsage("give --to FOLDER, or one --uri without --json for stdout")
     uris, settings = tuple(uri or ()), session.settings_without_secrets
-    found = iter_documents(session.lake, settings, source, uris=uris, include_archived=include_archived)
+    documents = iter_documents(session.lake, settings, source, uris=uris, include_archived=include_archived)
     if to is None:
-        for document in found:  # as it is, but with control characters escaped on a terminal
+        for document in documents:  # as it is, but with control characters escaped on a terminal
             if session.screen.is_terminal:
                 sys.stdout.write(escape_controls(document.content.decode("utf-8", "replace")))
             else:
@@ -166,15 +154,11 @@ def export(
     folder = to.expanduser()
     archived = 0
     results: list[ExportResult] = []
-    for document in found:
+    for document in documents:
         results.append(write_document(document, folder, force=force))
         archived += document.archived_at is not None
     show_export(session.screen, source, folder, results, archived)
     return FAILED if any(result.outcome in ("differs", "failed") for result in results) else None
-
-
-# FOLD cli.render.export
-# What `knowledge export` shows.
 
 
 def show_export(
@@ -186,17 +170,17 @@ def show_export(
     counts = count_outcomes(written)
     problems = [
         {
-            "uri": each.uri,
-            "outcome": each.outcome,
-            "file": str(each.file),
-            "stored": str(each.stored_copy) if each.stored_copy else None,
-            "why": each.error or None,
+            "uri": result.uri,
+            "outcome": result.outcome,
+            "file": str(result.file),
+            "stored": str(result.stored_copy) if result.stored_copy else None,
+            "why": result.error or None,
         }
-        for each in written
-        if each.outcome in ("differs", "failed")
+        for result in written
+        if result.outcome in ("differs", "failed")
     ]
-    place = {"source": source, "folder": str(folder)}
-    screen.print_json({**place, **counts, "archived": archived, "problems": problems})
+    origin = {"source": source, "folder": str(folder)}
+    screen.print_json({**origin, **counts, "archived": archived, "problems": problems})
     for each in written:
         if each.outcome == "differs":
             screen.print_text(f"{each.file} differs and is kept: the stored content is in {each.stored_copy}")
@@ -212,10 +196,6 @@ def show_export(
         f"{format_count(len(written), 'document')} of {source}{of_archived}: "
         f"{', '.join(outcomes) or 'nothing'}"
     )
-
-
-# FOLD cli.store.publish
-# `publish`: copy the live release to a database from which others serve it.
 
 
 @example("""

@@ -1,4 +1,4 @@
-"""The results of a search for people: citations first, then content, within bounds."""
+"""`search`, `similar`, `get`, `related`, `debug` and `feedback`: commands that ask the live release."""
 
 from __future__ import annotations
 
@@ -46,18 +46,15 @@ if TYPE_CHECKING:
     from knowledge_pipeline.knowledge_base import KnowledgeBase
 
 
-# FOLD cli.render.relations
-# Documents and how they relate, for people and programs.
-
 _MAX_NAME_CHARS = 80
 
 
-def show_relations(screen: Screen, target: str, found: RelationsResponse, *, limit: int) -> None:
+def show_relations(screen: Screen, target: str, response: RelationsResponse, *, limit: int) -> None:
     """Show the documents that `target` names and their first relations."""
-    screen.print_json(found.as_json())
-    if not found.documents:
+    screen.print_json(response.as_json())
+    if not response.documents:
         screen.print_note(f"note: {one_line(target)} is mentioned, but is not indexed itself")
-    for document in found.documents:
+    for document in response.documents:
         screen.print_text(f"{format_document_name(document)}  [{document.source}]", style="bold cyan")
     rows = [
         {
@@ -67,19 +64,19 @@ def show_relations(screen: Screen, target: str, found: RelationsResponse, *, lim
             "modified": (modified := relation.document.last_modified) and modified.date().isoformat(),
             "get": f"{relation.document.source}:{relation.document.uri}",
         }
-        for relation in found.relations[:limit]
+        for relation in response.relations[:limit]
     ]
     screen.print_table(rows)
     if not rows:
         screen.print_text("No indexed document mentions it, and it mentions none.")
-    if len(found.relations) > limit:
-        rest = format_count(len(found.relations) - limit, "more relation")
+    if len(response.relations) > limit:
+        rest = format_count(len(response.relations) - limit, "more relation")
         screen.print_note(f"{rest}: --limit shows them")
-    if found.is_truncated:
+    if response.is_truncated:
         screen.print_note("note: more documents mention it than were read")
     if mentions := [
         unresolved_mention.target
-        for unresolved_mention in found.unresolved_mentions
+        for unresolved_mention in response.unresolved_mentions
         if unresolved_mention.kind != "references"
     ]:
         screen.print_note(f"not indexed, or not visible: {', '.join(map(one_line, mentions))}")
@@ -122,8 +119,8 @@ def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, s
             screen.print_text(f"   {one_line(line)}", style="dim")
         if result.related:
             related = (
-                f"{describe_relation(each)} {format_document_name(each.document)} [{each.document.source}]"
-                for each in result.related
+                f"{describe_relation(item)} {format_document_name(item.document)} [{item.document.source}]"
+                for item in result.related
             )
             screen.print_text(f"   {' · '.join(related)}", style="dim")
         if result.graph:
@@ -177,9 +174,9 @@ def _format_location(result: SearchResult) -> str:
 
 
 def _format_label(result: SearchResult) -> str:
-    known = result.metadata
-    label = known.get("symbol") or known.get("section") or result.citation.title or ""
-    page = f" (page {known['page']})" if known.get("page") else ""
+    metadata = result.metadata
+    label = metadata.get("symbol") or metadata.get("section") or result.citation.title or ""
+    page = f" (page {metadata['page']})" if metadata.get("page") else ""
     return truncate(one_line(str(label)), 80) + page
 
 
@@ -238,9 +235,6 @@ def _candidate_row(rank: int, result: SearchResult) -> dict[str, Any]:
 def _format_score(score: float | None) -> str | None:
     return None if score is None else f"{score:.3f}"
 
-
-# FOLD cli.commands.search
-# `search`: ask the live release.
 
 Limit = Annotated[int | None, Option("--limit", "-n", metavar="N", help="How many results.", min=1)]
 Lines = Annotated[
@@ -351,15 +345,11 @@ def search_similar(
     )
 
 
-# FOLD cli.render.trace
-# What made a result, for people and programs.
-
-
 def show_trace(screen: Screen, trace: TraceResponse) -> None:
     """Show the document, the chunk and the release, then each stage of the refresh."""
     screen.print_json(trace.as_json())
-    place = f"{trace.citation.path}:{trace.citation.lines.replace('L', '')}"
-    screen.print_text(f"{one_line(place)}  [{trace.citation.source}]  {trace.id}", style="bold cyan")
+    location = f"{trace.citation.path}:{trace.citation.lines.replace('L', '')}"
+    screen.print_text(f"{one_line(location)}  [{trace.citation.source}]  {trace.id}", style="bold cyan")
     first = f"{trace.first_release}, {_format_time(trace.first_released_at)}" if trace.first_release else None
     rows = [
         {"what": "revision in its source", "value": trace.revision},
@@ -397,10 +387,6 @@ def _format_time(moment: datetime | None) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}" if moment else ""
 
 
-# FOLD cli.commands.similar
-# `similar`: find what is like a text or a file.
-
-
 @example("""
     knowledge similar --file src/auth.py
     knowledge similar "for attempt in range(tries): ..."
@@ -435,10 +421,6 @@ def similar(
     show_results(session.screen, response, lines=lines)
 
 
-# FOLD cli.commands.debug
-# `debug`: how a question is answered, step by step.
-
-
 @example("""
     knowledge debug --query "how are sessions signed" --explain
 """)
@@ -470,10 +452,6 @@ def debug(
     show_search_steps(session.screen, response)
 
 
-# FOLD cli.commands.get
-# `get`: one chunk or document, whole.
-
-
 @example("""
     knowledge get 3f2a9c...
     knowledge get flask-code:src/flask/app.py --json
@@ -496,10 +474,6 @@ def get(
     with session.open_knowledge_base() as base:
         response = base.get(id, blame=blame)
     show_results(session.screen, response, lines=None, scores=False)
-
-
-# FOLD cli.commands.feedback
-# `feedback`: what a reader thought of a result.
 
 
 @example("""
@@ -530,10 +504,6 @@ def feedback(
     session.screen.print_text(f"Noted: {judgement}.")
 
 
-# FOLD cli.commands.related
-# `related`: how a document relates to others.
-
-
 @example("""
     knowledge related PROJ-12
     knowledge related owner/name#45
@@ -556,5 +526,5 @@ def related(
     and from the services themselves, across all sources.
     """
     with session.open_knowledge_base() as base:
-        found = base.related(target)
-    show_relations(session.screen, target, found, limit=limit)
+        response = base.related(target)
+    show_relations(session.screen, target, response, limit=limit)

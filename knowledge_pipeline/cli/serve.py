@@ -1,4 +1,4 @@
-"""`token create|list|revoke`: who may query a server."""
+"""`serve` and `mcp`: the servers for programs, people and agents; `token`: who may query them."""
 
 from __future__ import annotations
 
@@ -137,9 +137,6 @@ def _format_row(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# FOLD cli.commands.serve
-# `serve`: the HTTP server for programs and people.
-
 _FULL_ACCESS = (
     "Without a token, public content only. All of it, until this server ends:\n{url}/sign-in?token={token}"
 )
@@ -172,8 +169,8 @@ def serve(
     several workers, SIGHUP has them read the configuration again, one after the other.
     """
     require_modules("`knowledge serve`", "fastapi")
-    given = {"host": host, "port": port, "workers": workers}
-    overrides = {name: value for name, value in given.items() if value is not None}
+    options = {"host": host, "port": port, "workers": workers}
+    overrides = {name: value for name, value in options.items() if value is not None}
     settings = session.settings
     settings = settings.model_copy(update={"serve": settings.serve.model_copy(update=overrides)})
     with _open_socket(settings.serve.host, settings.serve.port) as listening:
@@ -238,9 +235,6 @@ def _open_socket(host: str, port: int) -> socket.socket:
         why = error.strerror or str(error)
         raise WrongUsage(f"cannot listen on {host}:{port} ({why}): give another --host or --port") from error
 
-
-# FOLD cli.commands.mcp
-# `mcp`: tools for agents, over stdin and stdout.
 
 Tools = Literal["all", "core"]
 TOKEN_ENV = "KNOWLEDGE_TOKEN"  # noqa: S105 - the name of a variable

@@ -1,4 +1,4 @@
-"""`sources add`: a new entry of knowledge.yaml, by what the options name."""
+"""`sources add|list|remove|test|discover`: the sources and organisations of `knowledge.yaml`."""
 
 from __future__ import annotations
 
@@ -208,12 +208,12 @@ def add(
     if type in FILTER_TYPES["attachments"] and path is None:  # an export has none
         entry = {"attachments": True, **entry}
     settings = load_settings(config, allow_unset=True) if config.exists() else Settings()
-    used = {each.id for each in (*settings.sources, *settings.organisations)}
+    used = {entry_settings.id for entry_settings in (*settings.sources, *settings.organisations)}
     if all:
         connection = entry.pop("connection")
-        named = {"id": id or choose_organisation_id(connection, used), "connection": connection}
+        identity = {"id": id or choose_organisation_id(connection, used), "connection": connection}
         members = {"include": [pattern]} if (pattern := find_archive_pattern(url or "")) else {}
-        _add_organisation(session, config, {**named, **members, "sources": [entry]})
+        _add_organisation(session, config, {**identity, **members, "sources": [entry]})
     else:
         _add_entry(session, config, {"id": id or choose_free_id(name, used), **entry})
 
@@ -233,8 +233,8 @@ def _choose_repository(
     elif url is not None:
         repository = replace(RepositoryLocation.parse(url, branch, token_variable), is_git=True)
     else:
-        named = ask(session, "Folder, or address of a git repository", option="--path FOLDER or --url URL")
-        repository = RepositoryLocation.parse(named, branch, token_variable)
+        location = ask(session, "Folder, or address of a git repository", option="--path FOLDER or --url URL")
+        repository = RepositoryLocation.parse(location, branch, token_variable)
     repository.require_valid()
     return repository
 
@@ -266,9 +266,6 @@ def _relative_path(path: Path, config: Path) -> str:
     return path.relative_to(parent).as_posix() if path.is_relative_to(parent) else path.as_posix()
 
 
-# FOLD cli.sources.organisations
-# What commands do with organisations: discover their members, show them, try whether they can be read.
-
 _SHOWN = 5  # names of members in a line
 
 
@@ -284,22 +281,22 @@ def discover_members(
     from knowledge_pipeline.stages.organisations import discover, select_organisations
 
     settings = session.settings
-    found: list[Discovery] = []
+    discoveries: list[Discovery] = []
     with show_progress(session.screen) as report_for:
-        for each in select_organisations(settings, ids):
-            report = report_for(each.id)
-            found.append(
+        for organisation in select_organisations(settings, ids):
+            report = report_for(organisation.id)
+            discoveries.append(
                 discover(
                     settings,
-                    each,
+                    organisation,
                     accept_removals=accept_removals,
                     report=lambda _, count, report=report: report("listing", count, None),
                 )
             )
     session.use_config(session.config_path)
-    for discovery in found:
+    for discovery in discoveries:
         _print_discovery(session, discovery)
-    return found
+    return discoveries
 
 
 def _print_discovery(session: Session, discovery: Discovery) -> None:
@@ -328,15 +325,16 @@ def list_organisations(settings: Settings) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for organisation in settings.organisations:
         location = organisation.connection.location
-        known = read_listing(settings.local_folder / LISTINGS, organisation.id, location)
+        listing = read_listing(settings.local_folder / LISTINGS, organisation.id, location)
         rows.append(
             {
                 "organisation": organisation.id,
                 "where": location,
-                "members": sum(map(organisation.takes, known.members)) if known else None,
-                "listed": len(known.members) if known else None,
-                "listed_at": known.listed_at if known else None,
-                "problem": (known.problem if known else "not listed yet: run `knowledge refresh`") or None,
+                "members": sum(map(organisation.takes, listing.members)) if listing else None,
+                "listed": len(listing.members) if listing else None,
+                "listed_at": listing.listed_at if listing else None,
+                "problem": (listing.problem if listing else "not listed yet: run `knowledge refresh`")
+                or None,
             }
         )
     return rows
@@ -357,29 +355,31 @@ def probe_organisation(session: Session, organisation: OrganisationSettings) -> 
 
     with show_progress(session.screen):
         members = list(list_members(organisation.connection))
-    taken = list(filter(organisation.takes, members))
+    selected = list(filter(organisation.takes, members))
     counts = {
         "archived": 0 if organisation.archived else sum(member.archived for member in members),
         "forks": 0 if organisation.forks else sum(member.fork for member in members),
     }
     left_out = {reason: count for reason, count in counts.items() if count}
     notes = _find_unused_patterns(organisation, members)
-    tried = [_probe_type(session, organisation, taken, source.type) for source in organisation.sources]
-    found = {
+    tried = [_probe_type(session, organisation, selected, source.type) for source in organisation.sources]
+    report = {
         "organisation": organisation.id,
         "listed": len(members),
-        "members": len(taken),
+        "members": len(selected),
         "left_out": left_out,
         "sources": tried,
         "notes": notes,
     }
-    session.screen.print_json(found)
+    session.screen.print_json(report)
     left = "".join(f", {count:,} {reason} left out" for reason, count in left_out.items())
-    session.screen.print_text(f"{organisation.id}: {len(taken):,} of {len(members):,} members taken{left}.")
+    session.screen.print_text(
+        f"{organisation.id}: {len(selected):,} of {len(members):,} members taken{left}."
+    )
     session.screen.print_table(tried)
     for note in notes:
         session.screen.print_note(note)
-    failed = not taken or any(each["problem"] for each in tried)
+    failed = not selected or any(row["problem"] for row in tried)
     return FAILED if failed else SUCCESS
 
 
@@ -388,8 +388,8 @@ def _find_unused_patterns(
 ) -> list[str]:
     from knowledge_pipeline.config.organisations import matches_any
 
-    patterns = [("include", each) for each in organisation.include]
-    patterns += [("exclude", each) for each in organisation.exclude]
+    patterns = [("include", pattern) for pattern in organisation.include]
+    patterns += [("exclude", pattern) for pattern in organisation.exclude]
     patterns += [("sources.members", member) for source in organisation.sources for member in source.members]
     return [
         f"{key}: the pattern {pattern!r} fits no member, such as {members[0].name!r}: correct it"
@@ -422,9 +422,6 @@ def _probe_type(
             return {**row, "member": member.name, "documents": count, "problem": None}
     return {**row, "problem": problem}
 
-
-# FOLD cli.sources.commands
-# `sources list|remove|test|discover`: the entries of knowledge.yaml; `add` has a module of its own.
 
 Id = Annotated[str, Argument(metavar="ID", help="The source's id.", autocompletion=complete_source_ids)]
 
@@ -520,10 +517,10 @@ def discover(
     ] = False,
 ) -> int:
     """List the members of organisations, as every refresh does; nothing is indexed yet."""
-    found = discover_members(session, id or (), accept_removals=accept_removals)
-    session.screen.print_json([asdict(each) for each in found])
+    discoveries = discover_members(session, id or (), accept_removals=accept_removals)
+    session.screen.print_json([asdict(discovery) for discovery in discoveries])
     session.screen.print_table(list_organisations(session.settings))
-    return FAILED if any(each.problem for each in found) else SUCCESS
+    return FAILED if any(discovery.problem for discovery in discoveries) else SUCCESS
 
 
 COMMANDS = (list_, add, remove, test, discover)
@@ -541,9 +538,6 @@ def _require_own_entry(session: Session, id: str) -> None:
             f"source {id!r} is of a member of an organisation: exclude the member in {session.config_path}"
         )
 
-
-# FOLD cli.render.sources
-# What `knowledge sources test` shows.
 
 _MAX_LINES_SHOWN = 8
 
@@ -569,9 +563,9 @@ def show_listing(
         "beginning": document.text[:500],
     }
     counts = {"listed": listed, "skipped": dict(skipped.most_common())}
-    known = {"permissions": permissions} if permissions else {}
-    known |= {"embedding": embedding} if embedding else {}
-    screen.print_json({"source": source, **counts, "document": shown, **known})
+    extras = {"permissions": permissions} if permissions else {}
+    extras |= {"embedding": embedding} if embedding else {}
+    screen.print_json({"source": source, **counts, "document": shown, **extras})
     screen.print_text(f"{source}: {format_count(listed, 'document')}, {skipped.total():,} to be skipped.")
     for reason, count in skipped.most_common(5):
         screen.print_text(f"  {count:,}: {one_line(reason)}")
@@ -592,9 +586,6 @@ def show_listing(
         for note in embedding["notes"]:
             screen.print_text(f"  {one_line(note)}")
 
-
-# FOLD cli.sources.probe
-# Read a source without storing anything: its listing, one of its documents, and what embeds them.
 
 PROBED_PERMISSIONS = 100  # documents
 
@@ -643,12 +634,12 @@ def _probe_permissions(source: SourceConfig, uris: list[str]) -> dict[str, Any]:
     """
     from knowledge_pipeline.connectors.registry import read_permissions
 
-    found = read_permissions(source, uris)
-    with_readers = len(uris) - found.count_closed(uris)
+    readers = read_permissions(source, uris)
+    with_readers = len(uris) - readers.count_closed(uris)
     if not with_readers:
-        reason = next(iter(found.problems), "the source names nobody who may read them")
+        reason = next(iter(readers.problems), "the source names nobody who may read them")
         raise SourceRefused(f"source {source.id!r}: no document has permissions that can be read: {reason}")
-    problems = dict(found.problems.most_common())
+    problems = dict(readers.problems.most_common())
     return {"documents": len(uris), "with_readers": with_readers, "problems": problems}
 
 
@@ -660,7 +651,3 @@ def _read_first_document(source: str, opened: Source, items: list[Item]) -> Docu
         except DocumentSkipped as skipped:
             reason = f"the first documents cannot be read ({item.uri}: {skipped})"
     raise SourceRefused(f"source {source!r}: {reason}")
-
-
-# FOLD cli.sources
-# `knowledge sources`: declare, test, list and remove sources.

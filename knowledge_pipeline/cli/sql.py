@@ -1,4 +1,4 @@
-"""`costs`: what models cost, by session, project or another account; `costs report`: a call of one's own."""
+"""`sql`: the models of dbt_like_sql; `costs` and `costs report`: what language and embedding models cost."""
 
 from __future__ import annotations
 
@@ -125,10 +125,6 @@ def _read_text(path: Path | None, option: str) -> str | None:
 COMMANDS = (report,)
 
 
-# FOLD cli.commands.sql
-# `sql`: list, show, run and query the models of dbt_like_sql.
-
-
 def complete_model_names(context: typer.Context, incomplete: str) -> list[str]:
     """Complete the names of models."""
     from knowledge_pipeline.errors import KnowledgeError
@@ -207,10 +203,6 @@ def sql(
     else:
         answer = run.query_model(session.lake, loaded, model, limit=limit or None, sources=sources)
         show_rows(session.screen, answer, as_csv=as_csv)
-
-
-# FOLD cli.render.sql
-# What `knowledge sql` shows: models, their SQL, and rows.
 
 
 def show_models(screen: Screen, models: list[Model]) -> None:

@@ -46,14 +46,14 @@ def status(
         counts = _count(session, detailed=detailed)
         if not detailed:
             cache.keep(counts)
-    found = {"config": str(session.config_path), "store": str(settings.store), **counts}
+    report = {"config": str(session.config_path), "store": str(settings.store), **counts}
     if not is_federation:  # each store of one has its own
-        found["events"] = _list_events(session, {row["source"] for row in counts["sources"]})
+        report["events"] = _list_events(session, {row["source"] for row in counts["sources"]})
     if settings.organisations:
         from knowledge_pipeline.cli.sources import list_organisations
 
-        found["organisations"] = list_organisations(settings)
-    show_status(session.screen, found, detailed=detailed)
+        report["organisations"] = list_organisations(settings)
+    show_status(session.screen, report, detailed=detailed)
 
 
 def _list_events(session: Session, sources: Container[str]) -> list[dict[str, Any]]:
@@ -82,21 +82,21 @@ def _count_federation(session: Session, *, detailed: bool) -> dict[str, Any]:
     stores = MemberStores.open(session.settings_without_secrets.federation.stores)
     for name, problem in stores.problems.items():
         session.screen.print_note(f"the store {name!r} is left out: {problem}")
-    found = {each.name: find_live_release(each.lake) for each in stores.opened}
-    live = {name: release for name, release in found.items() if release}
+    releases = {store.name: find_live_release(store.lake) for store in stores.opened}
+    live = {name: release for name, release in releases.items() if release}
     sources = [
-        {**row, "store": each.name}
-        for each in stores.opened
-        for row in summarize_sources(each.lake, each.settings, detailed=detailed)
+        {**row, "store": store.name}
+        for store in stores.opened
+        for row in summarize_sources(store.lake, store.settings, detailed=detailed)
     ]
     counts: dict[str, Any] = {
         "release": _describe(unite_releases(live)) if live else None,
         "sources": sources,
     }
     if detailed:
-        counts["spaces"] = [row for each in stores.opened for row in summarize_spaces(each.lake)]
-        counts["code_graph"] = [row for each in stores.opened for row in summarize_code_graph(each.lake)]
-        counts["disk_bytes"] = sum(compute_size(each.lake.root) for each in stores.opened)
+        counts["spaces"] = [row for store in stores.opened for row in summarize_spaces(store.lake)]
+        counts["code_graph"] = [row for store in stores.opened for row in summarize_code_graph(store.lake)]
+        counts["disk_bytes"] = sum(compute_size(store.lake.root) for store in stores.opened)
     return counts
 
 
@@ -150,14 +150,10 @@ def _list_states(session: Session) -> list[dict[str, Any]]:
     ]
 
 
-# FOLD cli.render.status
-# What `knowledge status` shows.
-
-
-def show_status(screen: Screen, found: dict[str, Any], *, detailed: bool) -> None:
+def show_status(screen: Screen, report: dict[str, Any], *, detailed: bool) -> None:
     """Show what `status --json` prints."""
-    screen.print_json(found)
-    release, sources = found["release"], found["sources"]
+    screen.print_json(report)
+    release, sources = report["release"], report["sources"]
     if release:
         created = format_time(release["created"])
         share = release["embedded_share"]
@@ -169,27 +165,27 @@ def show_status(screen: Screen, found: dict[str, Any], *, detailed: bool) -> Non
             screen.print_text(f"R{pin[1:]}: refreshes publish nothing until `knowledge releases --unpin`.")
     elif sources:
         screen.print_text("Nothing is released yet: run `knowledge index`.")
-    screen.print_text(f"Configuration {found['config']}, store {found['store']}")
-    organisations = found.get("organisations", ())
+    screen.print_text(f"Configuration {report['config']}, store {report['store']}")
+    organisations = report.get("organisations", ())
     screen.print_table(list(organisations), right_aligned=("members", "listed"))
     if not sources and not organisations:
         screen.print_text("No source is declared: run `knowledge index --repo PATH_OR_URL`.")
     numbers = ("documents", "archived", "skipped", "chunks", "rows", "embedded", "versions", "disk")
     screen.print_table([_format_row(row) for row in sources], right_aligned=numbers)
-    screen.print_table([_format_event(row) for row in found.get("events", ())])
+    screen.print_table([_format_event(row) for row in report.get("events", ())])
     if not detailed:
         return
     for table in ("spaces", "code_graph"):
         numbers = ("rows", "unindexed", "versions", "disk")
-        screen.print_table([_format_row(row) for row in found[table]], right_aligned=numbers)
+        screen.print_table([_format_row(row) for row in report[table]], right_aligned=numbers)
     states = [
-        _format_state(row) for row in found.get("states", ())
+        _format_state(row) for row in report.get("states", ())
     ]  # those of a federation are in its stores
     screen.print_table(states, right_aligned=("age_hours", "skipped", "cost"))
     for row in sources:
         for reason, count in list(row["skipped_reasons"].items())[:5]:
             screen.print_text(f"{row['source']}: skipped {count:,}: {truncate(one_line(reason), 200)}")
-    screen.print_text(f"The store takes {format_size(found['disk_bytes'])}.")
+    screen.print_text(f"The store takes {format_size(report['disk_bytes'])}.")
 
 
 def _format_row(row: dict[str, Any]) -> dict[str, Any]:

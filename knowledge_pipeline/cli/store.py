@@ -1,4 +1,4 @@
-"""`maintain`: keep the store small and fast."""
+"""`maintain`, `migrate` and `purge`: commands about the store as a whole."""
 
 from __future__ import annotations
 
@@ -57,9 +57,6 @@ def maintain(
     show_maintenance(session.screen, report)
 
 
-# FOLD cli.render.maintain
-# What `knowledge maintain` shows.
-
 _ACTION_LABELS: dict[Action, str] = {
     "vectors": "unused vectors collected",
     "compaction": "fragments merged",
@@ -111,10 +108,6 @@ def _format_summary(maintained: MaintenanceReport) -> str:
     return f"{format_size(maintained.freed_bytes)} freed: {checked}."
 
 
-# FOLD cli.store.migrate
-# `migrate`: bring a store that an earlier version wrote up to date.
-
-
 @example("""
     knowledge migrate --dry-run
     knowledge migrate
@@ -159,9 +152,6 @@ def migrate(
             show_migrated(screen, versions, migrate.migrate(lake, report=report))
 
 
-# FOLD cli.render.migrate
-# What `knowledge migrate` shows.
-
 _STATES: dict[MigrationState, str] = {
     "current": "The store is of the present schema: there is nothing to migrate.",
     "older": "An earlier version wrote the store: `knowledge migrate` brings it up to date.",
@@ -173,7 +163,7 @@ _STATES: dict[MigrationState, str] = {
 def show_plan(screen: Screen, versions: StoreVersions) -> None:
     """Show every table that an earlier schema wrote, and where the store stands."""
     older = [table for table in versions.tables if table.needs_migration]
-    rows = [{"table": each.name, "schema": each.version, "rows": each.count_rows()} for each in older]
+    rows = [{"table": table.name, "schema": table.version, "rows": table.count_rows()} for table in older]
     screen.print_json({"state": versions.state, "tables": rows})
     screen.print_table(rows, right_aligned=("schema", "rows"))
     screen.print_text(_STATES[versions.state])
@@ -212,10 +202,6 @@ def show_committed(screen: Screen, tables: Sequence[str]) -> None:
     )
 
 
-# FOLD cli.commands.purge
-# `purge`: erase content permanently.
-
-
 @example("""
     knowledge purge --source flask-docs --archived
     knowledge purge --source flask-docs --uri docs/secret.md --yes
@@ -251,7 +237,3 @@ def purge(
     session.screen.print_json({"source": source, "documents": count})
     session.screen.print_text(f"Erased {format_count(count, 'document')} of {source}.")
     return None
-
-
-# FOLD cli.store
-# Commands about the store as a whole: bring it up to date, publish it elsewhere.

@@ -1,4 +1,4 @@
-"""`watch`: refresh sources as their files change."""
+"""`watch`: refresh local folders and remote repositories as they change."""
 
 from __future__ import annotations
 
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from knowledge_pipeline.stages.pipeline import IdleSources
     from knowledge_pipeline.stages.progress import ProgressCallback
 
-
-# FOLD cli.watch.folders
-# What `knowledge watch` watches: folders that come and go, and the file that names them.
 
 WATCHED_TRIGGERS = frozenset({"realtime", "on_commit"})
 """Triggers of the sources that are watched if none is named."""
@@ -116,8 +113,8 @@ class WatchedSources:
         from knowledge_pipeline.connectors.files import find_watched_folder
 
         while True:
-            found = {source.id: find_watched_folder(source) for source in self.sources}
-            self.folders = {id_: folder for id_, folder in found.items() if folder}
+            folders = {source.id: find_watched_folder(source) for source in self.sources}
+            self.folders = {id_: folder for id_, folder in folders.items() if folder}
             generation, identities = self._generation, self._read_identities()
             changes = watchfiles.watch(
                 *(folder for folder, identity in identities.items() if identity),
@@ -144,8 +141,8 @@ class WatchedSources:
 
     def _read_identities(self) -> dict[Path, tuple[int, int] | None]:
         """Device and inode of each folder; None for a folder that is missing."""
-        found = {folder: _stat(folder) for folder in self.folders.values()}
-        return {folder: status and (status.st_dev, status.st_ino) for folder, status in found.items()}
+        statuses = {folder: _stat(folder) for folder in self.folders.values()}
+        return {folder: status and (status.st_dev, status.st_ino) for folder, status in statuses.items()}
 
     def find_affected_sources(self, changed: Iterable[str]) -> set[str]:
         """Ids of the sources that changed paths may concern."""
@@ -184,16 +181,16 @@ class WatchedSources:
 
 def _group_by_folder(changed: Iterable[str], folders: set[Path]) -> dict[Path, list[str]]:
     """The changed paths in each folder; folders may be nested."""
-    found: dict[Path, list[str]] = defaultdict(list)
+    paths_by_folder: dict[Path, list[str]] = defaultdict(list)
 
     @cache
     def list_around(folder: Path) -> list[Path]:
-        return [each for each in (folder, *folder.parents) if each in folders]
+        return [parent for parent in (folder, *folder.parents) if parent in folders]
 
     for path in changed:
         for folder in list_around(Path(path)) if Path(path) in folders else list_around(Path(path).parent):
-            found[folder].append(path)
-    return found
+            paths_by_folder[folder].append(path)
+    return paths_by_folder
 
 
 def _stat(path: Path) -> os.stat_result | None:
@@ -202,9 +199,6 @@ def _stat(path: Path) -> os.stat_result | None:
     except OSError:
         return None
 
-
-# FOLD cli.watch.remotes
-# Checks remote repositories for `knowledge watch`, in a thread: they may be slow to answer.
 
 RemoteChanges = dict[str, KnowledgeError | None]
 """Ids of sources whose branch moved since the last check, or the error that prevented the check."""
@@ -238,10 +232,10 @@ class RemotePoller:
 
     def drain_changes(self) -> RemoteChanges:
         """The changes since the last call, without waiting."""
-        found: RemoteChanges = {}
+        changes: RemoteChanges = {}
         while not self._changes.empty():
-            found |= self._changes.get()
-        return found
+            changes |= self._changes.get()
+        return changes
 
     def _poll_forever(self) -> None:
         while True:
@@ -268,23 +262,20 @@ class RemotePoller:
         return changes
 
 
-# FOLD cli.watch.status
-# `watch --status`: how the watchers of a store are.
-
 _TIMES = ("started_at", "looked_at", "last_error_at", "polled_at")
 
 
 def show_watchers(session: Session) -> None:
     """Print each watcher; end with exit code 1 if one is unhealthy, or none runs."""
     reports = list_watchers(Lake(session.settings.store).folder)
-    is_healthy = bool(reports) and all(each.problem is None for each in reports)
+    is_healthy = bool(reports) and all(report.problem is None for report in reports)
     if session.as_json:
-        watchers = [_to_json(each) for each in reports]
+        watchers = [_to_json(report) for report in reports]
         session.screen.print_json({"healthy": is_healthy, "watchers": watchers})
     elif not reports:
         session.screen.print_text("No watcher runs on this store: start `knowledge watch`.")
     else:
-        session.screen.print_table([_to_row(each) for each in reports])
+        session.screen.print_table([_to_row(report) for report in reports])
         for report in reports:
             for sentence in filter(None, (report.problem, report.heartbeat.last_error)):
                 session.screen.print_text(f"{report.heartbeat.pid}: {sentence}")
@@ -423,8 +414,8 @@ class Watcher:
         beat.state, beat.refreshing, beat.sources = "waiting", (), len(self._watched.sources)
         beat.behind = tuple(source.id for source in self._watched.sources if source.id in self._failed)
         places = ((folders, "folder"), (repositories, "remote repository source"))
-        named = [format_count(count, name) for count, name in places if count]
-        beat.waits_for = f"changes of {' and '.join(named) or 'nothing'}"
+        parts = [format_count(count, name) for count, name in places if count]
+        beat.waits_for = f"changes of {' and '.join(parts) or 'nothing'}"
         beat.poll_s, beat.polled_at = (
             self._poller.interval_s if repositories else None,
             self._poller.polled_at,
@@ -528,7 +519,9 @@ class Watcher:
         from knowledge_pipeline.embedding.registry import open_embedder
 
         settings = self._watched.settings
-        by_name = {str(each): each for each in map(settings.resolve_embedding, self._watched.sources)}
+        by_name = {
+            str(embedding): embedding for embedding in map(settings.resolve_embedding, self._watched.sources)
+        }
         for embedding in by_name.values():
             with suppress(KnowledgeError):  # reported by the refresh
                 embedder = open_embedder(embedding)
@@ -538,7 +531,3 @@ class Watcher:
         folders = format_count(len(set(self._watched.folders.values())), "folder")
         sources = format_count(len(self._watched.sources), "source")
         self._session.screen.print_note(f"Watching {sources} in {folders}; Ctrl-C ends it")
-
-
-# FOLD cli.watch
-# `knowledge watch`: local folders and remote repositories, refreshed as they change.

@@ -63,15 +63,15 @@ _CONSEQUENT_ERROR = "default_factory_not_called"  # because of another error, wh
 
 def find_config(start: Path) -> Path:
     """The file to use: `KNOWLEDGE_CONFIG`, or in `start` or its nearest parent; else raises ConfigError."""
-    if named := os.environ.get("KNOWLEDGE_CONFIG"):
-        path = Path(named).expanduser().absolute()
+    if variable := os.environ.get("KNOWLEDGE_CONFIG"):
+        path = Path(variable).expanduser().absolute()
         if not path.is_file():
             raise ConfigError(f"KNOWLEDGE_CONFIG names {path}, which is not a file: correct it or unset it")
         return path
     folder = start.absolute()
-    for place in (folder, *folder.parents):
-        if (place / CONFIG_NAME).is_file():
-            return place / CONFIG_NAME
+    for parent in (folder, *folder.parents):
+        if (parent / CONFIG_NAME).is_file():
+            return parent / CONFIG_NAME
     raise ConfigError(f"no {CONFIG_NAME} in {folder} or a folder above it: run `knowledge init`")
 
 
@@ -152,9 +152,11 @@ def check_config(
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
         problems = [to_problem(error, parsed) for error in errors if error["type"] != _CONSEQUENT_ERROR]
-        known = {problem.key_path for problem in parsed.problems} | resolver.unset_keys
-        known |= {() for key_path in known if key_path[-1:] == ("id",)}  # the schema reports double ids too
-        parsed.problems += [problem for problem in problems if problem.key_path not in known]
+        reported = {problem.key_path for problem in parsed.problems} | resolver.unset_keys
+        reported |= {
+            () for key_path in reported if key_path[-1:] == ("id",)
+        }  # the schema reports double ids too
+        parsed.problems += [problem for problem in problems if problem.key_path not in reported]
     return settings, sorted(parsed.problems, key=lambda problem: problem.line)
 
 
@@ -166,10 +168,10 @@ def _validate(values: Any) -> Settings:
     """
     if is_object(values):
         with suppress(ValidationError):  # which would name another class
-            found = _omit_rules(frozenset(Settings.model_fields.keys() - values.keys())).model_validate(
+            settings = _omit_rules(frozenset(Settings.model_fields.keys() - values.keys())).model_validate(
                 values
             )
-            return Settings.model_construct(_fields_set=found.model_fields_set, **found.__dict__)
+            return Settings.model_construct(_fields_set=settings.model_fields_set, **settings.__dict__)
     return Settings.model_validate(values)
 
 
@@ -230,8 +232,8 @@ class _ValueResolver:
         if not is_secret and (_PASSWORD_IN_URL.search(text) or _TOKEN_IN_URL.search(text)):
             self.parsed.add_problem(key_path, _INSIDE_URL)
         if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-            found = "found a character that cannot be stored; allowed: Unicode text"
-            self.parsed.add_problem(key_path, found)
+            problem = "found a character that cannot be stored; allowed: Unicode text"
+            self.parsed.add_problem(key_path, problem)
             return ""
         return text if key_path in self.unset_keys else self._resolve_path(text, key_path)
 
@@ -240,8 +242,8 @@ class _ValueResolver:
         if match[0] == "$${":
             return "${"
         if name is None:
-            found = "found '${' without a variable's name; allowed: ${NAME}, or $${ for '${'"
-            self.parsed.add_problem(key_path, found)
+            problem = "found '${' without a variable's name; allowed: ${NAME}, or $${ for '${'"
+            self.parsed.add_problem(key_path, problem)
         elif name in os.environ:
             return os.environ[name]
         elif not self.allow_unset:

@@ -1,4 +1,4 @@
-"""One source, as an entry of `sources` in `knowledge.yaml` declares it, and the defaults of its type."""
+"""Sources: what the entries of `sources` in `knowledge.yaml` may say, and the defaults of each type."""
 
 from __future__ import annotations
 
@@ -23,9 +23,6 @@ from knowledge_pipeline.config.embedding import Content, EmbeddingSettings
 from knowledge_pipeline.config.model import PluginName, SettingsModel
 from knowledge_pipeline.contract.filters import SourceType, build_namespace_tag
 from knowledge_pipeline.records import PULL_PREFIXES, is_wrong_pattern
-
-# FOLD config.sources.filters
-# Which documents a source takes, by filters that depend on its type.
 
 NameList = tuple[str, ...]
 ContentType = Literal["page", "blogpost", "whiteboard", "database"]
@@ -163,7 +160,9 @@ def require_supported_filters(filters: SourceFilters, source_type: str) -> None:
     for name, types in FILTER_TYPES.items():
         default = SourceFilters.model_fields[name].default
         if getattr(filters, name) != default and source_type not in types:
-            own = ", ".join(each for each in FILTER_TYPES if source_type in FILTER_TYPES[each])
+            own = ", ".join(
+                filter_name for filter_name in FILTER_TYPES if source_type in FILTER_TYPES[filter_name]
+            )
             raise ValueError(
                 f"{name} does not apply to type {source_type!r}, only to {', '.join(types)}: use {own}"
             )
@@ -177,9 +176,6 @@ def require_supported_filters(filters: SourceFilters, source_type: str) -> None:
             f"state {filters.state!r} does not apply to type {source_type!r}: use {', '.join(states)}"
         )
 
-
-# FOLD config.sources.chunking
-# The settings of a source that say how its documents are cut and described.
 
 ChunkingStrategy = Literal[
     "fixed_size", "sentence", "paragraph", "semantic", "ast_aware", "endpoint", "commit", "conversation"
@@ -253,10 +249,6 @@ def require_read_keys(source_type: str, chunking: ChunkingSettings, metadata: Me
         )
 
 
-# FOLD config.sources.access
-# Who may find the content of a source.
-
-
 class AccessSettings(SettingsModel):
     """Who may find the source's content.
 
@@ -284,9 +276,6 @@ class AccessSettings(SettingsModel):
         return self
 
 
-# FOLD config.sources.permissions
-# Which service says who may read the documents of a source: `access.visibility: from_source`.
-
 PermissionConnection = (
     ConfluenceConnection | JiraConnection | SlackConnection | GithubConnection | GitlabConnection
 )
@@ -303,12 +292,12 @@ def find_permission_connection(
     Raises:
         ValueError: there is none, and `access` needs one.
     """
-    found = connection if isinstance(connection, PermissionConnection) else None
+    service = connection if isinstance(connection, PermissionConnection) else None
     if isinstance(connection, GitConnection):
-        found = connection.to_code_host()
-    if found is None and access.visibility == "from_source":
+        service = connection.to_code_host()
+    if service is None and access.visibility == "from_source":
         raise ValueError(_format_refusal(source_type, connection.type))
-    return found
+    return service
 
 
 def _format_refusal(source_type: SourceType, connection_type: str) -> str:
@@ -448,7 +437,7 @@ class SourceConfig(SourceTemplate):
             raise ValueError("branches does not apply to a wiki: remove the key")
         if wrong := [branch for branch in self.branches if is_wrong_pattern(branch, self.connection.type)]:
             service = self.connection.type
-            heads = [f"{prefix}*" for each, prefix in PULL_PREFIXES.items() if service in (each, "git")]
+            heads = [f"{prefix}*" for host, prefix in PULL_PREFIXES.items() if service in (host, "git")]
             raise ValueError(
                 f"branches has {wrong[0]!r}, which names no branch: write names or patterns such as "
                 f"'release/*', and {' or '.join(map(repr, heads))} for the heads of pull requests"
@@ -491,7 +480,3 @@ def resolve_trigger(source: SourceConfig) -> Trigger:
     if usual == "weekly" and source.access.visibility == "from_source":
         usual = "daily"  # permissions are as old as the last refresh
     return source.refresh.trigger or usual
-
-
-# FOLD config.sources
-# Sources: what the entries of `sources` in `knowledge.yaml` may say.

@@ -18,9 +18,6 @@ from knowledge_pipeline.sanitizing.findings import REDACTION_PREFIX, Finding, me
 from knowledge_pipeline.sanitizing.personal_data import find_personal_data
 from knowledge_pipeline.sanitizing.secrets import find_secrets
 
-# FOLD sanitizing.custom
-# Sanitizers of other packages: functions that find what else must not be indexed.
-
 CustomSanitizer = Callable[[str], Iterable[Finding]]
 """Finds in a text what is put out of sight: half-open spans in characters, each of one kind.
 
@@ -48,12 +45,15 @@ def find_custom(name: str, text: str) -> Iterator[Finding]:
         raise
     except Exception as error:  # whatever a foreign function does
         raise SanitizerFailed(f"the sanitizer {name} failed: {type(error).__name__}") from error
-    for found in findings:
-        is_kind = found.kind.replace("_", "a").isalnum() and found.kind.isascii()
-        if not (0 <= found.start_char < found.end_char <= len(text)) or not is_kind:
+    for finding in findings:
+        is_kind = finding.kind.replace("_", "a").isalnum() and finding.kind.isascii()
+        if not (0 <= finding.start_char < finding.end_char <= len(text)) or not is_kind:
             raise SanitizerFailed(f"the sanitizer {name} found what is no span with a kind")
-        if REDACTION_PREFIX not in text[max(0, found.start_char - len(REDACTION_PREFIX)) : found.end_char]:
-            yield found
+        if (
+            REDACTION_PREFIX
+            not in text[max(0, finding.start_char - len(REDACTION_PREFIX)) : finding.end_char]
+        ):
+            yield finding
 
 
 def fingerprint_sanitizer(name: str) -> str:
@@ -96,10 +96,10 @@ def sanitize(text: str, settings: SanitizeSettings) -> SanitizedText:
         findings: list[Finding] = []
         dropped = False
         for find, treatment in detectors:
-            found = list(find(text)) if treatment != "off" else []
-            findings += found
-            dropped |= treatment == "drop" and bool(found)
-        findings += (found for name in settings.custom for found in find_custom(name, text))
+            matches = list(find(text)) if treatment != "off" else []
+            findings += matches
+            dropped |= treatment == "drop" and bool(matches)
+        findings += (finding for name in settings.custom for finding in find_custom(name, text))
         findings = merge_overlapping(findings)
         if not findings:
             break

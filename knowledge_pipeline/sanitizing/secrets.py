@@ -1,7 +1,8 @@
-"""Finds secrets by their format: the issuer's prefix, a length, an alphabet.
+"""Finds secrets: private keys, tokens, passwords in URLs, and values that only their name reveals.
 
-Every pattern is bounded and tried only where one of its prefixes occurs, so that no text
-makes it slow. Prefixes are first searched for in the long words of a text, a sixth of usual code.
+Tokens are known by their format: the issuer's prefix, a length, an alphabet. Every pattern is bounded and
+tried only where one of its prefixes occurs, so that no text makes it slow. Prefixes are first searched for in
+the long words of a text, a sixth of usual code.
 """
 
 from __future__ import annotations
@@ -192,17 +193,11 @@ def find_tokens(text: str) -> Iterator[Finding]:
     if not long_words:
         return
     for kind, prefixes, pattern in _FORMATS:
-        for prefix in (each for each in prefixes if each in long_words):
+        for prefix in (candidate for candidate in prefixes if candidate in long_words):
             for at in find_occurrences(text, prefix):
                 if match := pattern.match(text, at):
                     yield Finding(*match.span(), kind)
 
-
-# FOLD sanitizing.assignments
-# Finds secrets that only their name reveals: `db_password = "…"`, `API_KEY=…`, `Authorization: Bearer …`.
-#
-# A value counts when it is written out and looks drawn at random. Variables, calls, placeholders, words,
-# paths, versions and the passwords of test fixtures do not.
 
 _STEMS = (
     *("password", "passwd", "passphrase", "_pass", "pwd", "secret", "token", "credential"),
@@ -290,9 +285,6 @@ def _bits_per_char(value: str) -> float:
     shares = (count / len(value) for count in Counter(value).values())
     return -sum(share * math.log2(share) for share in shares)
 
-
-# FOLD sanitizing.secrets
-# Finds secrets: private keys, tokens, passwords in URLs and in assignments.
 
 _KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END = re.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
