@@ -46,9 +46,9 @@ def doctor(session: Session) -> int:
     model, and ports. Changes nothing stored. Ends with 1 if something does not work.
     """
     diagnoses = list(_examine(session))
-    session.screen.print_json([asdict(diagnos) for diagnos in diagnoses])
-    session.screen.print_table([asdict(diagnos) for diagnos in diagnoses])
-    return FAILED if any(diagnos.state == "failed" for diagnos in diagnoses) else SUCCESS
+    session.screen.print_json([asdict(diagnosis) for diagnosis in diagnoses])
+    session.screen.print_table([asdict(diagnosis) for diagnosis in diagnoses])
+    return FAILED if any(diagnosis.state == "failed" for diagnosis in diagnoses) else SUCCESS
 
 
 def _examine(session: Session) -> Iterator[Diagnosis]:
@@ -77,7 +77,7 @@ def _examine(session: Session) -> Iterator[Diagnosis]:
             OSError,
             RuntimeError,
             ValueError,
-        ) as error:  # what Lance and a disk raise; the rest is still told
+        ) as error:  # of Lance and of a disk; the other checks follow
             yield Diagnosis(subject, "failed", f"cannot be read ({type(error).__name__}): correct `store`")
     yield _check_port("port of the server", settings.serve.port, "set serve.port, or give --port")
     yield _check_port("port of Dagster", _DAGSTER_PORT, "give `dagster dev --port`")

@@ -140,7 +140,11 @@ GRACE_S = 3.0
 
 
 def install_interrupt_handler(arguments: Sequence[str]) -> None:
-    """Make the first Ctrl-C interrupt; the process ends at the second, or after a grace period."""
+    """Make the first Ctrl-C interrupt; the process ends at the second, or after a grace period.
+
+    Requests in flight and threads of libraries may keep a process alive for a minute. Every stage can be
+    killed at any moment, so such a process is.
+    """
     interrupted = threading.Event()
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:

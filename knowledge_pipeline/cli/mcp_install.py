@@ -83,12 +83,7 @@ def install(
     if agents_file:
         written.append(_write_agents_paragraph(Path("AGENTS.md")))
     session.screen.print_json(
-        {
-            "client": client.value,
-            "written": list(map(str, written)),
-            "entry": entry,
-            "variables": variables,
-        }
+        {"client": client.value, "written": list(map(str, written)), "entry": entry, "variables": variables}
     )
     for path in written:
         session.screen.print_text(f"Wrote {path}")

@@ -12,23 +12,41 @@ from typer import Option
 
 from knowledge_pipeline.cli.progress import show_progress
 from knowledge_pipeline.cli.screen import format_count, one_line
-from knowledge_pipeline.cli.session import Names, Session, WrongUsage, example, require_config
+from knowledge_pipeline.cli.session import (
+    Names,
+    Session,
+    WrongUsage,
+    apply_overrides,
+    example,
+    require_config,
+)
+from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.contract.filters import SearchType
+from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import ConfigError, NotFound
-from knowledge_pipeline.extensions.tuning import describe_weights, list_worst_losses
+from knowledge_pipeline.evaluation.golden import load_golden_set
+from knowledge_pipeline.evaluation.scores import (
+    QUALITY_MEASURE,
+    ChangedQuestion,
+    Comparison,
+    Estimate,
+    MeasureDifference,
+    QuestionResponse,
+    Summary,
+    compare,
+    is_answered,
+    list_changed_questions,
+    summarize,
+)
+from knowledge_pipeline.extensions import tuning
+from knowledge_pipeline.extensions.tuning_examples import mine_pairs
+from knowledge_pipeline.stages.evaluate import evaluation_key, run_questions
+from knowledge_pipeline.store.release import list_releases, newest_index_versions
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
     from knowledge_pipeline.config.settings import Settings
     from knowledge_pipeline.evaluation.golden import GoldenQuestion, GoldenSet
-    from knowledge_pipeline.evaluation.scores import (
-        ChangedQuestion,
-        Comparison,
-        Estimate,
-        MeasureDifference,
-        QuestionResponse,
-        Summary,
-    )
     from knowledge_pipeline.extensions.tuning import ScoredPair, TuningResult
 
 
@@ -46,8 +64,6 @@ class _EvaluationTarget:
 
     def as_json(self, golden: GoldenSet) -> dict[str, Any]:
         """What is asked, and which index, for programs."""
-        from knowledge_pipeline.stages.evaluate import evaluation_key
-
         key = evaluation_key(golden, self.settings, self.ranker)
         return {"golden": key, "tables": dict(self.tables), "release": self.release}
 
@@ -122,10 +138,6 @@ def eval_(
         _propose_questions(session, mine)
         return
 
-    from knowledge_pipeline.cli.session import apply_overrides
-    from knowledge_pipeline.evaluation.golden import load_golden_set
-    from knowledge_pipeline.extensions.tuning import run_steps
-
     compares = against_release is not None or against_config is not None
     if steps + misses + compares > 1:
         raise WrongUsage("give one of --steps, --misses and --against-release or --against-config")
@@ -142,7 +154,7 @@ def eval_(
     metadata = target.as_json(golden)
     if steps:
         with show_progress(session.screen) as report_for:
-            by_step = run_steps(
+            by_step = tuning.run_steps(
                 session.lake,
                 settings,
                 golden_questions,
@@ -174,13 +186,10 @@ def eval_(
 
 def _propose_questions(session: Session, path: Path) -> None:
     """Write proposed questions to a file that does not exist yet."""
-    from knowledge_pipeline.extensions.tuning import format_proposals, select_proposals
-    from knowledge_pipeline.extensions.tuning_examples import mine_pairs
-
     path = path.expanduser()
     if path.exists():
         raise WrongUsage(f"{path} exists, and what was reviewed is never overwritten: name another file")
-    pairs = select_proposals(mine_pairs(session.lake, session.settings), limit=_PROPOSED_QUESTIONS)
+    pairs = tuning.select_proposals(mine_pairs(session.lake, session.settings), limit=_PROPOSED_QUESTIONS)
     if not pairs:
         raise NotFound(
             "nothing that is indexed asks a question: index code with docstrings, or its history "
@@ -188,7 +197,7 @@ def _propose_questions(session: Session, path: Path) -> None:
         )
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(format_proposals(pairs))
+            file.write(tuning.format_proposals(pairs))
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
     counts = Counter(pair.kind for pair in pairs)
@@ -202,8 +211,6 @@ def _propose_questions(session: Session, path: Path) -> None:
 def _ask_questions(
     session: Session, target: _EvaluationTarget, questions: Sequence[GoldenQuestion]
 ) -> list[QuestionResponse]:
-    from knowledge_pipeline.stages.evaluate import run_questions
-
     with show_progress(session.screen) as report_for:
         report = report_for("questions")
         return run_questions(
@@ -213,8 +220,6 @@ def _ask_questions(
 
 def _load_comparable_settings(session: Session, settings: Settings, other_config: Path | None) -> Settings:
     """The settings of another file, which must use the same index; or else `settings`."""
-    from knowledge_pipeline.config.file import load_settings
-
     if other_config is None:
         return settings
     path = require_config(other_config, option="--against-config")
@@ -230,15 +235,11 @@ def _load_comparable_settings(session: Session, settings: Settings, other_config
 
 
 def _format_spaces(settings: Settings) -> str:
-    from knowledge_pipeline.embedding.registry import resolve_space
-
     return ", ".join(sorted({resolve_space(embedding).name for embedding in settings.list_embeddings()}))
 
 
 def _find_index(session: Session, release: int | None) -> tuple[Mapping[str, int], str | None]:
     """The versions of a release and its weights; None: the newest versions, with the live weights."""
-    from knowledge_pipeline.store.release import list_releases, newest_index_versions
-
     releases = list_releases(session.lake)
     if release is None:
         tables = newest_index_versions(session.lake)
@@ -263,7 +264,7 @@ def _assign_search_types(
         yield from (replace(question, type=cast("SearchType", type_)) for question in questions)
 
 
-Responses = Sequence["QuestionResponse"]
+Responses = Sequence[QuestionResponse]
 Json = dict[str, Any]  # plain values for programs
 
 _MAX_FOUND_SHOWN = 4  # results of a question without an answer
@@ -279,8 +280,6 @@ def show_scores(
     `run_metadata` says what was asked, and which index, for programs. With `combined`, all
     search types are shown together as well.
     """
-    from knowledge_pipeline.evaluation.scores import is_answered
-
     summaries = _summarize(responses, combined=combined)
     missed = (
         [_missed_question_json(response) for response in responses if not is_answered(response)]
@@ -322,8 +321,6 @@ def show_comparison(
 
     `run_metadata` has a key `against`, with the same of what answered `before`.
     """
-    from knowledge_pipeline.evaluation.scores import compare, list_changed_questions
-
     summaries_before = _summarize(before, combined=combined)
     summaries_after = _summarize(after, combined=combined)
     comparisons = [comparison for comparison in compare(before, after) if comparison.type in summaries_after]
@@ -353,10 +350,11 @@ def show_comparison(
         for measure, difference in comparison.by_place.items()
     ]
     screen.print_table(rows, right_aligned=("against", "now", "change", "better", "worse", "equal"))
-    for each in comparisons:
-        screen.print_text(_format_verdict(each, summaries_before[each.type], summaries_after[each.type]))
-        _show_degraded_steps(screen, summaries_before[each.type], label=" (compared with)")
-        _show_degraded_steps(screen, summaries_after[each.type])
+    for comparison in comparisons:
+        summary_before, summary_after = summaries_before[comparison.type], summaries_after[comparison.type]
+        screen.print_text(_format_verdict(comparison, summary_before, summary_after))
+        _show_degraded_steps(screen, summary_before, label=" (compared with)")
+        _show_degraded_steps(screen, summary_after)
     _show_changed_questions(screen, "lost", [question for question in changed if question.change < 0])
     _show_changed_questions(
         screen, "won", [question for question in reversed(changed) if question.change > 0]
@@ -367,12 +365,9 @@ def show_step_scores(
     screen: Screen, responses: Mapping[str, Responses], run_metadata: Json, *, combined: bool
 ) -> None:
     """Show one row per search type and step, each compared with the fused step; arguments as above."""
-    from knowledge_pipeline.evaluation.scores import QUALITY_MEASURE, compare
-    from knowledge_pipeline.extensions.tuning import FUSED_STEP
-
     summaries = {step: _summarize(of_step, combined=combined) for step, of_step in responses.items()}
     changes = {
-        step: {comparison.type: comparison for comparison in compare(responses[FUSED_STEP], of_step)}
+        step: {comparison.type: comparison for comparison in compare(responses[tuning.FUSED_STEP], of_step)}
         for step, of_step in responses.items()
     }
     steps = {
@@ -384,7 +379,7 @@ def show_step_scores(
     }
     screen.print_json({**run_metadata, "steps": steps})
     rows: list[Json] = []
-    for type_ in summaries[FUSED_STEP]:
+    for type_ in summaries[tuning.FUSED_STEP]:
         for step, of_step in summaries.items():
             change = changes[step][type_].by_place[QUALITY_MEASURE].change
             rows.append(
@@ -392,7 +387,7 @@ def show_step_scores(
                     "type": type_,
                     "step": step,
                     **{name: f"{of_step[type_].by_place[name].mean:.3f}" for name in _STEP_MEASURES},
-                    "to fused": "" if step == FUSED_STEP else _format_change(change),
+                    "to fused": "" if step == tuning.FUSED_STEP else _format_change(change),
                     "p50 ms": f"{of_step[type_].p50_ms:.0f}",
                     "p95 ms": f"{of_step[type_].p95_ms:.0f}",
                 }
@@ -408,8 +403,6 @@ def show_step_scores(
 
 def _summarize(responses: Responses, *, combined: bool) -> dict[str, Summary]:
     """By search type; all together only if wanted, and if there are several types."""
-    from knowledge_pipeline.evaluation.scores import summarize
-
     summaries = summarize(responses)
     return {
         summary.type: summary
@@ -432,8 +425,6 @@ def _format_change(change: Estimate) -> str:
 
 
 def _format_verdict(comparison: Comparison, before: Summary, after: Summary) -> str:
-    from knowledge_pipeline.evaluation.scores import QUALITY_MEASURE
-
     verdict = comparison.by_place[QUALITY_MEASURE].verdict
     change = "shows no clear difference" if verdict == "undecided" else f"is {verdict}"
     return (
@@ -502,11 +493,11 @@ def show_tuning(screen: Screen, result: TuningResult, *, dry_run: bool) -> None:
     rows[0]["pairs"] = sum(result.pairs.values())
     screen.print_table(rows, right_aligned=("pairs", "held out", "before", "after", "better", "worse"))
     screen.print_text()
-    before, after = describe_weights(result.before), describe_weights(result.after)
+    before, after = tuning.describe_weights(result.before), tuning.describe_weights(result.after)
     weights = [{"weight": name, "live": before[name], "learned": after[name]} for name in after]
     screen.print_table(weights, right_aligned=("live", "learned"))
     screen.print_text()
-    if losses := list_worst_losses(result, limit=_SHOWN_LOSSES):
+    if losses := tuning.list_worst_losses(result, limit=_SHOWN_LOSSES):
         screen.print_table([_format_loss(loss) for loss in losses], right_aligned=("before", "after"))
         screen.print_text()
     screen.print_text(_describe_outcome(result, dry_run=dry_run))
@@ -520,11 +511,16 @@ def tuning_json(result: TuningResult, *, dry_run: bool) -> dict[str, Any]:
         "dry_run": dry_run,
         "problem": result.problem,
         "pairs": dict(result.pairs),
-        "weights": {"live": describe_weights(result.before), "learned": describe_weights(result.after)},
+        "weights": {
+            "live": tuning.describe_weights(result.before),
+            "learned": tuning.describe_weights(result.after),
+        },
         "held_out": _gain_json(result.gain),
         "by_kind": {kind: _gain_json(gain) for kind, gain in result.gain_by_kind.items()},
         "golden": result.golden_gain and _gain_json(result.golden_gain),
-        "worst_losses": [_format_loss(loss) for loss in list_worst_losses(result, limit=_LISTED_LOSSES)],
+        "worst_losses": [
+            _format_loss(loss) for loss in tuning.list_worst_losses(result, limit=_LISTED_LOSSES)
+        ],
     }
 
 
@@ -581,9 +577,7 @@ def tune(
     held-out pairs and the golden questions are answered better. `knowledge rollback` takes
     the former weights back.
     """
-    from knowledge_pipeline.extensions import tuning as stage
-
     with show_progress(session.screen) as report_for:
         report = report_for("tuning")
-        result = stage.refresh(session.lake, session.settings, dry_run=dry_run, report=report)
+        result = tuning.refresh(session.lake, session.settings, dry_run=dry_run, report=report)
     show_tuning(session.screen, result, dry_run=dry_run)

@@ -44,8 +44,278 @@ from knowledge_pipeline.query.describe import format_share
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
+    from knowledge_pipeline.config.sources import SourceConfig
     from knowledge_pipeline.stages.context import RefreshContext, RefreshOptions, RefreshOutcome, Stats
     from knowledge_pipeline.store.lake import Lake
+
+
+@example("""
+    knowledge init
+    knowledge init ../service --config knowledge.yaml
+""")
+def init(
+    session: Session,
+    folder: Annotated[
+        Path, Argument(metavar="FOLDER", help="The folder to index.", show_default=False)
+    ] = Path(),
+) -> None:
+    """Write a knowledge.yaml that declares what a folder holds.
+
+    Writes it into the folder, or to --config. Nothing is indexed yet.
+    """
+    from knowledge_pipeline.config.edit import write_initial_config
+    from knowledge_pipeline.config.file import load_settings
+
+    path = resolve_config(session.config) if session.config else folder / "knowledge.yaml"
+    write_initial_config(path, folder)
+    sources = load_settings(path).sources
+    declared = [{"id": source.id, "type": source.type} for source in sources]
+    session.screen.print_json({"config": str(path.absolute()), "sources": declared})
+    session.screen.print_text(f"Wrote {path}")
+    session.screen.print_table([{"source": source.id, "type": source.type} for source in sources])
+    option = "" if path.absolute().parent == Path.cwd() else f" --config {path}"
+    step = f"knowledge index{option}" if sources else "knowledge index --repo PATH_OR_URL"
+    session.screen.print_text(f"{'' if sources else 'Found nothing to index. '}Next: {step}")
+
+
+@example("""
+    knowledge index
+    knowledge index --repo .
+    knowledge index --words
+    knowledge index --repo https://github.com/pallets/flask --branch main
+""")
+def index(
+    session: Session,
+    repo: Annotated[
+        str | None,
+        Option(
+            metavar="REPOSITORY",
+            help="Add this repository's sources first: a folder, an address, github.com/org/repo, or "
+            "org/repo@branch.",
+        ),
+    ] = None,
+    branch: Annotated[
+        str | None, Option(metavar="NAME", help="Read this branch of --repo, as committed.")
+    ] = None,
+    token_env: TokenVariable = None,
+    words: Annotated[
+        bool, Option("--words", help="Stop once words can be searched; `knowledge refresh` adds the rest.")
+    ] = False,
+    dagster: Dagster = False,
+) -> int:
+    """Index a repository, or all configured sources, and publish a release.
+
+    With --repo, adds sources for what the repository holds (code, documents, OpenAPI
+    files, history) to knowledge.yaml, and indexes them. Creates the file in the current
+    folder if there is none. Running it again indexes only what changed.
+
+    Words can be searched long before every text has a vector. With --words it ends there:
+    ask at once, and let `knowledge refresh` compute the vectors and the code graph.
+    """
+    from knowledge_pipeline.stages.context import ORDINARY_REFRESH
+
+    if words and dagster:
+        raise WrongUsage("--words ends before the stages that --dagster records: give one of them")
+    if repo is None:
+        if branch or token_env:
+            raise WrongUsage("--branch and --token-env need --repo")
+        return run_refresh(session, (), ORDINARY_REFRESH, dagster=dagster, words_only=words)
+    from knowledge_pipeline.cli.source_entries import RepositoryLocation, declare_sources
+
+    repository = RepositoryLocation.parse(repo, branch, token_env)
+    session.screen.print_note(f"Inspecting {repository.location}")
+    declared, ids = declare_sources(session, repository)
+    if declared:
+        session.screen.print_note(f"Added {', '.join(declared)} to {session.config_path}")
+    return run_refresh(session, ids, ORDINARY_REFRESH, dagster=dagster, declared=declared, words_only=words)
+
+
+@example("""
+    knowledge refresh
+    knowledge refresh --source flask-code --source flask-docs
+    knowledge refresh --document tickets/issue/10002
+    knowledge refresh --dagster
+""")
+def refresh(
+    session: Session,
+    source: Sources = None,
+    document: Documents = None,
+    relist: Relist = False,
+    dagster: Dagster = False,
+    allow_empty: AllowEmpty = False,
+) -> int:
+    """Bring sources up to date, and publish a release of what changed.
+
+    Reads, chunks, embeds and indexes what changed. A source that fails keeps its last
+    content, and the others continue.
+    """
+    from knowledge_pipeline.stages.context import RefreshOptions
+
+    documents = tuple(document or ())
+    if unclear := [document for document in documents if not document.partition("/")[2]]:
+        raise InvalidQuery(
+            f"--document {unclear[0]!r} names no document: write SOURCE/URI, as in jira/issue/10002"
+        )
+    ids = [*(source or ()), *(document.partition("/")[0] for document in documents)]
+    options = RefreshOptions(allow_empty=allow_empty, relist=relist, documents=documents)
+    return run_refresh(session, ids, options, dagster=dagster)
+
+
+@example("""
+    knowledge reindex --source flask-code
+    knowledge reindex --reembed
+""")
+def reindex(
+    session: Session,
+    source: Sources = None,
+    full: Annotated[
+        bool, Option("--full", help="Accepted for scripts; this command is always full.")
+    ] = False,
+    reembed: Annotated[bool, Option("--reembed", help="Compute every vector again as well.")] = False,
+    dagster: Dagster = False,
+    allow_empty: AllowEmpty = False,
+) -> int:
+    """Rebuild everything, as if nothing were stored.
+
+    Queries see the last release until the new one is complete. Vectors of unchanged
+    texts are reused, unless --reembed is given.
+    """
+    from knowledge_pipeline.stages.context import RefreshOptions
+
+    del full
+    options = RefreshOptions(full=True, reembed=reembed, allow_empty=allow_empty)
+    return run_refresh(session, source or (), options, dagster=dagster)
+
+
+def run_refresh(
+    session: Session,
+    ids: Sequence[str],
+    options: RefreshOptions,
+    *,
+    dagster: bool = False,
+    declared: Sequence[str] = (),
+    words_only: bool = False,
+) -> int:
+    """Refresh sources (all without ids), and return the exit code; programs see the `declared` ids.
+
+    With `words_only`, vectors and the code graph are left to the next refresh.
+    Where all are refreshed, the members of organisations are discovered first; where that fails, those known
+    before are refreshed, and the command fails in the end.
+    """
+    problems: list[str] = []
+    if ids and session.settings.unlisted_organisations:  # perhaps listed by another machine
+        from knowledge_pipeline.store.listings import fetch_listings
+
+        fetch_listings(session.settings)
+        session.use_config(session.config_path)
+    if session.settings.organisations and not ids:
+        from knowledge_pipeline.cli.sources import discover_members
+
+        problems = [discovery.problem for discovery in discover_members(session) if discovery.problem]
+        if problems and not session.settings.sources:
+            raise SourceRefused("; ".join(problems))
+    if not session.settings.sources:
+        raise ConfigError(
+            f"{session.config_path} declares no source: run `knowledge index --repo PATH_OR_URL`, "
+            "or `knowledge sources add`"
+        )
+    sources = session.settings.select_sources(dict.fromkeys(ids))
+    if dagster:
+        code = run_recorded_refresh(session, [source.id for source in sources], options)
+    else:
+        code = _refresh(session, sources, options, declared=declared, words_only=words_only)
+    return code or (FAILED if problems else SUCCESS)
+
+
+def _refresh(
+    session: Session,
+    sources: Sequence[SourceConfig],
+    options: RefreshOptions,
+    *,
+    declared: Sequence[str],
+    words_only: bool,
+) -> int:
+    from knowledge_pipeline.cli.progress import show_progress
+    from knowledge_pipeline.stages.unchanged import UnchangedRefresh
+
+    unchanged = UnchangedRefresh(session.lake, session.settings, sources, options)
+    if outcome := unchanged.recall():
+        return show_outcome(session, outcome, declared=declared)
+    if session.settings.evaluation.questions:
+        from knowledge_pipeline.evaluation.scores import require_measures
+
+        require_measures()  # now, rather than at the release
+    from knowledge_pipeline.extensions.questions import suggest_questions
+    from knowledge_pipeline.stages import pipeline
+    from knowledge_pipeline.stages.embeddings import estimate_rest_s
+    from knowledge_pipeline.store.release import find_live_release
+
+    width = len(str(len(sources)))
+    numbered = {
+        source.id: f"{number:{width}}/{len(sources)} {source.id}" if len(sources) > 1 else source.id
+        for number, source in enumerate(sources, 1)
+    }
+    is_first = find_live_release(session.lake) is None
+
+    def report_words(contexts: Sequence[RefreshContext]) -> None:
+        if not (session.as_json or session.quiet):
+            questions = suggest_questions(session.lake, sources) if is_first else [""]
+            question = next(iter(questions), 'knowledge search "a question, or a name"')
+            session.screen.print_note(describe_words(estimate_rest_s(contexts), question))
+
+    with show_progress(session.screen) as report_for:
+        outcome = pipeline.refresh(
+            *(session.lake, session.settings, sources, options),
+            report=lambda source: report_for(numbered[source.id]),
+            report_release=lambda release: session.screen.print_note(describe_early_release(release)),
+            report_words=report_words,
+            words_only=words_only,
+            listings=unchanged.listings,
+        )
+    if not words_only:
+        unchanged.keep(outcome)
+    code = show_outcome(session, outcome, declared=declared)
+    if is_first and outcome.release and outcome.release.version:
+        show_suggestions(session.screen, suggest_questions(session.lake, sources))
+    return code
+
+
+_RECORD_MODULE = "knowledge_pipeline.defs.refresh_command"
+
+
+def run_recorded_refresh(session: Session, sources: Sequence[str], options: RefreshOptions) -> int:
+    """Refresh sources as a recorded run, and return the exit code; raises what kept it from starting."""
+    require_modules("--dagster", "dagster")
+    session.screen.print_note(f"Recording {len(sources)} sources in Dagster")
+    request = {"config": str(session.config_path), "sources": list(sources), "options": options.as_config()}
+    code, printed = _run_to_the_end([sys.executable, "-m", _RECORD_MODULE, json.dumps(request)])
+    if code == INTERRUPTED:
+        return INTERRUPTED
+    if code != SUCCESS:
+        raise KnowledgeError(f"the recorded run ended with exit code {code}: see its messages above")
+    response = json.loads(printed)
+    if "error" in response:
+        raise getattr(errors, response["kind"], KnowledgeError)(response["error"])
+    failure = response["failure"]
+    session.screen.print_json(response)
+    if failure and not session.as_json:
+        print_error(failure, kind="", code=FAILED, as_json=False)
+    session.screen.print_text(f"The run is recorded: `dagster dev` shows it as {response['run'][:8]}.")
+    return FAILED if failure else SUCCESS
+
+
+def _run_to_the_end(command: list[str]) -> tuple[int, str]:
+    """Run a program to its end, even when interrupted; its exit code and its output."""
+    restore_interrupt_handler()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:  # noqa: S603 - our own module
+        while True:
+            try:
+                printed, _ = child.communicate()
+                break
+            except KeyboardInterrupt:
+                if not sys.stdin.isatty():  # a terminal has interrupted the child already
+                    child.send_signal(signal.SIGINT)
+    return INTERRUPTED if child.returncode == -signal.SIGINT else child.returncode, printed
 
 
 _MAX_REASONS_SHOWN = 5
@@ -66,10 +336,8 @@ def show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequenc
     if screen.as_json:
         live = None
         if release and release.version:
-            live = {
-                **{"release": release.version, "new": release.has_changes, "rows": release.rows},
-                "notes": list(release.notes),
-            }
+            counts = {"release": release.version, "new": release.has_changes, "rows": release.rows}
+            live = {**counts, "notes": list(release.notes)}
         project = {"config": str(session.config_path), "declared": list(declared)}
         failures = describe_failures(outcome.failures)
         screen.print_json({**project, "sources": summaries, "failures": failures, "release": live})
@@ -178,7 +446,7 @@ def _list_skipped_documents(lake: Lake, source: str) -> list[tuple[str, str]]:
     type_ = lake.list_stored_sources()[source]
     tables: tuple[Any, ...] = (lake.snapshot(type_, source), lake.chunks(type_, source))
     rows = [table.read_rows(["uri", "skipped"], ~is_null("skipped")).to_pylist() for table in tables]
-    return sorted((row["uri"], row["skipped"]) for each in rows for row in each)
+    return sorted((row["uri"], row["skipped"]) for part in rows for row in part)
 
 
 def _format_release(release: Stats | None) -> str:
@@ -196,277 +464,3 @@ def _format_release(release: Stats | None) -> str:
     if not release.has_changes:
         return f"Nothing changed: release {release.version} stays live ({rows}).{rest}"
     return f"Release {release.version} is live ({rows}).{rest}"
-
-
-@example("""
-    knowledge refresh
-    knowledge refresh --source flask-code --source flask-docs
-    knowledge refresh --document tickets/issue/10002
-    knowledge refresh --dagster
-""")
-def refresh(
-    session: Session,
-    source: Sources = None,
-    document: Documents = None,
-    relist: Relist = False,
-    dagster: Dagster = False,
-    allow_empty: AllowEmpty = False,
-) -> int:
-    """Bring sources up to date, and publish a release of what changed.
-
-    Reads, chunks, embeds and indexes what changed. A source that fails keeps its last
-    content, and the others continue.
-    """
-    from knowledge_pipeline.stages.context import RefreshOptions
-
-    documents = tuple(document or ())
-    if unclear := [document for document in documents if not document.partition("/")[2]]:
-        raise InvalidQuery(
-            f"--document {unclear[0]!r} names no document: write SOURCE/URI, as in jira/issue/10002"
-        )
-    ids = [*(source or ()), *(document.partition("/")[0] for document in documents)]
-    options = RefreshOptions(allow_empty=allow_empty, relist=relist, documents=documents)
-    return run_refresh(session, ids, options, dagster=dagster)
-
-
-def run_refresh(
-    session: Session,
-    ids: Sequence[str],
-    options: RefreshOptions,
-    *,
-    dagster: bool = False,
-    declared: Sequence[str] = (),
-    words_only: bool = False,
-) -> int:
-    """Refresh sources (all without ids), and return the exit code; programs see the `declared` ids.
-
-    With `words_only`, vectors and the code graph are left to the next refresh.
-    Where all are refreshed, the members of organisations are discovered first; where that fails, those known
-    before are refreshed, and the command fails in the end.
-    """
-    problems: list[str] = []
-    if ids and session.settings.unlisted_organisations:  # perhaps listed by another machine
-        from knowledge_pipeline.store.listings import fetch_listings
-
-        fetch_listings(session.settings)
-        session.use_config(session.config_path)
-    if session.settings.organisations and not ids:
-        from knowledge_pipeline.cli.sources import discover_members
-
-        problems = [discovery.problem for discovery in discover_members(session) if discovery.problem]
-        if problems and not session.settings.sources:
-            raise SourceRefused("; ".join(problems))
-    if not session.settings.sources:
-        raise ConfigError(
-            f"{session.config_path} declares no source: run `knowledge index --repo PATH_OR_URL`, "
-            "or `knowledge sources add`"
-        )
-    if dagster:
-        code = _record_refresh(session, ids, options)
-    else:
-        code = _refresh(session, ids, options, declared=declared, words_only=words_only)
-    return code or (FAILED if problems else SUCCESS)
-
-
-def _record_refresh(session: Session, ids: Sequence[str], options: RefreshOptions) -> int:
-    sources = session.settings.select_sources(dict.fromkeys(ids))
-    return run_recorded_refresh(session, [source.id for source in sources], options)
-
-
-def _refresh(
-    session: Session,
-    ids: Sequence[str],
-    options: RefreshOptions,
-    *,
-    declared: Sequence[str],
-    words_only: bool,
-) -> int:
-    from knowledge_pipeline.cli.progress import show_progress
-    from knowledge_pipeline.stages.unchanged import UnchangedRefresh
-
-    sources = session.settings.select_sources(dict.fromkeys(ids))
-    unchanged = UnchangedRefresh(session.lake, session.settings, sources, options)
-    if outcome := unchanged.recall():
-        return show_outcome(session, outcome, declared=list(declared))
-    if session.settings.evaluation.questions:
-        from knowledge_pipeline.evaluation.scores import require_measures
-
-        require_measures()  # now, rather than at the release
-    from knowledge_pipeline.extensions.questions import suggest_questions
-    from knowledge_pipeline.stages import pipeline
-    from knowledge_pipeline.stages.embeddings import estimate_rest_s
-    from knowledge_pipeline.store.release import find_live_release
-
-    width = len(str(len(sources)))
-    numbered = {
-        source.id: f"{number:{width}}/{len(sources)} {source.id}" if len(sources) > 1 else source.id
-        for number, source in enumerate(sources, 1)
-    }
-    is_first = find_live_release(session.lake) is None
-
-    def report_words(contexts: Sequence[RefreshContext]) -> None:
-        if not (session.as_json or session.quiet):
-            questions = suggest_questions(session.lake, sources) if is_first else [""]
-            question = next(iter(questions), 'knowledge search "a question, or a name"')
-            session.screen.print_note(describe_words(estimate_rest_s(contexts), question))
-
-    with show_progress(session.screen) as report_for:
-        outcome = pipeline.refresh(
-            *(session.lake, session.settings, sources, options),
-            report=lambda source: report_for(numbered[source.id]),
-            report_release=lambda release: session.screen.print_note(describe_early_release(release)),
-            report_words=report_words,
-            words_only=words_only,
-            listings=unchanged.listings,
-        )
-    if not words_only:
-        unchanged.keep(outcome)
-    code = show_outcome(session, outcome, declared=list(declared))
-    if is_first and outcome.release and outcome.release.version:
-        show_suggestions(session.screen, suggest_questions(session.lake, sources))
-    return code
-
-
-_RECORD_MODULE = "knowledge_pipeline.defs.refresh_command"
-
-
-def run_recorded_refresh(session: Session, sources: Sequence[str], options: RefreshOptions) -> int:
-    """Refresh sources as a recorded run, and return the exit code; raises what kept it from starting."""
-    require_modules("--dagster", "dagster")
-    session.screen.print_note(f"Recording {len(sources)} sources in Dagster")
-    request = {"config": str(session.config_path), "sources": list(sources), "options": options.as_config()}
-    code, printed = _run_to_the_end([sys.executable, "-m", _RECORD_MODULE, json.dumps(request)])
-    if code == INTERRUPTED:
-        return INTERRUPTED
-    if code != SUCCESS:
-        raise KnowledgeError(f"the recorded run ended with exit code {code}: see its messages above")
-    response = json.loads(printed)
-    if "error" in response:
-        raise getattr(errors, response["kind"], KnowledgeError)(response["error"])
-    failure = response["failure"]
-    session.screen.print_json(response)
-    if failure and not session.as_json:
-        print_error(failure, kind="", code=FAILED, as_json=False)
-    session.screen.print_text(f"The run is recorded: `dagster dev` shows it as {response['run'][:8]}.")
-    return FAILED if failure else SUCCESS
-
-
-def _run_to_the_end(command: list[str]) -> tuple[int, str]:
-    """Run a program to its end, even when interrupted; its exit code and its output."""
-    restore_interrupt_handler()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:  # noqa: S603 - our own module
-        while True:
-            try:
-                printed, _ = child.communicate()
-                break
-            except KeyboardInterrupt:
-                if not sys.stdin.isatty():  # a terminal has interrupted the child already
-                    child.send_signal(signal.SIGINT)
-    return INTERRUPTED if child.returncode == -signal.SIGINT else child.returncode, printed
-
-
-@example("""
-    knowledge index
-    knowledge index --repo .
-    knowledge index --words
-    knowledge index --repo https://github.com/pallets/flask --branch main
-""")
-def index(
-    session: Session,
-    repo: Annotated[
-        str | None,
-        Option(
-            metavar="REPOSITORY",
-            help="Add this repository's sources first: a folder, an address, github.com/org/repo, or "
-            "org/repo@branch.",
-        ),
-    ] = None,
-    branch: Annotated[
-        str | None, Option(metavar="NAME", help="Read this branch of --repo, as committed.")
-    ] = None,
-    token_env: TokenVariable = None,
-    words: Annotated[
-        bool, Option("--words", help="Stop once words can be searched; `knowledge refresh` adds the rest.")
-    ] = False,
-    dagster: Dagster = False,
-) -> int:
-    """Index a repository, or all configured sources, and publish a release.
-
-    With --repo, adds sources for what the repository holds (code, documents, OpenAPI
-    files, history) to knowledge.yaml, and indexes them. Creates the file in the current
-    folder if there is none. Running it again indexes only what changed.
-
-    Words can be searched long before every text has a vector. With --words it ends there:
-    ask at once, and let `knowledge refresh` compute the vectors and the code graph.
-    """
-    from knowledge_pipeline.stages.context import ORDINARY_REFRESH
-
-    if words and dagster:
-        raise WrongUsage("--words ends before the stages that --dagster records: give one of them")
-    if repo is None:
-        if branch or token_env:
-            raise WrongUsage("--branch and --token-env need --repo")
-        return run_refresh(session, (), ORDINARY_REFRESH, dagster=dagster, words_only=words)
-    from knowledge_pipeline.cli.source_entries import RepositoryLocation, declare_sources
-
-    repository = RepositoryLocation.parse(repo, branch, token_env)
-    session.screen.print_note(f"Inspecting {repository.location}")
-    declared, ids = declare_sources(session, repository)
-    if declared:
-        session.screen.print_note(f"Added {', '.join(declared)} to {session.config_path}")
-    return run_refresh(session, ids, ORDINARY_REFRESH, dagster=dagster, declared=declared, words_only=words)
-
-
-@example("""
-    knowledge init
-    knowledge init ../service --config knowledge.yaml
-""")
-def init(
-    session: Session,
-    folder: Annotated[
-        Path, Argument(metavar="FOLDER", help="The folder to index.", show_default=False)
-    ] = Path(),
-) -> None:
-    """Write a knowledge.yaml that declares what a folder holds.
-
-    Writes it into the folder, or to --config. Nothing is indexed yet.
-    """
-    from knowledge_pipeline.config.edit import write_initial_config
-    from knowledge_pipeline.config.file import load_settings
-
-    path = resolve_config(session.config) if session.config else folder / "knowledge.yaml"
-    write_initial_config(path, folder)
-    sources = load_settings(path).sources
-    declared = [{"id": source.id, "type": source.type} for source in sources]
-    session.screen.print_json({"config": str(path.absolute()), "sources": declared})
-    session.screen.print_text(f"Wrote {path}")
-    session.screen.print_table([{"source": source.id, "type": source.type} for source in sources])
-    option = "" if path.absolute().parent == Path.cwd() else f" --config {path}"
-    step = f"knowledge index{option}" if sources else "knowledge index --repo PATH_OR_URL"
-    session.screen.print_text(f"{'' if sources else 'Found nothing to index. '}Next: {step}")
-
-
-@example("""
-    knowledge reindex --source flask-code
-    knowledge reindex --reembed
-""")
-def reindex(
-    session: Session,
-    source: Sources = None,
-    full: Annotated[
-        bool, Option("--full", help="Accepted for scripts; this command is always full.")
-    ] = False,
-    reembed: Annotated[bool, Option("--reembed", help="Compute every vector again as well.")] = False,
-    dagster: Dagster = False,
-    allow_empty: AllowEmpty = False,
-) -> int:
-    """Rebuild everything, as if nothing were stored.
-
-    Queries see the last release until the new one is complete. Vectors of unchanged
-    texts are reused, unless --reembed is given.
-    """
-    from knowledge_pipeline.stages.context import RefreshOptions
-
-    del full
-    options = RefreshOptions(full=True, reembed=reembed, allow_empty=allow_empty)
-    return run_refresh(session, source or (), options, dagster=dagster)

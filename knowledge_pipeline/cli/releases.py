@@ -21,28 +21,6 @@ if TYPE_CHECKING:
     from knowledge_pipeline.store.release import Release
 
 
-def release_json(release: Release, *, live: bool) -> dict[str, Any]:
-    """A release for programs."""
-    return {
-        "release": release.release,
-        "live": live,
-        "created": release.created_at.isoformat(timespec="seconds"),
-        "rows": release.rows,
-        "restores": release.restores,
-        "pinned_since": release.pinned_since and release.pinned_since.isoformat(timespec="seconds"),
-        "ranker": release.ranker and json.loads(release.ranker),
-        "spaces": dict(release.tables),
-    }
-
-
-def format_release_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of `release_json` for people."""
-    tables = ", ".join(f"{space} at version {version}" for space, version in row["spaces"].items())
-    times = {name: format_time(row[name]) for name in ("created", "pinned_since")}
-    ranker = "tuned" if row["ranker"] else "shipped"
-    return {**row, **times, "ranker": ranker, "spaces": tables}
-
-
 @example("""
     knowledge releases
     knowledge releases --json
@@ -63,23 +41,12 @@ def releases(
 
     if unpin:
         _unpin(session)
-    found = list_releases(session.lake)[::-1]
-    rows = [release_json(release, live=release is found[0]) for release in found]
+    kept = list_releases(session.lake)[::-1]
+    rows = [release_json(release, live=release is kept[0]) for release in kept]
     session.screen.print_json({"releases": rows})
     session.screen.print_table([format_release_row(row) for row in rows], right_aligned=("release", "rows"))
     if not rows:
         session.screen.print_text("Nothing is released yet: run `knowledge index`.")
-
-
-def _unpin(session: Session) -> None:
-    from knowledge_pipeline.stages.pipeline import refresh_release
-    from knowledge_pipeline.store.release import find_live_release
-
-    live = find_live_release(session.lake)
-    if live is None or live.pinned_since is None:
-        raise NotFound("no release is pinned: refreshes publish what they change")
-    released = refresh_release(session.lake, session.settings, unpin=True)
-    session.screen.print_note(f"Release {released.version} is live, and no release is pinned any more.")
 
 
 @example("""
@@ -161,43 +128,6 @@ def export(
     return FAILED if any(result.outcome in ("differs", "failed") for result in results) else None
 
 
-def show_export(
-    screen: Screen, source: str, folder: Path, written: Sequence[ExportResult], archived: int
-) -> None:
-    """Show which files were written, and which were not."""
-    from knowledge_pipeline.stages.export import count_outcomes
-
-    counts = count_outcomes(written)
-    problems = [
-        {
-            "uri": result.uri,
-            "outcome": result.outcome,
-            "file": str(result.file),
-            "stored": str(result.stored_copy) if result.stored_copy else None,
-            "why": result.error or None,
-        }
-        for result in written
-        if result.outcome in ("differs", "failed")
-    ]
-    origin = {"source": source, "folder": str(folder)}
-    screen.print_json({**origin, **counts, "archived": archived, "problems": problems})
-    for each in written:
-        if each.outcome == "differs":
-            screen.print_text(f"{each.file} differs and is kept: the stored content is in {each.stored_copy}")
-        elif each.outcome == "failed":
-            screen.print_text(f"{each.file} was not written: {each.error}")
-        elif screen.verbose:
-            screen.print_text(f"{each.file}: {each.outcome}")
-    outcomes = [f"{count:,} {outcome}" for outcome, count in counts.items() if count and outcome != "differs"]
-    if counts["differs"]:
-        outcomes.append(f"{counts['differs']:,} kept because they differ (--force overwrites them)")
-    of_archived = f", {archived:,} of them archived" if archived else ""
-    screen.print_text(
-        f"{format_count(len(written), 'document')} of {source}{of_archived}: "
-        f"{', '.join(outcomes) or 'nothing'}"
-    )
-
-
 @example("""
     knowledge publish
     knowledge publish --schema search
@@ -219,13 +149,83 @@ def publish(
     see the release from before until the copy is complete, then the new one. After a
     rollback it copies the difference back. docs/publish.md has queries with filters.
     """
-    from knowledge_pipeline.extensions import publish
-    from knowledge_pipeline.extensions.publish import open_target
+    from knowledge_pipeline.extensions.publish import open_target, refresh
 
-    result = publish.refresh(session.lake, session.settings_without_secrets, open_target(schema))
+    result = refresh(session.lake, session.settings_without_secrets, open_target(schema))
     session.screen.print_json(result.as_metadata())
     changes = f"{result.added:,} added, {result.changed:,} changed, {result.removed:,} removed"
     session.screen.print_text(
         f"Release {result.release} is in {result.target}: {format_count(result.rows, 'row')}, "
         f"{changes if result.has_changes else 'nothing changed'}, in {result.seconds:.1f} s."
+    )
+
+
+def release_json(release: Release, *, live: bool) -> dict[str, Any]:
+    """A release for programs."""
+    return {
+        "release": release.release,
+        "live": live,
+        "created": release.created_at.isoformat(timespec="seconds"),
+        "rows": release.rows,
+        "restores": release.restores,
+        "pinned_since": release.pinned_since and release.pinned_since.isoformat(timespec="seconds"),
+        "ranker": release.ranker and json.loads(release.ranker),
+        "spaces": dict(release.tables),
+    }
+
+
+def format_release_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of `release_json` for people."""
+    tables = ", ".join(f"{space} at version {version}" for space, version in row["spaces"].items())
+    times = {name: format_time(row[name]) for name in ("created", "pinned_since")}
+    ranker = "tuned" if row["ranker"] else "shipped"
+    return {**row, **times, "ranker": ranker, "spaces": tables}
+
+
+def _unpin(session: Session) -> None:
+    from knowledge_pipeline.stages.pipeline import refresh_release
+    from knowledge_pipeline.store.release import find_live_release
+
+    live = find_live_release(session.lake)
+    if live is None or live.pinned_since is None:
+        raise NotFound("no release is pinned: refreshes publish what they change")
+    released = refresh_release(session.lake, session.settings, unpin=True)
+    session.screen.print_note(f"Release {released.version} is live, and no release is pinned any more.")
+
+
+def show_export(
+    screen: Screen, source: str, folder: Path, written: Sequence[ExportResult], archived: int
+) -> None:
+    """Show which files were written, and which were not."""
+    from knowledge_pipeline.stages.export import count_outcomes
+
+    counts = count_outcomes(written)
+    problems = [
+        {
+            "uri": result.uri,
+            "outcome": result.outcome,
+            "file": str(result.file),
+            "stored": str(result.stored_copy) if result.stored_copy else None,
+            "why": result.error or None,
+        }
+        for result in written
+        if result.outcome in ("differs", "failed")
+    ]
+    origin = {"source": source, "folder": str(folder)}
+    screen.print_json({**origin, **counts, "archived": archived, "problems": problems})
+    for export in written:
+        if export.outcome == "differs":
+            copy = export.stored_copy
+            screen.print_text(f"{export.file} differs and is kept: the stored content is in {copy}")
+        elif export.outcome == "failed":
+            screen.print_text(f"{export.file} was not written: {export.error}")
+        elif screen.verbose:
+            screen.print_text(f"{export.file}: {export.outcome}")
+    outcomes = [f"{count:,} {outcome}" for outcome, count in counts.items() if count and outcome != "differs"]
+    if counts["differs"]:
+        outcomes.append(f"{counts['differs']:,} kept because they differ (--force overwrites them)")
+    of_archived = f", {archived:,} of them archived" if archived else ""
+    screen.print_text(
+        f"{format_count(len(written), 'document')} of {source}{of_archived}: "
+        f"{', '.join(outcomes) or 'nothing'}"
     )

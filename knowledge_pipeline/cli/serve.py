@@ -175,11 +175,11 @@ def serve(
     settings = settings.model_copy(update={"serve": settings.serve.model_copy(update=overrides)})
     with _open_socket(settings.serve.host, settings.serve.port) as listening:
         address, bound_port = listening.getsockname()[:2]
-        shown = f"[{address}]" if ":" in address else address
+        url = f"http://{f'[{address}]' if ':' in address else address}:{bound_port}"
         if settings.serve.workers > 1:
-            _run_workers(session, settings, overrides, listening, f"http://{shown}:{bound_port}")
+            _run_workers(session, settings, overrides, listening, url)
         else:
-            _run_alone(session, settings, listening, f"http://{shown}:{bound_port}")
+            _run_alone(session, settings, listening, url)
 
 
 def _run_alone(session: Session, settings: Settings, listener: socket.socket, url: str) -> None:
@@ -272,7 +272,12 @@ def mcp(
     from knowledge_pipeline.serve.service import Service
 
     token = _read_token(token_env)
-    service = Service(_choose_tools(session.settings, tools), config=session.config_path)
+    settings = session.settings
+    if tools is not None:
+        mcp_settings = settings.serve.mcp.model_copy(update={"tools": tools})
+        serve_settings = settings.serve.model_copy(update={"mcp": mcp_settings})
+        settings = settings.model_copy(update={"serve": serve_settings})
+    service = Service(settings, config=session.config_path)
     try:
         run(service, token=token, labels=session.labels)
     finally:
@@ -280,14 +285,6 @@ def mcp(
 
 
 MCP_COMMANDS = (install,)
-
-
-def _choose_tools(settings: Settings, tools: Tools | None) -> Settings:
-    """The settings with the tools of this run."""
-    if tools is None:
-        return settings
-    mcp_settings = settings.serve.mcp.model_copy(update={"tools": tools})
-    return settings.model_copy(update={"serve": settings.serve.model_copy(update={"mcp": mcp_settings})})
 
 
 def _read_token(variable: str | None) -> str | None:

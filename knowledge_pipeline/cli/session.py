@@ -299,7 +299,7 @@ def expose_options(run: Callable[..., None], parameters: list[inspect.Parameter]
         )
     run.__dict__.pop("__wrapped__", None)
     run.__dict__["__signature__"] = inspect.Signature(shown)
-    run.__annotations__ = {each.name: each.annotation for each in shown}
+    run.__annotations__ = {option.name: option.annotation for option in shown}
 
 
 def apply_overrides(settings: Settings, overrides: Sequence[str]) -> Settings:

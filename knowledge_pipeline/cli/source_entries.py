@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 from urllib.parse import urlsplit
 
 from knowledge_pipeline.cli.session import Session, WrongUsage, resolve_config
-from knowledge_pipeline.config.connections import ARCHIVE_NAME
+from knowledge_pipeline.config.connections import ARCHIVE_NAME, GitConnection, LocalConnection
 from knowledge_pipeline.config.model import SettingsModel
-from knowledge_pipeline.config.sources import FILTER_TYPES, AttachmentSettings
+from knowledge_pipeline.config.sources import FILTER_TYPES, AttachmentSettings, SourceConfig
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.text import is_list, is_object
 
 if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
-    from knowledge_pipeline.config.sources import SourceConfig
 
 
 SourceEntry = dict[str, Any]
@@ -131,8 +130,7 @@ def build_archive_connection(bucket: SourceEntry) -> SourceEntry:
 
 def derive_archive_name(path: str) -> str:
     """The first part of an id: the name of an archive."""
-    name = ARCHIVE_NAME.sub("", path.rpartition("/")[2])
-    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_") or "archive"
+    return _to_slug(ARCHIVE_NAME.sub("", path.rpartition("/")[2])) or "archive"
 
 
 def derive_service_name(entry: SourceEntry) -> str:
@@ -145,7 +143,11 @@ def derive_service_name(entry: SourceEntry) -> str:
         name = path.rpartition("/")[2]
     else:
         name = (urlsplit(connection.get("url", "")).hostname or "workspace").partition(".")[0]
-    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_") or "site"
+    return _to_slug(name) or "site"
+
+
+def _to_slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")
 
 
 def _parse_repository_address(address: str) -> SourceEntry:
@@ -230,7 +232,7 @@ class RepositoryLocation:
             name = re.split(r"[/:]", self.location.rstrip("/").removesuffix("/.git"))[-1]
         else:
             name = self.folder.name
-        return re.sub(r"[^a-z0-9_-]+", "-", name.removesuffix(".git").lower()).strip("-_") or "repo"
+        return _to_slug(name.removesuffix(".git")) or "repo"
 
     def require_valid(self) -> None:
         """Raises ConfigError if it is neither a folder nor an address."""
@@ -353,8 +355,6 @@ def validate_entry(entry: Mapping[str, Any], path: Path, *, allow_unset: bool = 
 
 def _source_identity(source: SourceConfig) -> tuple[str, ...]:
     """Equal for two sources that read the same."""
-    from knowledge_pipeline.config.connections import GitConnection, LocalConnection
-
     connection = source.connection
     if isinstance(connection, LocalConnection):
         return (source.type, "local", str(connection.path.resolve()))
@@ -420,7 +420,6 @@ def _wrap(names: Sequence[str]) -> list[str]:
 def _list_common_keys() -> Iterator[str]:
     """Keys of the sections that every source has; of a connection and an embedding there are many."""
     from knowledge_pipeline.config.problems import list_models
-    from knowledge_pipeline.config.sources import SourceConfig
 
     yield from ("namespace", "content_type", "upstream")
     for section in _SECTIONS:
@@ -432,7 +431,6 @@ def _list_common_keys() -> Iterator[str]:
 def _find_annotation(entry: Mapping[str, Any], path: Sequence[str]) -> Any:
     """The type of a key; None for an unknown one, which the settings refuse. `Any`: a type's own type."""
     from knowledge_pipeline.config.problems import list_models
-    from knowledge_pipeline.config.sources import SourceConfig
 
     models: list[type[SettingsModel]] = [SourceConfig]
     annotation: Any = None
@@ -525,7 +523,7 @@ def choose_organisation_id(connection: SourceEntry, used_ids: set[str]) -> str:
     names = (keys.get(key) for key in ("organisation", "group", "prefix", "bucket", "path"))
     name = next((path.rstrip("/").rpartition("/")[2] for path in names if path), "")
     name = name or (urlsplit(keys.get("url", "")).hostname or "").partition(".")[0]
-    slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:30] or keys["type"].partition("_")[0]
+    slug = _to_slug(name)[:30] or keys["type"].partition("_")[0]
     numbers = ["", *map(str, range(2, len(used_ids) + 3))]  # no "-2": ids do not begin with another and "-"
     return next(f"{slug}{number}" for number in numbers if f"{slug}{number}" not in used_ids)
 
@@ -555,8 +553,7 @@ def build_table_entry(path: Path | None, url: str | None, *, relative_to: Path) 
 
 
 def _build_entry(connection: SourceEntry, name: str) -> tuple[SourceEntry, str]:
-    slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")
-    return {"type": "table", "connection": connection}, slug or "table"
+    return {"type": "table", "connection": connection}, _to_slug(name) or "table"
 
 
 def _relative_path(path: Path, config: Path) -> str:

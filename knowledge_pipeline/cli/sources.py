@@ -47,6 +47,9 @@ from knowledge_pipeline.cli.source_entries import (
     resolve_target_config,
     validate_entry,
 )
+from knowledge_pipeline.config.organisations import LISTINGS, OrganisationMember, matches_any, read_listing
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources import FILTER_TYPES, SourceConfig, resolve_trigger
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.errors import (
     ConfigError,
@@ -62,9 +65,6 @@ if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
     from knowledge_pipeline.config.embedding import EmbeddingSettings
     from knowledge_pipeline.config.organisation import OrganisationSettings
-    from knowledge_pipeline.config.organisations import OrganisationMember
-    from knowledge_pipeline.config.settings import Settings
-    from knowledge_pipeline.config.sources import SourceConfig
     from knowledge_pipeline.connectors.base import Source
     from knowledge_pipeline.records import Document, Item
     from knowledge_pipeline.stages.organisations import Discovery
@@ -142,8 +142,6 @@ def add(
     """Add a source to knowledge.yaml, keeping its comments; nothing is indexed yet."""
     from knowledge_pipeline.config.edit import USUAL_IDS
     from knowledge_pipeline.config.file import load_settings
-    from knowledge_pipeline.config.settings import Settings
-    from knowledge_pipeline.config.sources import FILTER_TYPES
 
     config = resolve_target_config(session)
     entry: SourceEntry
@@ -320,8 +318,6 @@ def _join_first_names(names: Sequence[str]) -> str:
 
 def list_organisations(settings: Settings) -> list[dict[str, Any]]:
     """A row for each: what was known of its members at the last listing."""
-    from knowledge_pipeline.config.organisations import LISTINGS, read_listing
-
     rows: list[dict[str, Any]] = []
     for organisation in settings.organisations:
         location = organisation.connection.location
@@ -386,8 +382,6 @@ def probe_organisation(session: Session, organisation: OrganisationSettings) -> 
 def _find_unused_patterns(
     organisation: OrganisationSettings, members: Sequence[OrganisationMember]
 ) -> list[str]:
-    from knowledge_pipeline.config.organisations import matches_any
-
     patterns = [("include", pattern) for pattern in organisation.include]
     patterns += [("exclude", pattern) for pattern in organisation.exclude]
     patterns += [("sources.members", member) for source in organisation.sources for member in source.members]
@@ -432,8 +426,6 @@ Id = Annotated[str, Argument(metavar="ID", help="The source's id.", autocompleti
 """)
 def list_(session: Session) -> None:
     """List the configured sources, and the organisations that some of them are of."""
-    from knowledge_pipeline.config.sources import resolve_trigger
-
     rows = [
         {
             "source": source.id,
@@ -496,7 +488,6 @@ def test(session: Session, id: Id) -> int:
 
     Of an organisation, lists its members, and reads a source of each of its types.
     """
-
     for organisation in session.settings.organisations:
         if organisation.id == id:
             return probe_organisation(session, organisation)

@@ -15,6 +15,8 @@ from knowledge_pipeline.query.describe import format_share
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
+    from knowledge_pipeline.config.settings import Settings
+    from knowledge_pipeline.store.lake import Lake
     from knowledge_pipeline.store.release import Release
 
 
@@ -71,12 +73,6 @@ def _list_events(session: Session, sources: Container[str]) -> list[dict[str, An
 def _count_federation(session: Session, *, detailed: bool) -> dict[str, Any]:
     """The stores of a federation as one, each source with its store."""
     from knowledge_pipeline.query.federation import MemberStores, unite_releases
-    from knowledge_pipeline.stages.store_summary import (
-        summarize_code_graph,
-        summarize_sources,
-        summarize_spaces,
-    )
-    from knowledge_pipeline.store.lance_storage import compute_size
     from knowledge_pipeline.store.release import find_live_release
 
     stores = MemberStores.open(session.settings_without_secrets.federation.stores)
@@ -84,19 +80,19 @@ def _count_federation(session: Session, *, detailed: bool) -> dict[str, Any]:
         session.screen.print_note(f"the store {name!r} is left out: {problem}")
     releases = {store.name: find_live_release(store.lake) for store in stores.opened}
     live = {name: release for name, release in releases.items() if release}
-    sources = [
-        {**row, "store": store.name}
-        for store in stores.opened
-        for row in summarize_sources(store.lake, store.settings, detailed=detailed)
-    ]
+    summaries = [_summarize(store.lake, store.settings, detailed=detailed) for store in stores.opened]
     counts: dict[str, Any] = {
         "release": _describe(unite_releases(live)) if live else None,
-        "sources": sources,
+        "sources": [
+            {**row, "store": store.name}
+            for store, summary in zip(stores.opened, summaries, strict=True)
+            for row in summary["sources"]
+        ],
     }
     if detailed:
-        counts["spaces"] = [row for store in stores.opened for row in summarize_spaces(store.lake)]
-        counts["code_graph"] = [row for store in stores.opened for row in summarize_code_graph(store.lake)]
-        counts["disk_bytes"] = sum(compute_size(store.lake.root) for store in stores.opened)
+        for table in ("spaces", "code_graph"):
+            counts[table] = [row for summary in summaries for row in summary[table]]
+        counts["disk_bytes"] = sum(summary["disk_bytes"] for summary in summaries)
     return counts
 
 
@@ -113,26 +109,27 @@ def _describe(release: Release) -> dict[str, Any]:
 
 
 def _count(session: Session, *, detailed: bool) -> dict[str, Any]:
-    from knowledge_pipeline.stages.store_summary import (
-        summarize_code_graph,
-        summarize_sources,
-        summarize_spaces,
-    )
-    from knowledge_pipeline.store.lance_storage import compute_size
     from knowledge_pipeline.store.release import find_live_release
 
-    lake, settings = session.lake, session.settings_without_secrets
-    release = find_live_release(lake)
-    counts: dict[str, Any] = {
-        "release": _describe(release) if release else None,
-        "sources": summarize_sources(lake, settings, detailed=detailed),
+    release = find_live_release(session.lake)
+    summary = _summarize(session.lake, session.settings_without_secrets, detailed=detailed)
+    states = {"states": _list_states(session)} if detailed else {}
+    return {"release": _describe(release) if release else None, **summary, **states}
+
+
+def _summarize(lake: Lake, settings: Settings, *, detailed: bool) -> dict[str, Any]:
+    from knowledge_pipeline.stages import store_summary
+    from knowledge_pipeline.store.lance_storage import compute_size
+
+    sources = store_summary.summarize_sources(lake, settings, detailed=detailed)
+    if not detailed:
+        return {"sources": sources}
+    return {
+        "sources": sources,
+        "spaces": store_summary.summarize_spaces(lake),
+        "code_graph": store_summary.summarize_code_graph(lake),
+        "disk_bytes": compute_size(lake.root),
     }
-    if detailed:
-        counts["spaces"] = summarize_spaces(lake)
-        counts["code_graph"] = summarize_code_graph(lake)
-        counts["disk_bytes"] = compute_size(lake.root)
-        counts["states"] = _list_states(session)
-    return counts
 
 
 def _list_states(session: Session) -> list[dict[str, Any]]:
@@ -178,9 +175,8 @@ def show_status(screen: Screen, report: dict[str, Any], *, detailed: bool) -> No
     for table in ("spaces", "code_graph"):
         numbers = ("rows", "unindexed", "versions", "disk")
         screen.print_table([_format_row(row) for row in report[table]], right_aligned=numbers)
-    states = [
-        _format_state(row) for row in report.get("states", ())
-    ]  # those of a federation are in its stores
+    # those of a federation are in its stores
+    states = [_format_state(row) for row in report.get("states", ())]
     screen.print_table(states, right_aligned=("age_hours", "skipped", "cost"))
     for row in sources:
         for reason, count in list(row["skipped_reasons"].items())[:5]:

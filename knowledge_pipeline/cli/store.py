@@ -44,17 +44,99 @@ def maintain(
     release can still be rolled back to. Sources that are being refreshed are left for the
     next run. The command can be stopped at any moment.
     """
-    from knowledge_pipeline import maintenance as maintain
-    from knowledge_pipeline.maintenance import MaintenanceOptions
+    from knowledge_pipeline import maintenance
 
     lines = ProgressLines(session.screen.print_note)
-    report = maintain.refresh(
+    report = maintenance.refresh(
         session.lake,
         session.settings_without_secrets,
-        options=MaintenanceOptions(collect_vectors=not keep_vectors, grace_s=grace * 60, dry_run=dry_run),
+        options=maintenance.MaintenanceOptions(
+            collect_vectors=not keep_vectors, grace_s=grace * 60, dry_run=dry_run
+        ),
         report=partial(lines.report, "maintenance"),
     )
     show_maintenance(session.screen, report)
+
+
+@example("""
+    knowledge migrate --dry-run
+    knowledge migrate
+    knowledge migrate --undo
+    knowledge migrate --commit
+""")
+def migrate(
+    session: Session,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be migrated.")] = False,
+    undo: Annotated[bool, Option("--undo", help="Return to the store from before the migration.")] = False,
+    commit: Annotated[
+        bool, Option("--commit", help="Keep the migrated store, and nothing of the one from before.")
+    ] = False,
+) -> None:
+    """Bring a store that an earlier version wrote up to date, in place.
+
+    Keeps archived documents, vectors, logs, tokens and every release, and embeds nothing
+    again. The command can be stopped at any moment, and completes when it is started
+    again. Until --commit, --undo returns to the store from before: what was refreshed
+    since is dropped there, and what was logged since stays. Stop servers and refreshes
+    meanwhile, and back the store up before --commit.
+    """
+    from knowledge_pipeline.store import migrate
+
+    if dry_run + undo + commit > 1:
+        raise WrongUsage("give one of --dry-run, --undo and --commit, or none")
+    lake, screen = session.lake, session.screen
+
+    def report(name: str) -> None:
+        if screen.verbose:
+            screen.print_note(name)
+
+    if undo:
+        show_undone(screen, migrate.undo_migration(lake, report=report))
+    elif commit:
+        show_committed(screen, migrate.commit_migration(lake))
+    else:
+        versions = migrate.read_versions(lake)
+        if dry_run:
+            show_plan(screen, versions)
+        else:
+            show_migrated(screen, versions, migrate.migrate(lake, report=report))
+
+
+@example("""
+    knowledge purge --source flask-docs --archived
+    knowledge purge --source flask-docs --uri docs/secret.md --yes
+    knowledge purge --source flask-docs --yes
+""")
+def purge(
+    session: Session,
+    source: Source,
+    uri: Annotated[str | None, Option(metavar="URI", help="Only this document.")] = None,
+    archived: Annotated[
+        bool, Option("--archived", help="Only documents that the source no longer has.")
+    ] = False,
+    yes: Yes = False,
+) -> int | None:
+    """Erase content permanently.
+
+    Erases documents, vectors, index rows, old versions and all earlier releases. The
+    source stays in knowledge.yaml: the next refresh reads its documents again, unless
+    they are excluded there. What is live is the last release without what was erased:
+    what was indexed since waits for the next refresh, and for its checks.
+    """
+    from knowledge_pipeline.maintenance import purge_documents, purge_source
+
+    if uri is not None and archived:
+        raise WrongUsage("give --uri or --archived, not both")
+    which = f"the document {uri!r}" if uri else "all archived documents" if archived else "everything"
+    if not confirm(session, f"Erase {which} of source {source!r}, and all earlier releases?", yes=yes):
+        return FAILED
+    if uri is not None or archived:
+        count = purge_documents(session.lake, session.settings_without_secrets, source, uri=uri)
+    else:
+        count = purge_source(session.lake, session.settings_without_secrets, source)
+    session.screen.print_json({"source": source, "documents": count})
+    session.screen.print_text(f"Erased {format_count(count, 'document')} of {source}.")
+    return None
 
 
 _ACTION_LABELS: dict[Action, str] = {
@@ -108,50 +190,6 @@ def _format_summary(maintained: MaintenanceReport) -> str:
     return f"{format_size(maintained.freed_bytes)} freed: {checked}."
 
 
-@example("""
-    knowledge migrate --dry-run
-    knowledge migrate
-    knowledge migrate --undo
-    knowledge migrate --commit
-""")
-def migrate(
-    session: Session,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be migrated.")] = False,
-    undo: Annotated[bool, Option("--undo", help="Return to the store from before the migration.")] = False,
-    commit: Annotated[
-        bool, Option("--commit", help="Keep the migrated store, and nothing of the one from before.")
-    ] = False,
-) -> None:
-    """Bring a store that an earlier version wrote up to date, in place.
-
-    Keeps archived documents, vectors, logs, tokens and every release, and embeds nothing
-    again. The command can be stopped at any moment, and completes when it is started
-    again. Until --commit, --undo returns to the store from before: what was refreshed
-    since is dropped there, and what was logged since stays. Stop servers and refreshes
-    meanwhile, and back the store up before --commit.
-    """
-    from knowledge_pipeline.store import migrate
-
-    if dry_run + undo + commit > 1:
-        raise WrongUsage("give one of --dry-run, --undo and --commit, or none")
-    lake, screen = session.lake, session.screen
-
-    def report(name: str) -> None:
-        if screen.verbose:
-            screen.print_note(name)
-
-    if undo:
-        show_undone(screen, migrate.undo_migration(lake, report=report))
-    elif commit:
-        show_committed(screen, migrate.commit_migration(lake))
-    else:
-        versions = migrate.read_versions(lake)
-        if dry_run:
-            show_plan(screen, versions)
-        else:
-            show_migrated(screen, versions, migrate.migrate(lake, report=report))
-
-
 _STATES: dict[MigrationState, str] = {
     "current": "The store is of the present schema: there is nothing to migrate.",
     "older": "An earlier version wrote the store: `knowledge migrate` brings it up to date.",
@@ -200,40 +238,3 @@ def show_committed(screen: Screen, tables: Sequence[str]) -> None:
         if tables
         else "There is no migration to commit."
     )
-
-
-@example("""
-    knowledge purge --source flask-docs --archived
-    knowledge purge --source flask-docs --uri docs/secret.md --yes
-    knowledge purge --source flask-docs --yes
-""")
-def purge(
-    session: Session,
-    source: Source,
-    uri: Annotated[str | None, Option(metavar="URI", help="Only this document.")] = None,
-    archived: Annotated[
-        bool, Option("--archived", help="Only documents that the source no longer has.")
-    ] = False,
-    yes: Yes = False,
-) -> int | None:
-    """Erase content permanently.
-
-    Erases documents, vectors, index rows, old versions and all earlier releases. The
-    source stays in knowledge.yaml: the next refresh reads its documents again, unless
-    they are excluded there. What is live is the last release without what was erased:
-    what was indexed since waits for the next refresh, and for its checks.
-    """
-    from knowledge_pipeline.maintenance import purge_documents, purge_source
-
-    if uri is not None and archived:
-        raise WrongUsage("give --uri or --archived, not both")
-    which = f"the document {uri!r}" if uri else "all archived documents" if archived else "everything"
-    if not confirm(session, f"Erase {which} of source {source!r}, and all earlier releases?", yes=yes):
-        return FAILED
-    if uri is not None or archived:
-        count = purge_documents(session.lake, session.settings_without_secrets, source, uri=uri)
-    else:
-        count = purge_source(session.lake, session.settings_without_secrets, source)
-    session.screen.print_json({"source": source, "documents": count})
-    session.screen.print_text(f"Erased {format_count(count, 'document')} of {source}.")
-    return None

@@ -22,6 +22,7 @@ from knowledge_pipeline.cli.exit_codes import FAILED, format_error, print_error
 from knowledge_pipeline.cli.progress import show_progress
 from knowledge_pipeline.cli.screen import format_count
 from knowledge_pipeline.cli.session import Session, Sources, example
+from knowledge_pipeline.config.connections import GitConnection
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, TransientError
 from knowledge_pipeline.stages.upkeep import PostponedUpkeep
 from knowledge_pipeline.store.lake import Lake
@@ -205,7 +206,7 @@ RemoteChanges = dict[str, KnowledgeError | None]
 
 
 class RemotePoller:
-    """Polls the watched sources that have a git connection."""
+    """Polls the watched sources that have a git connection, in a thread: hosts may be slow to answer."""
 
     def __init__(self, sources: Sequence[SourceConfig], *, interval_s: float) -> None:
         """Check once, so that what is pushed from now on is a change."""
@@ -219,7 +220,6 @@ class RemotePoller:
 
     def set_sources(self, sources: Sequence[SourceConfig]) -> None:
         """Check these from now on."""
-        from knowledge_pipeline.config.connections import GitConnection
         from knowledge_pipeline.config.sources import RefreshSettings
 
         on_commit = {"refresh": RefreshSettings(trigger="on_commit")}  # overrides the source's own trigger
@@ -416,10 +416,8 @@ class Watcher:
         places = ((folders, "folder"), (repositories, "remote repository source"))
         parts = [format_count(count, name) for count, name in places if count]
         beat.waits_for = f"changes of {' and '.join(parts) or 'nothing'}"
-        beat.poll_s, beat.polled_at = (
-            self._poller.interval_s if repositories else None,
-            self._poller.polled_at,
-        )
+        beat.poll_s = self._poller.interval_s if repositories else None
+        beat.polled_at = self._poller.polled_at
         self._beat.renew()
         if was != (beat.state, beat.behind, beat.waits_for):
             self._beat.write()

@@ -86,8 +86,8 @@ def load_settings(path: Path, *, allow_unset: bool = False, override: bool = Tru
     settings, problems = check_config(read_config(path), path, allow_unset=allow_unset)
     if settings is None or problems:
         raise ConfigError(format_problems(problems, path))
-    if override:
-        settings = _apply_store(settings)
+    if override and (store := os.environ.get("KNOWLEDGE_STORE")):
+        settings = settings.model_copy(update=_override_store(settings, store))
     stamp += _stat_listings(settings)
     settings = add_members(settings).with_stamp(stamp)
     return _apply_embedding_mode(settings) if override else settings
@@ -232,8 +232,7 @@ class _ValueResolver:
         if not is_secret and (_PASSWORD_IN_URL.search(text) or _TOKEN_IN_URL.search(text)):
             self.parsed.add_problem(key_path, _INSIDE_URL)
         if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-            problem = "found a character that cannot be stored; allowed: Unicode text"
-            self.parsed.add_problem(key_path, problem)
+            self.parsed.add_problem(key_path, "found a character that cannot be stored; allowed: Unicode text")
             return ""
         return text if key_path in self.unset_keys else self._resolve_path(text, key_path)
 
@@ -268,12 +267,6 @@ class _ValueResolver:
         return str(path) if is_path or path.exists() else text
 
 
-def _apply_store(settings: Settings) -> Settings:
-    """The settings with `KNOWLEDGE_STORE` applied."""
-    store = os.environ.get("KNOWLEDGE_STORE")
-    return settings.model_copy(update=_override_store(settings, store)) if store else settings
-
-
 def _apply_embedding_mode(settings: Settings) -> Settings:
     """The settings with `KNOWLEDGE_EMBEDDING_MODE` applied."""
     mode = os.environ.get("KNOWLEDGE_EMBEDDING_MODE", "")
@@ -286,13 +279,12 @@ def _apply_embedding_mode(settings: Settings) -> Settings:
         if source.embedding:
             switched = _switch_provider(source.embedding, mode)
             sources[index] = source.model_copy(update={"embedding": switched})
-    embedding = _switch_provider(settings.embedding, mode)
     by_content = {
         content: _switch_provider(own, mode) if own else None
         for content, own in settings.embedding_by_content
     }
     changes = {
-        "embedding": embedding,
+        "embedding": _switch_provider(settings.embedding, mode),
         "embedding_by_content": settings.embedding_by_content.model_copy(update=by_content),
         "sources": tuple(sources),
     }

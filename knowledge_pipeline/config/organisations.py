@@ -375,7 +375,10 @@ LISTINGS = "organisations"
 
 @dataclass(frozen=True, slots=True)
 class OrganisationListing:
-    """What an organisation consisted of, at its last complete listing."""
+    """What an organisation consisted of, at its last complete listing.
+
+    It is kept in the store's folder of this machine, made again from the service, and holds no secret.
+    """
 
     location: str  # of the connection: another one has other members
     listed_at: str  # ISO 8601
@@ -399,7 +402,12 @@ def read_listing(folder: Path, organisation: str, location: str) -> Organisation
 
 def write_listing(folder: Path, organisation: str, listing: OrganisationListing) -> None:
     """Replace the listing in one step. Raises OSError."""
-    text = json.dumps({**asdict(listing), "members": [_to_json(member) for member in listing.members]})
+    # A member has what is not as usual: a listing of thousands is read with every configuration.
+    members = [
+        {name: value for name, value in asdict(member).items() if value or name == "name"}
+        for member in listing.members
+    ]
+    text = json.dumps({**asdict(listing), "members": members})
     replace_listing(folder, organisation, text.encode())
 
 
@@ -412,8 +420,3 @@ def replace_listing(folder: Path, organisation: str, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     Path(file.name).replace(folder / f"{organisation}.json")
-
-
-def _to_json(member: OrganisationMember) -> dict[str, Any]:
-    """What is not as usual: a listing of thousands is read with every configuration."""
-    return {name: value for name, value in asdict(member).items() if value or name == "name"}

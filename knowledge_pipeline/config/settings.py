@@ -308,8 +308,7 @@ class Settings(SettingsModel):
     def _require_language_model(self) -> Settings:
         uses = self.query.list_language_model_keys()
         if uses and self.language_model is None:
-            keys = " and ".join(uses)
-            raise ValueError(f"{keys} needs a language model: add language_model, or switch it off")
+            raise ValueError(f"{' and '.join(uses)} needs a language model: add language_model, or switch it off")
         return self
 
     @model_validator(mode="after")
