@@ -128,10 +128,9 @@ def parse_blocks(document: Document) -> tuple[Block, ...]:
 @lru_cache(maxsize=4)
 def _parse_markup(text: str, is_rst: bool) -> tuple[Block, ...]:
     """Cached, because the chunker and the metadata extractor read the same document in turn."""
-    from knowledge_pipeline.chunking import markup as markdown
-    from knowledge_pipeline.chunking import markup as rst
+    from knowledge_pipeline.chunking.markup import parse_markdown, parse_rst
 
-    return tuple(rst.parse_rst(text) if is_rst else markdown.parse_markdown(text))
+    return tuple(parse_rst(text) if is_rst else parse_markdown(text))
 
 
 class HeadingOutline:

@@ -134,7 +134,6 @@ class _BoundedConverter:
         return [self.convert(inner, depth + 1) for inner in self._take(cast("Sequence[Any]", value))]
 
     def _take(self, values: Iterable[_Value]) -> Iterator[_Value]:
-        """The values as long as there is room for more."""
         return takewhile(lambda _: self.remaining > 0, values)
 
 

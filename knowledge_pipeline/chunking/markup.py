@@ -65,7 +65,6 @@ def _build_block(tokens: list[Token], index: int, starts: list[int], text: str) 
 
 
 def _list_item_starts(tokens: list[Token], index: int, starts: list[int]) -> Iterator[int]:
-    """Where the items of a list begin."""
     for token in tokens[index + 1 :]:
         if token.level == 0:
             return

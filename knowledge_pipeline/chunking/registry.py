@@ -36,6 +36,347 @@ if TYPE_CHECKING:
     from knowledge_pipeline.chunking.coverage import CoverageReport
 
 
+MAX_HEADER_TOKENS = 48
+"""Room kept for the header; a chunk that needs less than its share leaves it more."""
+
+VERSION = 3
+
+_BLOB_NOTE = "minified code or encoded data is left out"
+_MAX_ADDED_TOKENS = 4  # of the empty line after a header, and of what a tokenizer puts before a text
+
+_ChunkerName = ChunkingStrategy | Literal["lines", "notebook"]
+
+
+@dataclass(frozen=True, slots=True)
+class _ChunkerEntry:
+    module: str  # imported when needed: not every process cuts code or OpenAPI
+    function: str
+    max_tokens: int = 512
+    min_tokens: int = 0
+    overlap_tokens: int = 0
+
+
+_CHUNKERS: dict[_ChunkerName, _ChunkerEntry] = {
+    "fixed_size": _ChunkerEntry("prose", "chunk_fixed_size", overlap_tokens=64),
+    "sentence": _ChunkerEntry("prose", "chunk_sentences", max_tokens=1000, overlap_tokens=200),
+    "paragraph": _ChunkerEntry("prose", "chunk_paragraphs"),
+    "semantic": _ChunkerEntry("prose", "chunk_semantic", min_tokens=64),
+    "ast_aware": _ChunkerEntry("code", "chunk_code", min_tokens=64),
+    "lines": _ChunkerEntry("pack", "chunk_lines"),
+    "notebook": _ChunkerEntry("conversation", "chunk_notebook", min_tokens=64),
+    "endpoint": _ChunkerEntry("openapi", "chunk_endpoints", max_tokens=1024, min_tokens=32),
+    "commit": _ChunkerEntry("conversation", "chunk_commit"),
+    "conversation": _ChunkerEntry("conversation", "chunk_conversation"),
+}
+_CHUNKER_VERSIONS = (
+    ("prose", "VERSION"), ("prose", "SEMANTIC_VERSION"), ("code", "VERSION"), ("pack", "VERSION"),
+    ("openapi", "VERSION"), ("conversation", "COMMITS_VERSION"), ("conversation", "VERSION"),
+)  # fmt: skip
+"""Where each chunker's version stands; their order is part of every fingerprint."""
+
+_LANGUAGE_VERSIONS = dict.fromkeys((PARSED_LANGUAGES - GRAPH_LANGUAGES) | {"notebook"}, 1)
+"""Raised whenever a file in one of these languages would be cut or described differently."""
+
+_DEFAULT_CHUNKERS: dict[str, _ChunkerName] = {
+    "code": "ast_aware",
+    "markdown": "semantic",
+    "openapi": "endpoint",
+    "git_history": "commit",
+    "github_pr": "conversation",
+    "github_issues": "conversation",
+    "discussions": "conversation",
+    "releases": "semantic",
+    "snippets": "sentence",
+    "jira": "conversation",
+    "confluence": "semantic",
+    "slack": "conversation",
+    "files": "sentence",
+    "archive": "semantic",
+    "table": "semantic",
+    "custom": "sentence",
+}
+
+
+def chunk_document(
+    document: Document, source: SourceConfig, *, tokenize: Tokenize, model_tokens: int
+) -> list[Chunk]:
+    """Cut a document as its source's settings say; any text but white space gives at least one chunk.
+
+    A document that its chunker refuses (an invalid OpenAPI file) is cut in the next best way, and
+    each chunk's `metadata["note"]` holds the reason. Minified code and encoded data are left out, but
+    for a first chunk where there is nothing else.
+
+    Args:
+        tokenize: the tokenizer of the source's embedding model.
+        model_tokens: how much that model reads of one text; caps the default limits.
+
+    Raises:
+        ConfigError: a custom extractor or the coverage report cannot be loaded.
+    """
+    if not document.text or document.text.isspace():
+        return []
+    measured = MeasuredDocument(document, tokenize)
+    chunks, total, note = _run_chunkers(measured, source, model_tokens)
+    chunks = _truncate_headers(chunks, total, tokenize)
+    return list(add_metadata(chunks, document, source, note))
+
+
+def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> str:
+    """Changes whenever `chunk_document` could cut or describe the same document differently.
+
+    Args:
+        tokenizer: a name that changes with the tokenizer.
+
+    Raises:
+        ConfigError: a custom extractor or the coverage report cannot be read.
+    """
+    versions = [VERSION, EXTRACTORS_VERSION, DOCUMENT_METADATA_VERSION]
+    for module, name in _CHUNKER_VERSIONS:
+        versions.append(getattr(importlib.import_module(f"knowledge_pipeline.chunking.{module}"), name))
+    load_coverage(source)  # a report that cannot be read is refused here, before any work
+    coverage = source.metadata.coverage
+    inputs = {
+        "versions": versions,
+        "type": source.type,
+        "chunking": source.chunking.to_json(),
+        "metadata": source.metadata.model_dump(mode="json", exclude={"coverage"}),
+        "model_tokens": model_tokens,
+        "tokenizer": tokenizer,
+        "coverage": hashlib.sha256(coverage.read_bytes()).hexdigest() if coverage else "",
+        "custom": [fingerprint_extractor(name) for name in source.metadata.custom],
+    }
+    if source.chunking.custom:
+        inputs["custom_chunker"] = load_chunker(source.chunking.custom).fingerprint
+    if source.type == "archive":  # whose tags were once lost beside those of the source
+        inputs["own_tags"] = 1
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+def fingerprint_language(language: str | None) -> tuple[str, ...]:
+    """What the fingerprint of a document has beside its source's: none, or how its language is cut.
+
+    Languages that are cut by syntax since the first version have nothing to add, so that a new language,
+    or a better query for it, has only its own files cut again.
+    """
+    version = _LANGUAGE_VERSIONS.get(language or "")
+    return () if version is None else (f"{language} {version}",)
+
+
+def fingerprint_languages() -> str:
+    """Changes where `fingerprint_language` gives any language another one."""
+    return repr(sorted(_LANGUAGE_VERSIONS.items()))
+
+
+def compute_limits(
+    chunker_name: _ChunkerName, chunking: ChunkingSettings, model_tokens: int
+) -> tuple[TokenLimits, int]:
+    """The limits of a chunk's text, and the limit of text and header together.
+
+    A limit in the config holds even where the model reads less. A default never exceeds what the
+    model reads, and its overlap shrinks with it.
+    """
+    entry = _CHUNKERS[chunker_name]
+    total = chunking.max_tokens or max(16, min(entry.max_tokens, model_tokens))
+    max_tokens = total - min(MAX_HEADER_TOKENS, total // 3)
+    overlap, min_tokens = chunking.overlap_tokens, chunking.min_tokens
+    overlap = entry.overlap_tokens * total // entry.max_tokens if overlap is None else overlap
+    min_tokens = entry.min_tokens if min_tokens is None else min_tokens
+    return TokenLimits(max_tokens, min(min_tokens, max_tokens // 2), min(overlap, max_tokens // 2)), total
+
+
+def _run_chunkers(
+    measured: MeasuredDocument, source: SourceConfig, model_tokens: int
+) -> tuple[list[Chunk], int, str]:
+    """The chunks, the limit of each with its header, and why the first chunker was not used."""
+    notes: list[str] = []
+    if source.chunking.custom:
+        limits, total = compute_limits("fixed_size", source.chunking, model_tokens)
+        chunks, problem = run_custom_chunker(source.chunking.custom, measured, source.chunking, limits)
+        if chunks:
+            return chunks, total, ""
+        notes += [problem] if problem else []
+    names: list[_ChunkerName] = [*_list_chunker_names(measured.document, source), "fixed_size"]
+    for name in names:
+        limits, total = compute_limits(name, source.chunking, model_tokens)
+        entry = _CHUNKERS[name]
+        module = importlib.import_module(f"knowledge_pipeline.chunking.{entry.module}")
+        chunker: Chunker = getattr(module, entry.function)
+        try:
+            chunks = [measured.build_chunk(span) for span in chunker(measured, source.chunking, limits)]
+        except (DocumentSkipped, RecursionError) as error:
+            reason = str(error) if isinstance(error, DocumentSkipped) else "it is nested too deep"
+            notes.append(f"not cut by {name!r}: {reason}")
+            continue
+        if chunks := [chunk for chunk in chunks if chunk.text.strip()]:
+            kept = _drop_blobs(chunks, name, measured.document, source)
+            notes += [_BLOB_NOTE] if len(kept) < len(chunks) else []
+            return kept, total, "; ".join(notes)
+    return [], 0, "; ".join(notes)
+
+
+def _drop_blobs(
+    chunks: list[Chunk], name: _ChunkerName, document: Document, source: SourceConfig
+) -> list[Chunk]:
+    """Messages and endpoints are kept whole, and compact JSON says what it says without spaces."""
+    if name in ("endpoint", "commit", "conversation"):
+        return chunks
+    is_data = document.language in ("json", "notebook") or source.type == "openapi"
+    return drop_blobs(chunks, document.text, may_be_compact=is_data)
+
+
+def _list_chunker_names(document: Document, source: SourceConfig) -> Iterator[_ChunkerName]:
+    """How to cut a document, best first."""
+    first = source.chunking.strategy or _default_chunker_name(document, source)
+    if first == "ast_aware" and is_rendered_notebook(document):
+        first = "notebook"
+    if first == "ast_aware" and document.language not in PARSED_LANGUAGES:
+        first = "semantic" if has_headings(document) else "lines"
+    yield first
+    if first in ("commit", "conversation"):
+        yield "paragraph"
+    elif first != "lines":
+        yield "semantic" if has_headings(document) and first != "semantic" else "lines"
+
+
+def _default_chunker_name(document: Document, source: SourceConfig) -> _ChunkerName:
+    if is_rendered_notebook(document):
+        return "notebook"
+    if document.language == "notebook" and document.metadata.get("note"):
+        return "lines"
+    if source.type in ("snippets", "files", "custom") or "attached_to" in document.metadata:
+        if document.language in PARSED_LANGUAGES:
+            return "ast_aware"
+        if has_headings(document):
+            return "semantic"
+        return "ast_aware" if is_code(document.language) else "sentence"
+    if source.type == "archive" and document.metadata.get("segments"):
+        return "conversation"
+    if source.type == "code" and document.language == "text":
+        return "paragraph"
+    return _DEFAULT_CHUNKERS[source.type]
+
+
+def _truncate_headers(chunks: Iterable[Chunk], total: int, tokenize: Tokenize) -> Iterator[Chunk]:
+    """Cut a header at its end where header and text together exceed the limit."""
+    token_starts: dict[str, list[int]] = {}
+    for chunk in chunks:
+        room = max(0, total - chunk.tokens)
+        if len(chunk.header) + _MAX_ADDED_TOKENS <= room and chunk.header.isascii():
+            yield chunk  # without asking: no token is shorter than a character
+            continue
+        if chunk.header not in token_starts:
+            token_starts[chunk.header] = list(tokenize(build_embedded_text(chunk.header, "")))
+        starts = token_starts[chunk.header]
+        fits = len(starts) <= room
+        yield chunk if fits else replace(chunk, header=chunk.header[: starts[room]].rstrip())
+
+
+_MAX_CHUNKS = 100_000  # of one document
+
+
+def load_chunker(name: str) -> Plugin:
+    """The chunker of that name; raises ConfigError if it cannot be loaded."""
+    return load_plugin("chunker", name, key="chunking.custom")
+
+
+def run_custom_chunker(
+    name: str, measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
+) -> tuple[list[Chunk], str]:
+    """The chunks of a document, or none and the reason, so that it is cut in another way.
+
+    Raises:
+        ConfigError: the chunker cannot be loaded.
+    """
+    chunker: Chunker = load_chunker(name).value
+    try:
+        spans = _require_spans(chunker(measured, chunking, limits), len(measured.document.text))
+        chunks = [measured.build_chunk(span) for span in spans]
+    except ConfigError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a foreign function's fault must not lose the document
+        return [], f"not cut by {name!r}: {type(error).__name__}: {error}"[:300]
+    filled = [chunk for chunk in chunks if chunk.text.strip()]
+    return filled, "" if filled else f"not cut by {name!r}: it gave no chunk"
+
+
+def _require_spans(spans: Iterator[ChunkSpan], length: int) -> Iterator[ChunkSpan]:
+    for span in islice(spans, _MAX_CHUNKS):
+        if not 0 <= span.start_char < span.end_char <= length:
+            raise ValueError(f"[{span.start_char}, {span.end_char}) is no span of {length} characters")
+        yield span
+
+
+EXTRACTORS_VERSION = 1
+
+
+def add_metadata(
+    chunks: Iterable[Chunk], document: Document, source: SourceConfig, note: str
+) -> Iterator[Chunk]:
+    """The chunks with their metadata; `note` says what was unusual about the document, "" if nothing was.
+
+    Raises:
+        ConfigError: a custom extractor or the coverage report cannot be loaded.
+    """
+    settings, is_prose = source.metadata, source.type != "code" or not is_code(document.language)
+    extractor = DocumentMetadataExtractor(document) if settings.documents and is_prose else None
+    coverage = load_coverage(source) if settings.code else None
+    for chunk in chunks:
+        custom, notes = run_custom_extractors(settings.custom, document, chunk)
+        metadata = _select_chunker_metadata(chunk, source, document.path, coverage)
+        if settings.standard:
+            metadata |= {"source_type": source.type, "file_path": document.path}
+        if extractor:
+            metadata |= extractor.extract(chunk)
+        document_tags = extractor.tags if extractor else ()
+        own_tags = [
+            tag
+            for tag in (*document.metadata.get("tags", ()), *chunk.metadata.get("tags", ()), *document_tags)
+            if not str(tag).startswith(NAMESPACE_PREFIX)  # a document joins no namespace by itself
+        ]
+        tags = dict.fromkeys([*settings.tags, *own_tags])
+        if tags:
+            metadata["tags"] = list(tags)
+        metadata |= custom
+        remarks = [str(remark) for remark in (note, chunk.metadata.get("note"), *notes) if remark]
+        if remarks:
+            metadata["note"] = "; ".join(remarks)
+        yield replace(chunk, metadata=metadata)
+
+
+def _select_chunker_metadata(
+    chunk: Chunk, source: SourceConfig, path: str, coverage: CoverageReport | None
+) -> dict[str, Any]:
+    """The metadata that the chunker gave, with test coverage; without the code switch, nothing about code."""
+    metadata = dict(chunk.metadata)
+    if not source.metadata.code:
+        from knowledge_pipeline.chunking.code import CODE_METADATA_KEYS
+
+        return {key: value for key, value in metadata.items() if key not in CODE_METADATA_KEYS}
+    share = coverage.share_of_lines(path, chunk.start_line, chunk.end_line) if coverage else None
+    return metadata if share is None else {**metadata, "test_coverage": share}
+
+
+def load_coverage(source: SourceConfig) -> CoverageReport | None:
+    """The coverage report that a source names; None if it names none.
+
+    Raises:
+        ConfigError: the report cannot be read.
+    """
+    path = source.metadata.coverage
+    if path is None:
+        return None
+    state = path.stat() if path.is_file() else None
+    return _read_coverage(path, (state.st_mtime_ns, state.st_size) if state else (0, 0))
+
+
+@lru_cache(maxsize=8)
+def _read_coverage(path: Path, file_state: tuple[int, int]) -> CoverageReport:
+    """Read anew when size or time of the file changed."""
+    from knowledge_pipeline.chunking.coverage import CoverageReport
+
+    return CoverageReport.read(path)
+
+
 DOCUMENT_METADATA_VERSION = 1
 
 _MAX_LINKS = 50
@@ -51,7 +392,7 @@ _LINK = re.compile(
 
 
 class DocumentMetadataExtractor:
-    """Extracts the metadata of a document's chunks."""
+    """Extracts a chunk's place in its document: title, section, links, tags, page."""
 
     def __init__(self, document: Document) -> None:
         self._outline = HeadingOutline(document)
@@ -148,347 +489,3 @@ def run_custom_extractors(
         except Exception as error:  # noqa: BLE001 - a foreign function's fault must not lose the chunk
             notes.append(f"the metadata extractor {name} failed: {type(error).__name__}: {error}"[:300])
     return metadata, notes
-
-
-EXTRACTORS_VERSION = 1
-
-
-def add_metadata(
-    chunks: Iterable[Chunk], document: Document, source: SourceConfig, note: str
-) -> Iterator[Chunk]:
-    """The chunks with their metadata; `note` says what was unusual about the document, "" if nothing was.
-
-    Raises:
-        ConfigError: a custom extractor or the coverage report cannot be loaded.
-    """
-    settings, is_prose = source.metadata, source.type != "code" or not is_code(document.language)
-    extractor = DocumentMetadataExtractor(document) if settings.documents and is_prose else None
-    coverage = load_coverage(source) if settings.code else None
-    for chunk in chunks:
-        custom, notes = run_custom_extractors(settings.custom, document, chunk)
-        metadata = _select_chunker_metadata(chunk, source, document.path, coverage)
-        if settings.standard:
-            metadata |= {"source_type": source.type, "file_path": document.path}
-        if extractor:
-            metadata |= extractor.extract(chunk)
-        document_tags = extractor.tags if extractor else ()
-        own_tags = [
-            tag
-            for tag in (*document.metadata.get("tags", ()), *chunk.metadata.get("tags", ()), *document_tags)
-            if not str(tag).startswith(NAMESPACE_PREFIX)  # a document joins no namespace by itself
-        ]
-        tags = dict.fromkeys([*settings.tags, *own_tags])
-        if tags:
-            metadata["tags"] = list(tags)
-        metadata |= custom
-        remarks = [str(remark) for remark in (note, chunk.metadata.get("note"), *notes) if remark]
-        if remarks:
-            metadata["note"] = "; ".join(remarks)
-        yield replace(chunk, metadata=metadata)
-
-
-def _select_chunker_metadata(
-    chunk: Chunk, source: SourceConfig, path: str, coverage: CoverageReport | None
-) -> dict[str, Any]:
-    """The metadata that the chunker gave, with test coverage; without the code switch, nothing about code."""
-    metadata = dict(chunk.metadata)
-    if not source.metadata.code:
-        from knowledge_pipeline.chunking.code import CODE_METADATA_KEYS
-
-        return {key: value for key, value in metadata.items() if key not in CODE_METADATA_KEYS}
-    share = coverage.share_of_lines(path, chunk.start_line, chunk.end_line) if coverage else None
-    return metadata if share is None else {**metadata, "test_coverage": share}
-
-
-def load_coverage(source: SourceConfig) -> CoverageReport | None:
-    """The coverage report that a source names; None if it names none.
-
-    Raises:
-        ConfigError: the report cannot be read.
-    """
-    path = source.metadata.coverage
-    if path is None:
-        return None
-    state = path.stat() if path.is_file() else None
-    return _read_coverage(path, (state.st_mtime_ns, state.st_size) if state else (0, 0))
-
-
-@lru_cache(maxsize=8)
-def _read_coverage(path: Path, file_state: tuple[int, int]) -> CoverageReport:
-    """Read anew when size or time of the file changed."""
-    from knowledge_pipeline.chunking.coverage import CoverageReport
-
-    return CoverageReport.read(path)
-
-
-_MAX_CHUNKS = 100_000  # of one document
-
-
-def load_chunker(name: str) -> Plugin:
-    """The chunker of that name; raises ConfigError if it cannot be loaded."""
-    return load_plugin("chunker", name, key="chunking.custom")
-
-
-def run_custom_chunker(
-    name: str, measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
-) -> tuple[list[Chunk], str]:
-    """The chunks of a document, or none and the reason, so that it is cut in another way.
-
-    Raises:
-        ConfigError: the chunker cannot be loaded.
-    """
-    chunker: Chunker = load_chunker(name).value
-    try:
-        spans = _require_spans(chunker(measured, chunking, limits), len(measured.document.text))
-        chunks = [measured.build_chunk(span) for span in spans]
-    except ConfigError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a foreign function's fault must not lose the document
-        return [], f"not cut by {name!r}: {type(error).__name__}: {error}"[:300]
-    filled = [chunk for chunk in chunks if chunk.text and not chunk.text.isspace()]
-    return filled, "" if filled else f"not cut by {name!r}: it gave no chunk"
-
-
-def _require_spans(spans: Iterator[ChunkSpan], length: int) -> Iterator[ChunkSpan]:
-    for span in islice(spans, _MAX_CHUNKS):
-        if not 0 <= span.start_char < span.end_char <= length:
-            raise ValueError(f"[{span.start_char}, {span.end_char}) is no span of {length} characters")
-        yield span
-
-
-MAX_HEADER_TOKENS = 48
-"""Room kept for the header; a chunk that needs less than its share leaves it more."""
-
-VERSION = 3
-
-_BLOB_NOTE = "minified code or encoded data is left out"
-_MAX_ADDED_TOKENS = 4  # of the empty line after a header, and of what a tokenizer puts before a text
-
-_ChunkerName = ChunkingStrategy | Literal["lines", "notebook"]
-
-
-@dataclass(frozen=True, slots=True)
-class _ChunkerEntry:
-    module: str  # imported when needed: not every process cuts code or OpenAPI
-    function: str
-    max_tokens: int = 512
-    min_tokens: int = 0
-    overlap_tokens: int = 0
-
-
-_CHUNKERS: dict[_ChunkerName, _ChunkerEntry] = {
-    "fixed_size": _ChunkerEntry("prose", "chunk_fixed_size", overlap_tokens=64),
-    "sentence": _ChunkerEntry("prose", "chunk_sentences", max_tokens=1000, overlap_tokens=200),
-    "paragraph": _ChunkerEntry("prose", "chunk_paragraphs"),
-    "semantic": _ChunkerEntry("prose", "chunk_semantic", min_tokens=64),
-    "ast_aware": _ChunkerEntry("code", "chunk_code", min_tokens=64),
-    "lines": _ChunkerEntry("pack", "chunk_lines"),
-    "notebook": _ChunkerEntry("conversation", "chunk_notebook", min_tokens=64),
-    "endpoint": _ChunkerEntry("openapi", "chunk_endpoints", max_tokens=1024, min_tokens=32),
-    "commit": _ChunkerEntry("conversation", "chunk_commit"),
-    "conversation": _ChunkerEntry("conversation", "chunk_conversation"),
-}
-_CHUNKER_VERSIONS = (
-    ("prose", "VERSION"), ("prose", "SEMANTIC_VERSION"), ("code", "VERSION"), ("pack", "VERSION"),
-    ("openapi", "VERSION"), ("conversation", "COMMITS_VERSION"), ("conversation", "VERSION"),
-)  # fmt: skip
-"""Where each chunker's version stands; their order is part of every fingerprint."""
-
-_LANGUAGE_VERSIONS = dict.fromkeys((PARSED_LANGUAGES - GRAPH_LANGUAGES) | {"notebook"}, 1)
-"""Raised whenever a file in one of these languages would be cut or described differently."""
-
-_DEFAULT_CHUNKERS: dict[str, _ChunkerName] = {
-    "code": "ast_aware",
-    "markdown": "semantic",
-    "openapi": "endpoint",
-    "git_history": "commit",
-    "github_pr": "conversation",
-    "github_issues": "conversation",
-    "discussions": "conversation",
-    "releases": "semantic",
-    "snippets": "sentence",
-    "jira": "conversation",
-    "confluence": "semantic",
-    "slack": "conversation",
-    "files": "sentence",
-    "archive": "semantic",
-    "table": "semantic",
-    "custom": "sentence",
-}
-
-
-def chunk_document(
-    document: Document, source: SourceConfig, *, tokenize: Tokenize, model_tokens: int
-) -> list[Chunk]:
-    """Cut a document as its source's settings say; any text but white space gives at least one chunk.
-
-    A document that its chunker refuses (an invalid OpenAPI file) is cut in the next best way, and
-    each chunk's `metadata["note"]` holds the reason. Minified code and encoded data are left out, but
-    for a first chunk where there is nothing else.
-
-    Args:
-        tokenize: the tokenizer of the source's embedding model.
-        model_tokens: how much that model reads of one text; caps the default limits.
-
-    Raises:
-        ConfigError: a custom extractor or the coverage report cannot be loaded.
-    """
-    if not document.text or document.text.isspace():
-        return []
-    measured = MeasuredDocument(document, tokenize)
-    chunks, total, note = _run_chunkers(measured, source, model_tokens)
-    chunks = _truncate_headers(chunks, total, tokenize)
-    return list(add_metadata(chunks, document, source, note))
-
-
-def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> str:
-    """Changes whenever `chunk_document` could cut or describe the same document differently.
-
-    Args:
-        tokenizer: a name that changes with the tokenizer.
-
-    Raises:
-        ConfigError: a custom extractor or the coverage report cannot be read.
-    """
-    versions = (VERSION, EXTRACTORS_VERSION, DOCUMENT_METADATA_VERSION, *_load_chunker_versions())
-    load_coverage(source)  # a report that cannot be read is refused here, before any work
-    coverage = source.metadata.coverage
-    inputs = {
-        "versions": list(versions),
-        "type": source.type,
-        "chunking": source.chunking.to_json(),
-        "metadata": source.metadata.model_dump(mode="json", exclude={"coverage"}),
-        "model_tokens": model_tokens,
-        "tokenizer": tokenizer,
-        "coverage": hashlib.sha256(coverage.read_bytes()).hexdigest() if coverage else "",
-        "custom": [fingerprint_extractor(name) for name in source.metadata.custom],
-    }
-    if source.chunking.custom:
-        inputs["custom_chunker"] = load_chunker(source.chunking.custom).fingerprint
-    if source.type == "archive":  # whose tags were once lost beside those of the source
-        inputs["own_tags"] = 1
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
-
-
-def _load_chunker_versions() -> Iterator[int]:
-    for module, name in _CHUNKER_VERSIONS:
-        yield getattr(importlib.import_module(f"knowledge_pipeline.chunking.{module}"), name)
-
-
-def fingerprint_language(language: str | None) -> tuple[str, ...]:
-    """What the fingerprint of a document has beside its source's: none, or how its language is cut.
-
-    Languages that are cut by syntax since the first version have nothing to add, so that a new language,
-    or a better query for it, has only its own files cut again.
-    """
-    version = _LANGUAGE_VERSIONS.get(language or "")
-    return () if version is None else (f"{language} {version}",)
-
-
-def fingerprint_languages() -> str:
-    """Changes where `fingerprint_language` gives any language another one."""
-    return repr(sorted(_LANGUAGE_VERSIONS.items()))
-
-
-def compute_limits(
-    chunker_name: _ChunkerName, chunking: ChunkingSettings, model_tokens: int
-) -> tuple[TokenLimits, int]:
-    """The limits of a chunk's text, and the limit of text and header together.
-
-    A limit in the config holds even where the model reads less. A default never exceeds what the
-    model reads, and its overlap shrinks with it.
-    """
-    entry = _CHUNKERS[chunker_name]
-    total = chunking.max_tokens or max(16, min(entry.max_tokens, model_tokens))
-    max_tokens = total - min(MAX_HEADER_TOKENS, total // 3)
-    overlap, min_tokens = chunking.overlap_tokens, chunking.min_tokens
-    overlap = entry.overlap_tokens * total // entry.max_tokens if overlap is None else overlap
-    min_tokens = entry.min_tokens if min_tokens is None else min_tokens
-    return TokenLimits(max_tokens, min(min_tokens, max_tokens // 2), min(overlap, max_tokens // 2)), total
-
-
-def _run_chunkers(
-    measured: MeasuredDocument, source: SourceConfig, model_tokens: int
-) -> tuple[list[Chunk], int, str]:
-    """The chunks, the limit of each with its header, and why the first chunker was not used."""
-    notes: list[str] = []
-    if source.chunking.custom:
-        limits, total = compute_limits("fixed_size", source.chunking, model_tokens)
-        chunks, problem = run_custom_chunker(source.chunking.custom, measured, source.chunking, limits)
-        if chunks:
-            return chunks, total, ""
-        notes += [problem] if problem else []
-    names: list[_ChunkerName] = [*_list_chunker_names(measured.document, source), "fixed_size"]
-    for name in names:
-        limits, total = compute_limits(name, source.chunking, model_tokens)
-        entry = _CHUNKERS[name]
-        module = importlib.import_module(f"knowledge_pipeline.chunking.{entry.module}")
-        chunker: Chunker = getattr(module, entry.function)
-        try:
-            chunks = [measured.build_chunk(span) for span in chunker(measured, source.chunking, limits)]
-        except (DocumentSkipped, RecursionError) as error:
-            reason = str(error) if isinstance(error, DocumentSkipped) else "it is nested too deep"
-            notes.append(f"not cut by {name!r}: {reason}")
-            continue
-        if chunks := [chunk for chunk in chunks if chunk.text and not chunk.text.isspace()]:
-            kept = _drop_blobs(chunks, name, measured.document, source)
-            notes += [_BLOB_NOTE] if len(kept) < len(chunks) else []
-            return kept, total, "; ".join(notes)
-    return [], 0, "; ".join(notes)
-
-
-def _drop_blobs(
-    chunks: list[Chunk], name: _ChunkerName, document: Document, source: SourceConfig
-) -> list[Chunk]:
-    """Messages and endpoints are kept whole, and compact JSON says what it says without spaces."""
-    if name in ("endpoint", "commit", "conversation"):
-        return chunks
-    is_data = document.language in ("json", "notebook") or source.type == "openapi"
-    return drop_blobs(chunks, document.text, may_be_compact=is_data)
-
-
-def _list_chunker_names(document: Document, source: SourceConfig) -> Iterator[_ChunkerName]:
-    """How to cut a document, best first."""
-    first = source.chunking.strategy or _default_chunker_name(document, source)
-    if first == "ast_aware" and is_rendered_notebook(document):
-        first = "notebook"
-    if first == "ast_aware" and document.language not in PARSED_LANGUAGES:
-        first = "semantic" if has_headings(document) else "lines"
-    yield first
-    if first in ("commit", "conversation"):
-        yield "paragraph"
-    elif first != "lines":
-        yield "semantic" if has_headings(document) and first != "semantic" else "lines"
-
-
-def _default_chunker_name(document: Document, source: SourceConfig) -> _ChunkerName:
-    if is_rendered_notebook(document):
-        return "notebook"
-    if document.language == "notebook" and document.metadata.get("note"):
-        return "lines"
-    if source.type in ("snippets", "files", "custom") or "attached_to" in document.metadata:
-        if document.language in PARSED_LANGUAGES:
-            return "ast_aware"
-        if has_headings(document):
-            return "semantic"
-        return "ast_aware" if is_code(document.language) else "sentence"
-    if source.type == "archive" and document.metadata.get("segments"):
-        return "conversation"
-    if source.type == "code" and document.language == "text":
-        return "paragraph"
-    return _DEFAULT_CHUNKERS[source.type]
-
-
-def _truncate_headers(chunks: Iterable[Chunk], total: int, tokenize: Tokenize) -> Iterator[Chunk]:
-    """Cut a header at its end where header and text together exceed the limit."""
-    token_starts: dict[str, list[int]] = {}
-    for chunk in chunks:
-        room = max(0, total - chunk.tokens)
-        if len(chunk.header) + _MAX_ADDED_TOKENS <= room and chunk.header.isascii():
-            yield chunk  # without asking: no token is shorter than a character
-            continue
-        if chunk.header not in token_starts:
-            token_starts[chunk.header] = list(tokenize(build_embedded_text(chunk.header, "")))
-        starts = token_starts[chunk.header]
-        fits = len(starts) <= room
-        yield chunk if fits else replace(chunk, header=chunk.header[: starts[room]].rstrip())

@@ -109,8 +109,6 @@ class _OpenContainer:
 
 @dataclass(slots=True)
 class _ValueBuilder:
-    """Builds values from events."""
-
     key_positions: list[tuple[KeyPath, int]] = field(default_factory=list[tuple[KeyPath, int]])
     stack: list[_OpenContainer] = field(default_factory=list[_OpenContainer])
     anchors: dict[str, tuple[Any, int]] = field(default_factory=dict[str, tuple[Any, int]])

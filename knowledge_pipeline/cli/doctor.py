@@ -73,11 +73,7 @@ def _examine(session: Session) -> Iterator[Diagnosis]:
             yield check()
         except KnowledgeError as error:
             yield Diagnosis(subject, "failed", str(error))
-        except (
-            OSError,
-            RuntimeError,
-            ValueError,
-        ) as error:  # of Lance and of a disk; the other checks follow
+        except (OSError, RuntimeError, ValueError) as error:  # of Lance and of a disk; the others follow
             yield Diagnosis(subject, "failed", f"cannot be read ({type(error).__name__}): correct `store`")
     yield _check_port("port of the server", settings.serve.port, "set serve.port, or give --port")
     yield _check_port("port of Dagster", _DAGSTER_PORT, "give `dagster dev --port`")

@@ -49,8 +49,6 @@ class Client(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _SettingsFile:
-    """Where a client looks for servers."""
-
     path: Path  # of a project: relative to its folder
     key: str = "mcpServers"
     with_type: bool = True  # whether an entry says that it is "stdio"

@@ -420,7 +420,6 @@ def _format_seconds(seconds: Mapping[str, float]) -> str:
 
 
 def _show_notes(session: Session, summary: Mapping[str, Any]) -> None:
-    """Show why documents were skipped, what the sanitizer found, and other notes."""
     source, screen = summary["source"], session.screen
     reasons: Mapping[str, int] = summary["skipped_reasons"]
     if screen.verbose and reasons:

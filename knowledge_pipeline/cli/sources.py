@@ -251,7 +251,6 @@ def _add_entry(session: Session, config: Path, entry: SourceEntry) -> None:
 
 
 def _add_organisation(session: Session, config: Path, entry: SourceEntry) -> None:
-    """Write an entry of an organisation, and say what comes next."""
     add_entries(session, config, [entry], "organisations")
     session.screen.print_json({"config": str(config), "added": entry})
     session.screen.print_text(f"Added organisation {entry['id']} to {config}.")

@@ -80,11 +80,13 @@ class GitConnection(BaseConnection):
     def _check_single_identity(self) -> GitConnection:
         if self.token and self.app:
             raise ValueError("give a token or an app, not both")
-        is_github = self.url.startswith(("https://", "http://")) and _GITHUB_REPOSITORY.fullmatch(
-            self.host_and_path[1]
-        )
-        if self.app and not is_github:
-            raise ValueError("an app reads only from GitHub: give a url such as https://github.com/OWNER/NAME")
+        if self.app and not (
+            self.url.startswith(("https://", "http://"))
+            and _GITHUB_REPOSITORY.fullmatch(self.host_and_path[1])
+        ):
+            raise ValueError(
+                "an app reads only from GitHub: give a url such as https://github.com/OWNER/NAME"
+            )
         return self
 
     @property

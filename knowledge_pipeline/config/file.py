@@ -232,7 +232,9 @@ class _ValueResolver:
         if not is_secret and (_PASSWORD_IN_URL.search(text) or _TOKEN_IN_URL.search(text)):
             self.parsed.add_problem(key_path, _INSIDE_URL)
         if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-            self.parsed.add_problem(key_path, "found a character that cannot be stored; allowed: Unicode text")
+            self.parsed.add_problem(
+                key_path, "found a character that cannot be stored; allowed: Unicode text"
+            )
             return ""
         return text if key_path in self.unset_keys else self._resolve_path(text, key_path)
 
@@ -268,7 +270,6 @@ class _ValueResolver:
 
 
 def _apply_embedding_mode(settings: Settings) -> Settings:
-    """The settings with `KNOWLEDGE_EMBEDDING_MODE` applied."""
     mode = os.environ.get("KNOWLEDGE_EMBEDDING_MODE", "")
     if mode not in ("", "local", "api"):
         raise ConfigError("KNOWLEDGE_EMBEDDING_MODE must be `local` or `api`: correct it or unset it")

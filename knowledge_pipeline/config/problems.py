@@ -253,7 +253,6 @@ def _list_leaf_types(annotation: Any) -> Iterator[Any]:
 
 
 def _list_settings_models(model: type[SettingsModel]) -> Iterator[type[SettingsModel]]:
-    """All settings that derive from a model."""
     for subclass in model.__subclasses__():
         yield subclass
         yield from _list_settings_models(subclass)

@@ -308,7 +308,9 @@ class Settings(SettingsModel):
     def _require_language_model(self) -> Settings:
         uses = self.query.list_language_model_keys()
         if uses and self.language_model is None:
-            raise ValueError(f"{' and '.join(uses)} needs a language model: add language_model, or switch it off")
+            raise ValueError(
+                f"{' and '.join(uses)} needs a language model: add language_model, or switch it off"
+            )
         return self
 
     @model_validator(mode="after")

@@ -18,49 +18,6 @@ from knowledge_pipeline.sanitizing.findings import REDACTION_PREFIX, Finding, me
 from knowledge_pipeline.sanitizing.personal_data import find_personal_data
 from knowledge_pipeline.sanitizing.secrets import find_secrets
 
-CustomSanitizer = Callable[[str], Iterable[Finding]]
-"""Finds in a text what is put out of sight: half-open spans in characters, each of one kind.
-
-A kind is of small letters, digits and `_`. It gets its own result again, with `[REDACTED:kind]` in it.
-"""
-
-_KEY = "sanitize.custom"
-
-
-class SanitizerFailed(Exception):
-    """A custom sanitizer raised, or found what is no span of the text; `str(error)` names it."""
-
-
-def find_custom(name: str, text: str) -> Iterator[Finding]:
-    """What a custom sanitizer finds in a text, but for redactions.
-
-    Raises:
-        ConfigError: it cannot be loaded.
-        SanitizerFailed: it raised, or found no span. The text must then not be used.
-    """
-    find: CustomSanitizer = load_plugin("sanitizer", name, key=_KEY).value
-    try:
-        findings = [Finding(int(start), int(end), str(kind)) for start, end, kind in find(text)]
-    except ConfigError:
-        raise
-    except Exception as error:  # whatever a foreign function does
-        raise SanitizerFailed(f"the sanitizer {name} failed: {type(error).__name__}") from error
-    for finding in findings:
-        is_kind = finding.kind.replace("_", "a").isalnum() and finding.kind.isascii()
-        if not (0 <= finding.start_char < finding.end_char <= len(text)) or not is_kind:
-            raise SanitizerFailed(f"the sanitizer {name} found what is no span with a kind")
-        if (
-            REDACTION_PREFIX
-            not in text[max(0, finding.start_char - len(REDACTION_PREFIX)) : finding.end_char]
-        ):
-            yield finding
-
-
-def fingerprint_sanitizer(name: str) -> str:
-    """Changes with its module; raises ConfigError if it cannot be loaded."""
-    return load_plugin("sanitizer", name, key=_KEY).fingerprint
-
-
 VERSION = 2
 """Raised when a detector changes: chunks are built again."""
 
@@ -121,3 +78,46 @@ def fingerprint(settings: SanitizeSettings) -> str:
             f"{package} {metadata.version(package)}" for package in ("phonenumberslite", "python-stdnum")
         ]
     return ", ".join([*parts, *own])
+
+
+CustomSanitizer = Callable[[str], Iterable[Finding]]
+"""Finds in a text what is put out of sight: half-open spans in characters, each of one kind.
+
+A kind is of small letters, digits and `_`. It gets its own result again, with `[REDACTED:kind]` in it.
+"""
+
+_KEY = "sanitize.custom"
+
+
+class SanitizerFailed(Exception):
+    """A custom sanitizer raised, or found what is no span of the text; `str(error)` names it."""
+
+
+def find_custom(name: str, text: str) -> Iterator[Finding]:
+    """What a custom sanitizer finds in a text, but for redactions.
+
+    Raises:
+        ConfigError: it cannot be loaded.
+        SanitizerFailed: it raised, or found no span. The text must then not be used.
+    """
+    find: CustomSanitizer = load_plugin("sanitizer", name, key=_KEY).value
+    try:
+        findings = [Finding(int(start), int(end), str(kind)) for start, end, kind in find(text)]
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever a foreign function does
+        raise SanitizerFailed(f"the sanitizer {name} failed: {type(error).__name__}") from error
+    for finding in findings:
+        is_kind = finding.kind.replace("_", "a").isalnum() and finding.kind.isascii()
+        if not (0 <= finding.start_char < finding.end_char <= len(text)) or not is_kind:
+            raise SanitizerFailed(f"the sanitizer {name} found what is no span with a kind")
+        if (
+            REDACTION_PREFIX
+            not in text[max(0, finding.start_char - len(REDACTION_PREFIX)) : finding.end_char]
+        ):
+            yield finding
+
+
+def fingerprint_sanitizer(name: str) -> str:
+    """Changes with its module; raises ConfigError if it cannot be loaded."""
+    return load_plugin("sanitizer", name, key=_KEY).fingerprint

@@ -17,6 +17,15 @@ from typing import NamedTuple
 
 from knowledge_pipeline.sanitizing.findings import REDACTION_PREFIX, Finding, find_occurrences
 
+
+def find_secrets(text: str) -> Iterator[Finding]:
+    """Every secret of a text, by kind; findings may overlap."""
+    yield from _find_private_keys(text)
+    yield from find_tokens(text)
+    yield from _find_url_passwords(text)
+    yield from find_assigned_secrets(text)
+
+
 _LONG_WORD = re.compile(r"[A-Za-z0-9_./+=~:@-]{17,}+")
 """What any token is part of: all characters of all tokens, and the length of the shortest."""
 
@@ -236,7 +245,10 @@ _SHORT_CHARS = 16  # a shorter value needs a third class of characters
 
 
 def find_assigned_secrets(text: str) -> Iterator[Finding]:
-    """Values that look random, of a name that suggests a secret or of an authorization scheme."""
+    """Values that look random, of a name that suggests a secret or of an authorization scheme.
+
+    Variables, calls, placeholders, words, paths, versions and the passwords of test fixtures do not count.
+    """
     lower = text.replace("İ", "I").lower()  # the one letter whose lower case is longer
     for stem in _STEMS:
         for at in find_occurrences(lower, stem):
@@ -301,14 +313,6 @@ _NON_PASSWORD = re.compile(
     r"(?i:pass(?:word|wd|phrase)?|pw|pwd|secret|token|user(?:name)?|admin|root|guest|test|postgres|example|changeme"
     r"|your.*|my.?(?:pass|secret|token).*|.*(?:password|example|placeholder).*|(.)\1*|\*+|\.+|%\w|[A-Z_]+|\d{2,5})"
 )
-
-
-def find_secrets(text: str) -> Iterator[Finding]:
-    """Every secret of a text, by kind; findings may overlap."""
-    yield from _find_private_keys(text)
-    yield from find_tokens(text)
-    yield from _find_url_passwords(text)
-    yield from find_assigned_secrets(text)
 
 
 def _find_private_keys(text: str) -> Iterator[Finding]:

@@ -217,17 +217,15 @@ class _Life:
             )
             if live:
                 rows = [row for row in rows if not row.get("archived") and not row.get("archived_at")]
-            tables[name] = sorted(map(_without_times, rows), key=_sort_key)
+            tables[name] = sorted(
+                map(_without_times, rows), key=lambda row: (row["uri"], row.get("id") or "")
+            )
         return tables
 
 
 def _without_times(row: dict[str, Any]) -> dict[str, Any]:
     is_archived = {"archived_at": bool(row["archived_at"])} if "archived_at" in row else {}
     return {key: value for key, value in row.items() if key not in _TIMES} | is_archived
-
-
-def _sort_key(row: dict[str, Any]) -> tuple[str, str]:
-    return row["uri"], row.get("id") or ""
 
 
 def _describe_difference(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> str:
