@@ -66,7 +66,7 @@ def chunk_code(
         note = {"note": f"could not be parsed as {language}; cut by lines"}
         yield from (replace(span, metadata=note) for span in chunk_lines(measured, chunking, limits))
         return
-    cutter = _CodeSplitter(measured, outline, chunking, limits, find_licence_end(outline))
+    cutter = _CodeSplitter(measured, outline, chunking, limits, _find_licence_end(outline))
     yield from number_duplicate_anchors(document.text, cutter.build_spans())
 
 
@@ -100,7 +100,7 @@ class _CodeSplitter:
         groups: list[PieceGroup] = []
         run: PieceGroup | None = None  # the code between definitions, packed up to the limit
         after_gap = False
-        for piece in build_pieces(self.outline, nodes, span, enclosing, self.licence_end):
+        for piece in _build_pieces(self.outline, nodes, span, enclosing, self.licence_end):
             if self._is_excluded(piece, enclosing):
                 run, after_gap = None, True
                 continue
@@ -149,7 +149,7 @@ class _CodeSplitter:
         self, piece: SyntaxPiece, enclosing: OutlineDefinition | None, depth: int
     ) -> list[PieceGroup]:
         within, span = piece.definition or enclosing, (piece.start_char, piece.end_char)
-        nodes = open_piece(self.outline, piece) if depth < _MAX_DEPTH else None
+        nodes = _open_piece(self.outline, piece) if depth < _MAX_DEPTH else None
         if nodes is None:
             return self._split_by_lines(span, within)
         return self._split_nodes(nodes, span, within, depth + 1)
@@ -207,8 +207,8 @@ class _CodeSplitter:
         return ChunkSpan(
             *span,
             anchor=_build_anchor(group, scope),
-            header=build_header(path, self.outline, named_scope, part_of, self.chunking.preserve_signatures),
-            metadata=build_code_metadata(self.outline, *span, subject),
+            header=_build_header(path, self.outline, named_scope, part_of, self.chunking.preserve_signatures),
+            metadata=_build_code_metadata(self.outline, *span, subject),
         )
 
 
@@ -248,7 +248,8 @@ class SyntaxPiece:
     """Neighbouring nodes that are cut together or not at all.
 
     Pieces begin where a line begins: nodes that share a line stay together, a comment or attribute stays with
-    what follows it, a closing bracket with what it closes. `definition` is the one definition that the piece consists of, if it does.
+    what follows it, a closing bracket with what it closes. `definition` is the one definition that the piece
+    consists of, if it does.
     """
 
     nodes: list[Node]
@@ -265,7 +266,7 @@ class SyntaxPiece:
         return self.code is None
 
 
-def build_pieces(
+def _build_pieces(
     outline: Outline,
     nodes: Iterable[Node],
     span: tuple[int, int],
@@ -294,7 +295,7 @@ def build_pieces(
     return joined
 
 
-def open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
+def _open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
     """The nodes within a piece's nodes, so that it can be cut between them.
 
     Blocks, and whatever leads to the body of the piece's definition, are opened at
@@ -319,7 +320,7 @@ def open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
     return parts if progress else None
 
 
-def find_licence_end(outline: Outline) -> int:
+def _find_licence_end(outline: Outline) -> int:
     """Where the comment of three lines or more ends that a file begins with and that is a licence; else 0."""
     text, end = outline.tree.text, 0
     for node in outline.tree.top_nodes:
@@ -427,14 +428,10 @@ def _find_own_definition(
     """The definition that a piece consists of, with its decorators and modifiers."""
     start_char = outline.tree.start(code)
     inside = outline.definitions_within(start_char, piece.code_end_char)
-    definitions = [definition for definition in inside if definition is not enclosing]
-    if (
-        not definitions
-        or definitions[-1].start_char >= definitions[0].end_char
-        or definitions[0].end_char > piece.code_end_char
-    ):
+    inner = [definition for definition in inside if definition is not enclosing]
+    if not inner or inner[-1].start_char >= inner[0].end_char or inner[0].end_char > piece.code_end_char:
         return None
-    first = definitions[0]
+    first = inner[0]
     if outline.tree.text[first.end_char : piece.code_end_char].strip(" \t\r\n\f;,"):
         return None
     is_near = first.start_char - start_char <= _MAX_HEAD_CHARS or first.node.start_byte == code.start_byte
@@ -445,7 +442,7 @@ CODE_METADATA_KEYS = (
     *("symbol", "symbol_kind", "symbols", "class_name", "function_name", "implements", "methods"),
     *("imports", "exports", "dependencies", "complexity", "test_coverage"),
 )
-"""Every key that `build_code_metadata` may give, and `test_coverage`, which needs a report."""
+"""Every key that `_build_code_metadata` may give, and `test_coverage`, which needs a report."""
 
 _MAX_NAMES = 50
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -454,7 +451,7 @@ _PUBLIC = re.compile(r"\b(?:public|open)\b")
 _NON_PUBLIC = re.compile(r"\b(?:private|internal|protected|fileprivate)\b")
 
 
-def build_code_metadata(
+def _build_code_metadata(
     outline: Outline, start_char: int, end_char: int, subject: OutlineDefinition | None
 ) -> Metadata:
     """Metadata of the chunk that spans the given characters; JSON values only.
@@ -470,7 +467,7 @@ def build_code_metadata(
     lists = {
         "symbols": [definition.symbol for definition in inside],
         "imports": [binding.module for binding in outline.bindings],
-        "exports": [definition.name for definition in inside if is_exported(outline, definition)],
+        "exports": [definition.name for definition in inside if _is_exported(outline, definition)],
         "dependencies": _list_dependencies(outline, start_char, end_char),
     }
     facts = {key: unique for key, names in lists.items() if (unique := _deduplicate(names))}
@@ -478,7 +475,7 @@ def build_code_metadata(
     return {**about, **facts, "complexity": 1 + outline.count_decisions(*counted)}
 
 
-def is_exported(outline: Outline, definition: OutlineDefinition) -> bool:
+def _is_exported(outline: Outline, definition: OutlineDefinition) -> bool:
     """Whether other files can use a definition by its name: it is at the top of a file, and public."""
     if definition.parent is not None and definition.parent.kind != "module":
         return False
@@ -548,7 +545,7 @@ _DOCSTRING_START = re.compile(r"""\s*[rRuU]?("{3}|'{3}|"|')(.+)""")
 COMMENT_MARKS = re.compile(r"^[\s/*#!<>\-]+|[\s*/]+$|</?\w+>")
 
 
-def build_header(
+def _build_header(
     path: str,
     outline: Outline,
     scope: list[OutlineDefinition],
@@ -576,25 +573,25 @@ def build_header(
         )
         for definition in trail
     ]
-    if part_of is not None and include_signatures and (doc := find_doc_line(outline, part_of)):
+    if part_of is not None and include_signatures and (doc := _find_doc_line(outline, part_of)):
         lines.append(truncate(doc, _MAX_LINE_CHARS))
     shown = path if len(path) < _MAX_LINE_CHARS else f"…{path[2 - _MAX_LINE_CHARS :]}"
     return _fit_header(shown, lines, required=trail.index(part_of) if part_of in trail else -1)
 
 
-def find_doc_line(outline: Outline, definition: OutlineDefinition) -> str:
+def _find_doc_line(outline: Outline, definition: OutlineDefinition) -> str:
     """The first line of what a definition's docstring or the comment before it says; "" without."""
     text = outline.tree.text
     if outline.tree.language == "python":
         body = definition.body_start_char
         docstring = _DOCSTRING_START.match(text, body) if body is not None else None
         return docstring[2].split(docstring[1])[0].strip() if docstring else ""
-    comments = find_comments_before(definition.node)
+    comments = _find_comments_before(definition.node)
     lines = outline.tree.slice(comments[0]).splitlines() if comments else []
     return next((line for line in (COMMENT_MARKS.sub("", line).strip() for line in lines) if line), "")
 
 
-def find_comments_before(node: Node) -> list[Node]:
+def _find_comments_before(node: Node) -> list[Node]:
     """The comments right before a definition, or before what it is wrapped in, in the order of the text.
 
     An empty line ends them: what stands above it is another comment, such as the file's licence.
@@ -641,7 +638,7 @@ def find_documentation(outline: Outline, definition: OutlineDefinition) -> str:
         body = definition.body_start_char
         docstring = _DOCSTRING.match(text, body) if body is not None else None
         return docstring["text"].strip() if docstring else ""
-    comments = find_comments_before(definition.node)
+    comments = _find_comments_before(definition.node)
     if not comments:
         return ""
     start, end = outline.tree.start(comments[0]), outline.tree.end(comments[-1])

@@ -133,11 +133,10 @@ def _group_parts(
     groups: list[list[_SpecPart]] = []
     for part in parts:
         last = groups[-1] if groups else []
-        if not last or measured.count_tokens(_group_start(last), part.end_char) > limits.max_tokens:
-            groups.append([part])
-        elif part.path[: len(last[0].path)] == last[0].path and len(part.path) > len(last[0].path):
+        fits = last and measured.count_tokens(_group_start(last), part.end_char) <= limits.max_tokens
+        if fits and part.path[: len(last[0].path)] == last[0].path and len(part.path) > len(last[0].path):
             groups[-1] = [part, *last]
-        elif _are_small_siblings(last, part, measured, limits):
+        elif fits and _are_small_siblings(last, part, measured, limits):
             last.append(part)
         else:
             groups.append([part])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from knowledge_pipeline.chunking.base import (
     Chunker,
@@ -133,7 +133,7 @@ def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> s
     versions = [VERSION, EXTRACTORS_VERSION, DOCUMENT_METADATA_VERSION]
     for module, name in _CHUNKER_VERSIONS:
         versions.append(getattr(importlib.import_module(f"knowledge_pipeline.chunking.{module}"), name))
-    load_coverage(source)  # a report that cannot be read is refused here, before any work
+    _load_coverage(source)  # a report that cannot be read is refused here, before any work
     coverage = source.metadata.coverage
     inputs = {
         "versions": versions,
@@ -143,10 +143,10 @@ def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> s
         "model_tokens": model_tokens,
         "tokenizer": tokenizer,
         "coverage": hashlib.sha256(coverage.read_bytes()).hexdigest() if coverage else "",
-        "custom": [fingerprint_extractor(name) for name in source.metadata.custom],
+        "custom": [_load_extractor(name).fingerprint for name in source.metadata.custom],
     }
     if source.chunking.custom:
-        inputs["custom_chunker"] = load_chunker(source.chunking.custom).fingerprint
+        inputs["custom_chunker"] = _load_chunker(source.chunking.custom).fingerprint
     if source.type == "archive":  # whose tags were once lost beside those of the source
         inputs["own_tags"] = 1
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
@@ -191,7 +191,7 @@ def _run_chunkers(
     notes: list[str] = []
     if source.chunking.custom:
         limits, total = compute_limits("fixed_size", source.chunking, model_tokens)
-        chunks, problem = run_custom_chunker(source.chunking.custom, measured, source.chunking, limits)
+        chunks, problem = _run_custom_chunker(source.chunking.custom, measured, source.chunking, limits)
         if chunks:
             return chunks, total, ""
         notes += [problem] if problem else []
@@ -274,12 +274,11 @@ def _truncate_headers(chunks: Iterable[Chunk], total: int, tokenize: Tokenize) -
 _MAX_CHUNKS = 100_000  # of one document
 
 
-def load_chunker(name: str) -> Plugin:
-    """The chunker of that name; raises ConfigError if it cannot be loaded."""
+def _load_chunker(name: str) -> Plugin:
     return load_plugin("chunker", name, key="chunking.custom")
 
 
-def run_custom_chunker(
+def _run_custom_chunker(
     name: str, measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
 ) -> tuple[list[Chunk], str]:
     """The chunks of a document, or none and the reason, so that it is cut in another way.
@@ -287,7 +286,7 @@ def run_custom_chunker(
     Raises:
         ConfigError: the chunker cannot be loaded.
     """
-    chunker: Chunker = load_chunker(name).value
+    chunker: Chunker = _load_chunker(name).value
     try:
         spans = _require_spans(chunker(measured, chunking, limits), len(measured.document.text))
         chunks = [measured.build_chunk(span) for span in spans]
@@ -319,9 +318,9 @@ def add_metadata(
     """
     settings, is_prose = source.metadata, source.type != "code" or not is_code(document.language)
     extractor = DocumentMetadataExtractor(document) if settings.documents and is_prose else None
-    coverage = load_coverage(source) if settings.code else None
+    coverage = _load_coverage(source) if settings.code else None
     for chunk in chunks:
-        custom, notes = run_custom_extractors(settings.custom, document, chunk)
+        custom, notes = _run_custom_extractors(settings.custom, document, chunk)
         metadata = _select_chunker_metadata(chunk, source, document.path, coverage)
         if settings.standard:
             metadata |= {"source_type": source.type, "file_path": document.path}
@@ -356,7 +355,7 @@ def _select_chunker_metadata(
     return metadata if share is None else {**metadata, "test_coverage": share}
 
 
-def load_coverage(source: SourceConfig) -> CoverageReport | None:
+def _load_coverage(source: SourceConfig) -> CoverageReport | None:
     """The coverage report that a source names; None if it names none.
 
     Raises:
@@ -451,36 +450,22 @@ CustomExtractor = Callable[[Document, Chunk], Mapping[str, Any] | None]
 _MAX_VALUES = 500
 
 
-def load_extractor(name: str) -> CustomExtractor:
-    """The function that an entry point or `module:function` names.
-
-    Raises:
-        ConfigError: there is no such module or function, or the module cannot be imported.
-    """
-    return cast("CustomExtractor", load_plugin("extractor", name, key="metadata.custom").value)
+def _load_extractor(name: str) -> Plugin:
+    return load_plugin("extractor", name, key="metadata.custom")
 
 
-def fingerprint_extractor(name: str) -> str:
-    """Changes with the extractor's module file, but not with the modules that it imports.
-
-    Raises:
-        ConfigError: as `load_extractor`.
-    """
-    return load_plugin("extractor", name, key="metadata.custom").fingerprint
-
-
-def run_custom_extractors(
+def _run_custom_extractors(
     names: Sequence[str], document: Document, chunk: Chunk
 ) -> tuple[Metadata, list[str]]:
     """The metadata that extractors add to a chunk, and a note for each one that failed; later ones win.
 
     Raises:
-        ConfigError: as `load_extractor`.
+        ConfigError: one cannot be loaded.
     """
     metadata: dict[str, Any] = {}
     notes: list[str] = []
     for name in names:
-        extract = load_extractor(name)
+        extract: CustomExtractor = _load_extractor(name).value
         try:
             added = extract(document, chunk)
             if added is not None and not isinstance(added, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]

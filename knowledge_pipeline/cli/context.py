@@ -103,7 +103,7 @@ def context(
     with session.open_knowledge_base() as base:
         response = _build_context(base, request, max_tokens, Path(template or "") if is_path else template)
     session.screen.print_json(response.as_json())
-    show_searches(session.screen, response)
+    _show_searches(session.screen, response)
     if response.messages is None:
         session.screen.print_text(response.text)
     else:
@@ -154,7 +154,7 @@ def _locate(base: KnowledgeBase, file: str, only_source: str | None) -> tuple[st
     return locations[0][0], only_source, False
 
 
-def show_searches(screen: Screen, response: ContextResponse) -> None:
+def _show_searches(screen: Screen, response: ContextResponse) -> None:
     """Note what each search found, how much of the budget is used, and what was left out."""
     for run in response.searches:
         screen.print_note(f"{run.name}: {_format_run(run)}")

@@ -176,13 +176,13 @@ def _answer(
     screen = session.screen
     screen.print_json(response.as_json())
     if response.candidates:
-        show_candidates(screen, response)
+        screen.print_table([_node_row(node) for node in response.candidates])
     elif options.mermaid or options.dot:
         screen.print_text((render_mermaid if options.mermaid else render_dot)(response).rstrip("\n"))
     elif response.operation == "related":
-        show_ranked(screen, response)
+        _show_ranked(screen, response)
     else:
-        show_tree(screen, response)
+        _show_tree(screen, response)
     for note in response.notes:
         screen.print_note(f"note: {note}")
     return WRONG_USAGE if response.candidates else None
@@ -223,7 +223,7 @@ class _Branch:
     children: list[_Branch] = field(default_factory=list["_Branch"])
 
 
-def show_tree(screen: Screen, answer: GraphResponse) -> None:
+def _show_tree(screen: Screen, answer: GraphResponse) -> None:
     """Show a tree from the targets: in colour on a terminal, or else plain."""
     tree = _build_tree(answer)
     if tree and screen.is_terminal:
@@ -234,12 +234,7 @@ def show_tree(screen: Screen, answer: GraphResponse) -> None:
         screen.print_text("Nothing was found.")
 
 
-def show_candidates(screen: Screen, answer: GraphResponse) -> None:
-    """Show what an ambiguous name may mean."""
-    screen.print_table([_node_row(node) for node in answer.candidates])
-
-
-def show_ranked(screen: Screen, answer: GraphResponse) -> None:
+def _show_ranked(screen: Screen, answer: GraphResponse) -> None:
     """Show the nodes by score."""
     rows = [{"score": node.score, **_node_row(node)} for node in answer.matches]
     screen.print_table(rows, right_aligned=("score",))

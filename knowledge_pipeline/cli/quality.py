@@ -162,7 +162,7 @@ def eval_(
                 target.ranker,
                 progress_for=report_for,
             )
-        show_step_scores(session.screen, by_step, metadata, combined=not type)
+        _show_step_scores(session.screen, by_step, metadata, combined=not type)
     elif compares:
         against = _EvaluationTarget(
             _load_comparable_settings(session, settings, against_config),
@@ -178,10 +178,10 @@ def eval_(
             _ask_questions(session, target, golden_questions),
         )
         metadata["against"] = against.as_json(golden)
-        show_comparison(session.screen, before, after, metadata, combined=not type)
+        _show_comparison(session.screen, before, after, metadata, combined=not type)
     else:
         responses = _ask_questions(session, target, golden_questions)
-        show_scores(session.screen, responses, metadata, combined=not type, misses=misses)
+        _show_scores(session.screen, responses, metadata, combined=not type, misses=misses)
 
 
 def _propose_questions(session: Session, path: Path) -> None:
@@ -272,7 +272,7 @@ _MAX_QUESTIONS_SHOWN = 10  # won, and lost, questions
 _STEP_MEASURES = ("nDCG@10", "R@10", "RR@10")
 
 
-def show_scores(
+def _show_scores(
     screen: Screen, responses: Responses, run_metadata: Json, *, combined: bool, misses: bool
 ) -> None:
     """Show every measure with its interval, how long a question took, and on demand the `misses`.
@@ -314,7 +314,7 @@ def show_scores(
         screen.print_text(f"   found:  {results or 'nothing'}")
 
 
-def show_comparison(
+def _show_comparison(
     screen: Screen, before: Responses, after: Responses, run_metadata: Json, *, combined: bool
 ) -> None:
     """Show how every measure changed, and the questions that were won and lost; arguments as above.
@@ -361,7 +361,7 @@ def show_comparison(
     )
 
 
-def show_step_scores(
+def _show_step_scores(
     screen: Screen, responses: Mapping[str, Responses], run_metadata: Json, *, combined: bool
 ) -> None:
     """Show one row per search type and step, each compared with the fused step; arguments as above."""
@@ -483,9 +483,9 @@ def _missed_question_json(response: QuestionResponse) -> Json:
 _SHOWN_LOSSES, _LISTED_LOSSES = 5, 50
 
 
-def show_tuning(screen: Screen, result: TuningResult, *, dry_run: bool) -> None:
+def _show_tuning(screen: Screen, result: TuningResult, *, dry_run: bool) -> None:
     """Print the result of a tuning."""
-    screen.print_json(tuning_json(result, dry_run=dry_run))
+    screen.print_json(_tuning_json(result, dry_run=dry_run))
     rows = [_format_gain("all held out", result.gain)]
     rows += [_format_gain(kind, gain, result.pairs[kind]) for kind, gain in result.gain_by_kind.items()]
     if result.golden_gain:
@@ -503,7 +503,7 @@ def show_tuning(screen: Screen, result: TuningResult, *, dry_run: bool) -> None:
     screen.print_text(_describe_outcome(result, dry_run=dry_run))
 
 
-def tuning_json(result: TuningResult, *, dry_run: bool) -> dict[str, Any]:
+def _tuning_json(result: TuningResult, *, dry_run: bool) -> dict[str, Any]:
     """A tuning for programs."""
     return {
         "asked_release": result.asked_release,
@@ -534,7 +534,7 @@ def _gain_json(gain: MeasureDifference) -> dict[str, Any]:
 
 
 def _format_gain(name: str, gain: MeasureDifference, pairs: int | None = None) -> dict[str, Any]:
-    change = f"{gain.change.mean:+.3f} ({gain.change.low:+.3f} to {gain.change.high:+.3f})"
+    change = _format_change(gain.change)
     return {
         **{"ndcg@10 of": name, "pairs": pairs, "held out": gain.better + gain.worse + gain.equal},
         **{"before": f"{gain.before:.3f}", "after": f"{gain.after:.3f}", "change": change},
@@ -580,4 +580,4 @@ def tune(
     with show_progress(session.screen) as report_for:
         report = report_for("tuning")
         result = tuning.refresh(session.lake, session.settings, dry_run=dry_run, report=report)
-    show_tuning(session.screen, result, dry_run=dry_run)
+    _show_tuning(session.screen, result, dry_run=dry_run)

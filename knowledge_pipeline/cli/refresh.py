@@ -221,7 +221,7 @@ def run_refresh(
         )
     sources = session.settings.select_sources(dict.fromkeys(ids))
     if dagster:
-        code = run_recorded_refresh(session, [source.id for source in sources], options)
+        code = _run_recorded_refresh(session, [source.id for source in sources], options)
     else:
         code = _refresh(session, sources, options, declared=declared, words_only=words_only)
     return code or (FAILED if problems else SUCCESS)
@@ -240,7 +240,7 @@ def _refresh(
 
     unchanged = UnchangedRefresh(session.lake, session.settings, sources, options)
     if outcome := unchanged.recall():
-        return show_outcome(session, outcome, declared=declared)
+        return _show_outcome(session, outcome, declared=declared)
     if session.settings.evaluation.questions:
         from knowledge_pipeline.evaluation.scores import require_measures
 
@@ -267,23 +267,23 @@ def _refresh(
         outcome = pipeline.refresh(
             *(session.lake, session.settings, sources, options),
             report=lambda source: report_for(numbered[source.id]),
-            report_release=lambda release: session.screen.print_note(describe_early_release(release)),
+            report_release=lambda release: session.screen.print_note(_describe_early_release(release)),
             report_words=report_words,
             words_only=words_only,
             listings=unchanged.listings,
         )
     if not words_only:
         unchanged.keep(outcome)
-    code = show_outcome(session, outcome, declared=declared)
+    code = _show_outcome(session, outcome, declared=declared)
     if is_first and outcome.release and outcome.release.version:
-        show_suggestions(session.screen, suggest_questions(session.lake, sources))
+        _show_suggestions(session.screen, suggest_questions(session.lake, sources))
     return code
 
 
 _RECORD_MODULE = "knowledge_pipeline.defs.refresh_command"
 
 
-def run_recorded_refresh(session: Session, sources: Sequence[str], options: RefreshOptions) -> int:
+def _run_recorded_refresh(session: Session, sources: Sequence[str], options: RefreshOptions) -> int:
     """Refresh sources as a recorded run, and return the exit code; raises what kept it from starting."""
     require_modules("--dagster", "dagster")
     session.screen.print_note(f"Recording {len(sources)} sources in Dagster")
@@ -324,7 +324,7 @@ _COUNT_FIELDS = ("seen", "added", "changed", "removed", "unchanged")
 _NUMBERS = ("seen", "added", "changed", "removed", "skipped", "chunks", "embedded")
 
 
-def show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequence[str]) -> int:
+def _show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequence[str]) -> int:
     """Show what was done, and return the exit code; programs also get the ids of new sources."""
     from knowledge_pipeline.stages.context import describe_failures
 
@@ -356,7 +356,7 @@ def show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequenc
     return exit_code_of_failures(of_sources or outcome.failures.values())
 
 
-def describe_early_release(release: Stats) -> str:
+def _describe_early_release(release: Stats) -> str:
     """What can be asked while the rest is embedded."""
     if release.unembedded == release.rows:
         progress = "words find them, and vectors follow"
@@ -382,7 +382,7 @@ def _format_rough_duration(seconds: float) -> str:
     return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"
 
 
-def show_suggestions(screen: Screen, questions: Sequence[str]) -> None:
+def _show_suggestions(screen: Screen, questions: Sequence[str]) -> None:
     """Show command lines to try."""
     if questions:
         screen.print_text("Try:")

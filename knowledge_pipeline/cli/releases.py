@@ -42,9 +42,9 @@ def releases(
     if unpin:
         _unpin(session)
     kept = list_releases(session.lake)[::-1]
-    rows = [release_json(release, live=release is kept[0]) for release in kept]
+    rows = [_release_json(release, live=release is kept[0]) for release in kept]
     session.screen.print_json({"releases": rows})
-    session.screen.print_table([format_release_row(row) for row in rows], right_aligned=("release", "rows"))
+    session.screen.print_table([_format_release_row(row) for row in rows], right_aligned=("release", "rows"))
     if not rows:
         session.screen.print_text("Nothing is released yet: run `knowledge index`.")
 
@@ -70,7 +70,7 @@ def rollback(
 
     pin = not until_next_refresh
     restored = roll_back_release(session.lake, session.settings_without_secrets, release, pin=pin)
-    session.screen.print_json(release_json(restored, live=True))
+    session.screen.print_json(_release_json(restored, live=True))
     session.screen.print_text(
         f"Release {restored.release} is live: the content of release {release} ({restored.rows:,} rows).\n"
         + (
@@ -124,7 +124,7 @@ def export(
     for document in documents:
         results.append(write_document(document, folder, force=force))
         archived += document.archived_at is not None
-    show_export(session.screen, source, folder, results, archived)
+    _show_export(session.screen, source, folder, results, archived)
     return FAILED if any(result.outcome in ("differs", "failed") for result in results) else None
 
 
@@ -160,7 +160,7 @@ def publish(
     )
 
 
-def release_json(release: Release, *, live: bool) -> dict[str, Any]:
+def _release_json(release: Release, *, live: bool) -> dict[str, Any]:
     """A release for programs."""
     return {
         "release": release.release,
@@ -174,8 +174,8 @@ def release_json(release: Release, *, live: bool) -> dict[str, Any]:
     }
 
 
-def format_release_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of `release_json` for people."""
+def _format_release_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of `_release_json` for people."""
     tables = ", ".join(f"{space} at version {version}" for space, version in row["spaces"].items())
     times = {name: format_time(row[name]) for name in ("created", "pinned_since")}
     ranker = "tuned" if row["ranker"] else "shipped"
@@ -193,7 +193,7 @@ def _unpin(session: Session) -> None:
     session.screen.print_note(f"Release {released.version} is live, and no release is pinned any more.")
 
 
-def show_export(
+def _show_export(
     screen: Screen, source: str, folder: Path, written: Sequence[ExportResult], archived: int
 ) -> None:
     """Show which files were written, and which were not."""

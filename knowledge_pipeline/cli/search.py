@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -101,7 +102,7 @@ def search(
         session.preload_models(query or "")
     with session.open_knowledge_base() as base:
         if file is not None or type == "similar":
-            response = search_similar(base, query, file, filters, limit=limit, explain=explain, mode=mode)
+            response = _search_similar(base, query, file, filters, limit=limit, explain=explain, mode=mode)
         else:
             response = base.search(
                 query or "",
@@ -112,7 +113,7 @@ def search(
                 blame=blame,
                 mode=mode,
             )
-        show_results(session.screen, response, lines=lines)  # the log need not be written for that
+        _show_results(session.screen, response, lines=lines)  # the log need not be written for that
 
 
 @example("""
@@ -145,11 +146,11 @@ def similar(
     if mode != "words":
         session.preload_models()
     with session.open_knowledge_base() as base:
-        response = search_similar(base, example_text, file, filters, limit=limit, explain=explain, mode=mode)
-    show_results(session.screen, response, lines=lines)
+        response = _search_similar(base, example_text, file, filters, limit=limit, explain=explain, mode=mode)
+    _show_results(session.screen, response, lines=lines)
 
 
-def search_similar(
+def _search_similar(
     base: KnowledgeBase,
     text: str | None,
     file: str | None,
@@ -160,32 +161,19 @@ def search_similar(
     mode: SearchMode = "hybrid",
 ) -> SearchResponse:
     """What is similar to a text, to an indexed file, or to the content of another file."""
+    ask = partial(base.similar, filters=filters, limit=limit, explain=explain, mode=mode)
     if file is None:
-        return base.similar(text=text, filters=filters, limit=limit, explain=explain, mode=mode)
+        return ask(text=text)
     missing: NotFound | None = None
     for path, source in iter_index_locations(file, base.settings):
         only_source = filters.sources[0] if len(filters.sources) == 1 else source
         try:
-            return base.similar(
-                text=text,
-                path=path,
-                source=only_source,
-                filters=filters,
-                limit=limit,
-                explain=explain,
-                mode=mode,
-            )
+            return ask(text=text, path=path, source=only_source)
         except NotFound as error:
             missing = error
     if missing and not Path(file).is_file():
         raise missing
-    return base.similar(
-        text=text or read_beginning(file, base.settings),
-        filters=filters,
-        limit=limit,
-        explain=explain,
-        mode=mode,
-    )
+    return ask(text=text or read_beginning(file, base.settings))
 
 
 @example("""
@@ -216,7 +204,7 @@ def debug(
             response = base.similar(text=query, filters=filters, limit=limit, explain=True, mode=mode)
         else:
             response = base.search(query, type=type, filters=filters, limit=limit, explain=True, mode=mode)
-    show_search_steps(session.screen, response)
+    _show_search_steps(session.screen, response)
 
 
 @example("""
@@ -235,9 +223,9 @@ def get(
     """Show one chunk, or all chunks of a document, in full."""
     with session.open_knowledge_base() as base:
         if trace:
-            show_trace(session.screen, base.trace(id))
+            _show_trace(session.screen, base.trace(id))
         else:
-            show_results(session.screen, base.get(id, blame=blame), lines=None, scores=False)
+            _show_results(session.screen, base.get(id, blame=blame), lines=None, scores=False)
 
 
 @example("""
@@ -263,7 +251,7 @@ def related(
     """
     with session.open_knowledge_base() as base:
         response = base.related(target)
-    show_relations(session.screen, target, response, limit=limit)
+    _show_relations(session.screen, target, response, limit=limit)
 
 
 @example("""
@@ -303,17 +291,17 @@ _MAX_COMMITS = 5  # that changed the lines of a result
 _MAX_NAME_CHARS = 80
 
 
-def show_relations(screen: Screen, target: str, response: RelationsResponse, *, limit: int) -> None:
+def _show_relations(screen: Screen, target: str, response: RelationsResponse, *, limit: int) -> None:
     """Show the documents that `target` names and their first relations."""
     screen.print_json(response.as_json())
     if not response.documents:
         screen.print_note(f"note: {one_line(target)} is mentioned, but is not indexed itself")
     for document in response.documents:
-        screen.print_text(f"{format_document_name(document)}  [{document.source}]", style="bold cyan")
+        screen.print_text(f"{_format_document_name(document)}  [{document.source}]", style="bold cyan")
     rows = [
         {
             "relation": describe_relation(relation),
-            "document": format_document_name(relation.document),
+            "document": _format_document_name(relation.document),
             "source": relation.document.source,
             "modified": (modified := relation.document.last_modified) and modified.date().isoformat(),
             "get": f"{relation.document.source}:{relation.document.uri}",
@@ -336,7 +324,7 @@ def show_relations(screen: Screen, target: str, response: RelationsResponse, *, 
         screen.print_note(f"not indexed, or not visible: {', '.join(map(one_line, mentions))}")
 
 
-def format_document_name(document: RelatedDocument) -> str:
+def _format_document_name(document: RelatedDocument) -> str:
     """The title with the status, or else the path; files also show their path."""
     status = f" ({document.status})" if document.status else ""
     name = document.title or document.path or document.uri
@@ -344,7 +332,7 @@ def format_document_name(document: RelatedDocument) -> str:
     return truncate(one_line(name), _MAX_NAME_CHARS) + status + (f"  {document.path}" if is_file else "")
 
 
-def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, scores: bool = True) -> None:
+def _show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, scores: bool = True) -> None:
     """Show results in their order, each with at most so many `lines` (None: all)."""
     screen.print_json(answer.as_json())
     for step in answer.degraded:
@@ -367,7 +355,7 @@ def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, s
             screen.print_text(f"   {one_line(line)}", style="dim")
         if result.related:
             related = (
-                f"{describe_relation(item)} {format_document_name(item.document)} [{item.document.source}]"
+                f"{describe_relation(item)} {_format_document_name(item.document)} [{item.document.source}]"
                 for item in result.related
             )
             screen.print_text(f"   {' · '.join(related)}", style="dim")
@@ -384,7 +372,7 @@ def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, s
         )
 
 
-def show_search_steps(screen: Screen, answer: SearchResponse) -> None:
+def _show_search_steps(screen: Screen, answer: SearchResponse) -> None:
     """Show how an answer was found: the question as understood, the steps, the candidates."""
     screen.print_json(answer.as_json())
     explain = answer.explain or {}
@@ -484,7 +472,7 @@ def _format_score(score: float | None) -> str | None:
     return None if score is None else f"{score:.3f}"
 
 
-def show_trace(screen: Screen, trace: TraceResponse) -> None:
+def _show_trace(screen: Screen, trace: TraceResponse) -> None:
     """Show the document, the chunk and the release, then each stage of the refresh."""
     screen.print_json(trace.as_json())
     location = f"{trace.citation.path}:{trace.citation.lines.replace('L', '')}"

@@ -335,7 +335,7 @@ def list_organisations(settings: Settings) -> list[dict[str, Any]]:
     return rows
 
 
-def probe_organisation(session: Session, organisation: OrganisationSettings) -> int:
+def _probe_organisation(session: Session, organisation: OrganisationSettings) -> int:
     """List an organisation without keeping the listing, and read a document of each kind of its sources.
 
     A kind that the identity may not read fails with what it lacks.
@@ -489,9 +489,9 @@ def test(session: Session, id: Id) -> int:
     """
     for organisation in session.settings.organisations:
         if organisation.id == id:
-            return probe_organisation(session, organisation)
+            return _probe_organisation(session, organisation)
     (source,) = session.settings.select_sources([id])
-    return probe_source(session, source)
+    return _probe_source(session, source)
 
 
 @example("""
@@ -532,7 +532,7 @@ def _require_own_entry(session: Session, id: str) -> None:
 _MAX_LINES_SHOWN = 8
 
 
-def show_listing(
+def _show_listing(
     screen: Screen,
     source: str,
     listed: int,
@@ -580,7 +580,7 @@ def show_listing(
 PROBED_PERMISSIONS = 100  # documents
 
 
-def probe_source(session: Session, source: SourceConfig) -> int:
+def _probe_source(session: Session, source: SourceConfig) -> int:
     """List a source, read one document, and ask the endpoint that embeds it, if one does.
 
     Returns:
@@ -599,7 +599,7 @@ def probe_source(session: Session, source: SourceConfig) -> int:
     if source.access.visibility == "from_source":
         permissions = _probe_permissions(source, [item.uri for item in items[:PROBED_PERMISSIONS]])
     embedding, code = _probe_embedding(session.settings.resolve_embedding(source))
-    show_listing(session.screen, source.id, len(items), skipped, document, permissions, embedding)
+    _show_listing(session.screen, source.id, len(items), skipped, document, permissions, embedding)
     return code
 
 

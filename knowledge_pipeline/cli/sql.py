@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from knowledge_pipeline.sql_models.run import SqlResult
 
 
-def complete_model_names(context: typer.Context, incomplete: str) -> list[str]:
+def _complete_model_names(context: typer.Context, incomplete: str) -> list[str]:
     """Complete the names of models."""
     from knowledge_pipeline.sql_models.parse import load_models
 
@@ -46,7 +46,7 @@ def complete_model_names(context: typer.Context, incomplete: str) -> list[str]:
 def sql(
     session: Session,
     model: Annotated[
-        str | None, Argument(metavar="MODEL", help="The model to run.", autocompletion=complete_model_names)
+        str | None, Argument(metavar="MODEL", help="The model to run.", autocompletion=_complete_model_names)
     ] = None,
     query: Annotated[
         str | None, Option(metavar="SELECT", help="Run this select over models and raw tables.")
@@ -74,14 +74,14 @@ def sql(
     sources = load_configured_sources(session) if query is not None or (model and not show) else None
     if query is not None:
         answer = run.run_query(session.lake, loaded, query, limit=limit or None, sources=sources)
-        show_rows(session.screen, answer, as_csv=as_csv)
+        _show_rows(session.screen, answer, as_csv=as_csv)
     elif model is None:
-        show_models(session.screen, loaded)
+        _show_models(session.screen, loaded)
     elif show:
-        show_sql(session.screen, select_required_models(loaded, [model])[-1])
+        _show_sql(session.screen, select_required_models(loaded, [model])[-1])
     else:
         answer = run.query_model(session.lake, loaded, model, limit=limit or None, sources=sources)
-        show_rows(session.screen, answer, as_csv=as_csv)
+        _show_rows(session.screen, answer, as_csv=as_csv)
 
 
 Account = Literal["session", "project", "on_behalf_of", "tenant", "model", "source"]
@@ -202,7 +202,7 @@ def load_configured_sources(session: Session) -> pa.Table:
     return build_configured_sources(settings, session.config_path, compute_code_versions)
 
 
-def show_models(screen: Screen, models: list[Model]) -> None:
+def _show_models(screen: Screen, models: list[Model]) -> None:
     """List the models, layer by layer."""
     rows = [
         {"model": model.name, "layer": model.layer, "answers": model.answers, "about": model.about}
@@ -219,14 +219,14 @@ def show_models(screen: Screen, models: list[Model]) -> None:
     )
 
 
-def show_sql(screen: Screen, model: Model) -> None:
+def _show_sql(screen: Screen, model: Model) -> None:
     """Show the SQL of a model."""
     columns = {name: {"type": c.type, "comment": c.comment} for name, c in model.columns.items()}
     screen.print_json({"model": model.name, "layer": model.layer, "sql": model.sql, "columns": columns})
     screen.print_text(model.sql)
 
 
-def show_rows(screen: Screen, answer: SqlResult, *, as_csv: bool) -> None:
+def _show_rows(screen: Screen, answer: SqlResult, *, as_csv: bool) -> None:
     """Show the rows of a query."""
     import pyarrow as pa
 

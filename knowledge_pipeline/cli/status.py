@@ -55,7 +55,7 @@ def status(
         from knowledge_pipeline.cli.sources import list_organisations
 
         report["organisations"] = list_organisations(settings)
-    show_status(session.screen, report, detailed=detailed)
+    _show_status(session.screen, report, detailed=detailed)
 
 
 def _list_events(session: Session, sources: Container[str]) -> list[dict[str, Any]]:
@@ -147,7 +147,7 @@ def _list_states(session: Session) -> list[dict[str, Any]]:
     ]
 
 
-def show_status(screen: Screen, report: dict[str, Any], *, detailed: bool) -> None:
+def _show_status(screen: Screen, report: dict[str, Any], *, detailed: bool) -> None:
     """Show what `status --json` prints."""
     screen.print_json(report)
     release, sources = report["release"], report["sources"]

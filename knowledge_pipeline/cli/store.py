@@ -55,7 +55,7 @@ def maintain(
         ),
         report=partial(lines.report, "maintenance"),
     )
-    show_maintenance(session.screen, report)
+    _show_maintenance(session.screen, report)
 
 
 @example("""
@@ -91,15 +91,15 @@ def migrate(
             screen.print_note(name)
 
     if undo:
-        show_undone(screen, migrate.undo_migration(lake, report=report))
+        _show_undone(screen, migrate.undo_migration(lake, report=report))
     elif commit:
-        show_committed(screen, migrate.commit_migration(lake))
+        _show_committed(screen, migrate.commit_migration(lake))
     else:
         versions = migrate.read_versions(lake)
         if dry_run:
-            show_plan(screen, versions)
+            _show_plan(screen, versions)
         else:
-            show_migrated(screen, versions, migrate.migrate(lake, report=report))
+            _show_migrated(screen, versions, migrate.migrate(lake, report=report))
 
 
 @example("""
@@ -150,7 +150,7 @@ _ACTION_LABELS: dict[Action, str] = {
 }
 
 
-def show_maintenance(screen: Screen, maintained: MaintenanceReport) -> None:
+def _show_maintenance(screen: Screen, maintained: MaintenanceReport) -> None:
     """Show what each action did, and how much space was freed."""
     screen.print_json(maintained.as_metadata())
     rows = [
@@ -198,7 +198,7 @@ _STATES: dict[MigrationState, str] = {
 }
 
 
-def show_plan(screen: Screen, versions: StoreVersions) -> None:
+def _show_plan(screen: Screen, versions: StoreVersions) -> None:
     """Show every table that an earlier schema wrote, and where the store stands."""
     older = [table for table in versions.tables if table.needs_migration]
     rows = [{"table": table.name, "schema": table.version, "rows": table.count_rows()} for table in older]
@@ -207,7 +207,7 @@ def show_plan(screen: Screen, versions: StoreVersions) -> None:
     screen.print_text(_STATES[versions.state])
 
 
-def show_migrated(screen: Screen, before: StoreVersions, tables: Sequence[str]) -> None:
+def _show_migrated(screen: Screen, before: StoreVersions, tables: Sequence[str]) -> None:
     """Show how many tables were migrated, and what may be done then."""
     screen.print_json({"from": before.oldest, "tables": list(tables)})
     if not tables:
@@ -220,7 +220,7 @@ def show_migrated(screen: Screen, before: StoreVersions, tables: Sequence[str]) 
     )
 
 
-def show_undone(screen: Screen, tables: Sequence[str]) -> None:
+def _show_undone(screen: Screen, tables: Sequence[str]) -> None:
     """Show how many tables are again what they were."""
     screen.print_json({"tables": list(tables)})
     screen.print_text(
@@ -229,7 +229,7 @@ def show_undone(screen: Screen, tables: Sequence[str]) -> None:
     )
 
 
-def show_committed(screen: Screen, tables: Sequence[str]) -> None:
+def _show_committed(screen: Screen, tables: Sequence[str]) -> None:
     """Show how many tables have no way back now."""
     screen.print_json({"tables": list(tables)})
     screen.print_text(

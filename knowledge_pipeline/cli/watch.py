@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 import time
@@ -142,8 +141,12 @@ class WatchedSources:
 
     def _read_identities(self) -> dict[Path, tuple[int, int] | None]:
         """Device and inode of each folder; None for a folder that is missing."""
-        statuses = {folder: _stat(folder) for folder in self.folders.values()}
-        return {folder: status and (status.st_dev, status.st_ino) for folder, status in statuses.items()}
+        identities: dict[Path, tuple[int, int] | None] = dict.fromkeys(self.folders.values())
+        for folder in identities:
+            with suppress(OSError):
+                status = folder.stat()
+                identities[folder] = status.st_dev, status.st_ino
+        return identities
 
     def find_affected_sources(self, changed: Iterable[str]) -> set[str]:
         """Ids of the sources that changed paths may concern."""
@@ -192,13 +195,6 @@ def _group_by_folder(changed: Iterable[str], folders: set[Path]) -> dict[Path, l
         for folder in list_around(Path(path)) if Path(path) in folders else list_around(Path(path).parent):
             paths_by_folder[folder].append(path)
     return paths_by_folder
-
-
-def _stat(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except OSError:
-        return None
 
 
 RemoteChanges = dict[str, KnowledgeError | None]
@@ -265,7 +261,7 @@ class RemotePoller:
 _TIMES = ("started_at", "looked_at", "last_error_at", "polled_at")
 
 
-def show_watchers(session: Session) -> None:
+def _show_watchers(session: Session) -> None:
     """Print each watcher; end with exit code 1 if one is unhealthy, or none runs."""
     reports = list_watchers(Lake(session.settings.store).folder)
     is_healthy = bool(reports) and all(report.problem is None for report in reports)
@@ -349,7 +345,7 @@ def watch(
     knowledge.yaml apply as soon as they are saved.
     """
     if status:
-        show_watchers(session)
+        _show_watchers(session)
         return
     watched = WatchedSources(session.config_path, source or (), everything=everything)
     Watcher(session, watched, poll_s=poll).run(debounce_s=debounce)

@@ -155,7 +155,7 @@ def dump_filters(filters: SourceFilters) -> dict[str, Any]:
     return filters.model_dump(mode="json", include=FILTER_TYPES.keys() - unset)
 
 
-def require_supported_filters(filters: SourceFilters, source_type: str) -> None:
+def _require_supported_filters(filters: SourceFilters, source_type: str) -> None:
     """Raises ValueError if a filter is set that does not apply to the type: it would have no effect."""
     for name, types in FILTER_TYPES.items():
         default = SourceFilters.model_fields[name].default
@@ -231,7 +231,7 @@ class MetadataSettings(SettingsModel):
     coverage: Path | None = None  # a coverage.xml or lcov file, for `test_coverage`
 
 
-def require_read_keys(source_type: str, chunking: ChunkingSettings, metadata: MetadataSettings) -> None:
+def _require_read_keys(source_type: str, chunking: ChunkingSettings, metadata: MetadataSettings) -> None:
     """Raises ValueError if a key is set that nothing reads for the type: it would have no effect."""
     strategy = chunking.strategy
     is_parsed = strategy == "ast_aware" or (strategy is None and source_type in _PARSED_TYPES)
@@ -284,7 +284,7 @@ GIT_READ_TYPES: frozenset[SourceType] = frozenset({"code", "markdown", "openapi"
 """Types that git reads, also over a connection to GitHub or GitLab."""
 
 
-def find_permission_connection(
+def _find_permission_connection(
     source_type: SourceType, connection: Connection, access: AccessSettings
 ) -> PermissionConnection | None:
     """The service to ask, of a connection as it is declared; None: there is none.
@@ -413,7 +413,7 @@ class SourceConfig(SourceTemplate):
                 f"type {self.type!r} is not read over connection.type {self.connection.type!r}; "
                 f"allowed: {', '.join(allowed)}"
             )
-        require_supported_filters(self, self.type)
+        _require_supported_filters(self, self.type)
         if self.files.extractor and self.type != "files" and self.attachments is None:
             raise ValueError(f"files.extractor reads attachments of type {self.type!r}: set attachments too")
         if self.attachments and self.connection.type == "slack_export":
@@ -422,7 +422,7 @@ class SourceConfig(SourceTemplate):
             )
         if self.branches:
             self._require_further_branches()
-        require_read_keys(self.type, self.chunking, self.metadata)
+        _require_read_keys(self.type, self.chunking, self.metadata)
         if isinstance(self.connection, CodeHostConnection):
             self.connection.require_readable_wiki(self.type)
         return self._connect(self.connection)
@@ -444,7 +444,7 @@ class SourceConfig(SourceTemplate):
             )
 
     def _connect(self, connection: Connection) -> SourceConfig:
-        self._permission_connection = find_permission_connection(self.type, connection, self.access)
+        self._permission_connection = _find_permission_connection(self.type, connection, self.access)
         if self.type in GIT_READ_TYPES and isinstance(connection, GithubConnection | GitlabConnection):
             connection = connection.to_git()  # the same repository, by git
         object.__setattr__(self, "connection", connection)

@@ -56,7 +56,7 @@ def sanitize(text: str, settings: SanitizeSettings) -> SanitizedText:
             matches = list(find(text)) if treatment != "off" else []
             findings += matches
             dropped |= treatment == "drop" and bool(matches)
-        findings += (finding for name in settings.custom for finding in find_custom(name, text))
+        findings += (finding for name in settings.custom for finding in _find_custom(name, text))
         findings = merge_overlapping(findings)
         if not findings:
             break
@@ -69,7 +69,7 @@ def sanitize(text: str, settings: SanitizeSettings) -> SanitizedText:
 
 def fingerprint(settings: SanitizeSettings) -> str:
     """Equal for settings and versions that treat every text alike."""
-    own = [fingerprint_sanitizer(name) for name in settings.custom]
+    own = [load_plugin("sanitizer", name, key=_KEY).fingerprint for name in settings.custom]
     if settings.secrets == settings.personal_data == "off":
         return ", ".join(["off", *own])
     parts = [f"sanitize {VERSION}", f"secrets {settings.secrets}", f"personal {settings.personal_data}"]
@@ -93,7 +93,7 @@ class SanitizerFailed(Exception):
     """A custom sanitizer raised, or found what is no span of the text; `str(error)` names it."""
 
 
-def find_custom(name: str, text: str) -> Iterator[Finding]:
+def _find_custom(name: str, text: str) -> Iterator[Finding]:
     """What a custom sanitizer finds in a text, but for redactions.
 
     Raises:
@@ -116,8 +116,3 @@ def find_custom(name: str, text: str) -> Iterator[Finding]:
             not in text[max(0, finding.start_char - len(REDACTION_PREFIX)) : finding.end_char]
         ):
             yield finding
-
-
-def fingerprint_sanitizer(name: str) -> str:
-    """Changes with its module; raises ConfigError if it cannot be loaded."""
-    return load_plugin("sanitizer", name, key=_KEY).fingerprint

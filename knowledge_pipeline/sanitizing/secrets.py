@@ -21,9 +21,9 @@ from knowledge_pipeline.sanitizing.findings import REDACTION_PREFIX, Finding, fi
 def find_secrets(text: str) -> Iterator[Finding]:
     """Every secret of a text, by kind; findings may overlap."""
     yield from _find_private_keys(text)
-    yield from find_tokens(text)
+    yield from _find_tokens(text)
     yield from _find_url_passwords(text)
-    yield from find_assigned_secrets(text)
+    yield from _find_assigned_secrets(text)
 
 
 _LONG_WORD = re.compile(r"[A-Za-z0-9_./+=~:@-]{17,}+")
@@ -196,7 +196,7 @@ _FORMATS = (
 )
 
 
-def find_tokens(text: str) -> Iterator[Finding]:
+def _find_tokens(text: str) -> Iterator[Finding]:
     """Every token of a known form, in the order of the table."""
     long_words = "\n".join(_LONG_WORD.findall(text))
     if not long_words:
@@ -244,7 +244,7 @@ _CHARACTER_CLASSES = tuple(
 _SHORT_CHARS = 16  # a shorter value needs a third class of characters
 
 
-def find_assigned_secrets(text: str) -> Iterator[Finding]:
+def _find_assigned_secrets(text: str) -> Iterator[Finding]:
     """Values that look random, of a name that suggests a secret or of an authorization scheme.
 
     Variables, calls, placeholders, words, paths, versions and the passwords of test fixtures do not count.
@@ -254,7 +254,7 @@ def find_assigned_secrets(text: str) -> Iterator[Finding]:
         for at in find_occurrences(lower, stem):
             match = _VALUE.match(text, at + len(stem))
             group = "quoted" if match and match["quoted"] else "bare"
-            if match and looks_random(match[group]):
+            if match and _looks_random(match[group]):
                 before = _NAME_BEFORE.search(text[max(0, at - 30) : at])
                 name = f"{before.group() if before else ''}{text[at : match.end('suffix')]}"
                 if not _NON_SECRET_NAME.search(name):
@@ -262,11 +262,11 @@ def find_assigned_secrets(text: str) -> Iterator[Finding]:
     for scheme in _AUTH_SCHEMES:
         for at in find_occurrences(lower, scheme):
             match = _CREDENTIALS.match(text, at + len(scheme))
-            if match and (looks_random(match["value"]) or _is_user_and_password(match["value"])):
+            if match and (_looks_random(match["value"]) or _is_user_and_password(match["value"])):
                 yield Finding(*match.span("value"), "authorization")
 
 
-def looks_random(value: str) -> bool:
+def _looks_random(value: str) -> bool:
     """Whether a value is more likely random than written by a person."""
     if (
         REDACTION_PREFIX in value
