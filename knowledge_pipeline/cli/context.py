@@ -155,7 +155,6 @@ def _locate(base: KnowledgeBase, file: str, only_source: str | None) -> tuple[st
 
 
 def _show_searches(screen: Screen, response: ContextResponse) -> None:
-    """Note what each search found, how much of the budget is used, and what was left out."""
     for run in response.searches:
         screen.print_note(f"{run.name}: {_format_run(run)}")
     for section in response.sections or ():

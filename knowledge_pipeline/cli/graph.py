@@ -235,7 +235,6 @@ def _show_tree(screen: Screen, answer: GraphResponse) -> None:
 
 
 def _show_ranked(screen: Screen, answer: GraphResponse) -> None:
-    """Show the nodes by score."""
     rows = [{"score": node.score, **_node_row(node)} for node in answer.matches]
     screen.print_table(rows, right_aligned=("score",))
     if not rows:

@@ -484,7 +484,6 @@ _SHOWN_LOSSES, _LISTED_LOSSES = 5, 50
 
 
 def _show_tuning(screen: Screen, result: TuningResult, *, dry_run: bool) -> None:
-    """Print the result of a tuning."""
     screen.print_json(_tuning_json(result, dry_run=dry_run))
     rows = [_format_gain("all held out", result.gain)]
     rows += [_format_gain(kind, gain, result.pairs[kind]) for kind, gain in result.gain_by_kind.items()]
@@ -504,7 +503,6 @@ def _show_tuning(screen: Screen, result: TuningResult, *, dry_run: bool) -> None
 
 
 def _tuning_json(result: TuningResult, *, dry_run: bool) -> dict[str, Any]:
-    """A tuning for programs."""
     return {
         "asked_release": result.asked_release,
         "released": result.released and result.released.release,

@@ -383,7 +383,6 @@ def _format_rough_duration(seconds: float) -> str:
 
 
 def _show_suggestions(screen: Screen, questions: Sequence[str]) -> None:
-    """Show command lines to try."""
     if questions:
         screen.print_text("Try:")
     for question in questions:

@@ -161,7 +161,6 @@ def publish(
 
 
 def _release_json(release: Release, *, live: bool) -> dict[str, Any]:
-    """A release for programs."""
     return {
         "release": release.release,
         "live": live,
@@ -175,7 +174,6 @@ def _release_json(release: Release, *, live: bool) -> dict[str, Any]:
 
 
 def _format_release_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of `_release_json` for people."""
     tables = ", ".join(f"{space} at version {version}" for space, version in row["spaces"].items())
     times = {name: format_time(row[name]) for name in ("created", "pinned_since")}
     ranker = "tuned" if row["ranker"] else "shipped"
@@ -196,7 +194,6 @@ def _unpin(session: Session) -> None:
 def _show_export(
     screen: Screen, source: str, folder: Path, written: Sequence[ExportResult], archived: int
 ) -> None:
-    """Show which files were written, and which were not."""
     from knowledge_pipeline.stages.export import count_outcomes
 
     counts = count_outcomes(written)

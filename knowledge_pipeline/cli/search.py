@@ -292,7 +292,6 @@ _MAX_NAME_CHARS = 80
 
 
 def _show_relations(screen: Screen, target: str, response: RelationsResponse, *, limit: int) -> None:
-    """Show the documents that `target` names and their first relations."""
     screen.print_json(response.as_json())
     if not response.documents:
         screen.print_note(f"note: {one_line(target)} is mentioned, but is not indexed itself")
@@ -373,7 +372,6 @@ def _show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, 
 
 
 def _show_search_steps(screen: Screen, answer: SearchResponse) -> None:
-    """Show how an answer was found: the question as understood, the steps, the candidates."""
     screen.print_json(answer.as_json())
     explain = answer.explain or {}
     understood = {

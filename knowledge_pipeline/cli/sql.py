@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 def _complete_model_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete the names of models."""
     from knowledge_pipeline.sql_models.parse import load_models
 
     del context
@@ -203,7 +202,6 @@ def load_configured_sources(session: Session) -> pa.Table:
 
 
 def _show_models(screen: Screen, models: list[Model]) -> None:
-    """List the models, layer by layer."""
     rows = [
         {"model": model.name, "layer": model.layer, "answers": model.answers, "about": model.about}
         for layer in ("marts", "intermediate", "staging", "tests")
@@ -220,14 +218,12 @@ def _show_models(screen: Screen, models: list[Model]) -> None:
 
 
 def _show_sql(screen: Screen, model: Model) -> None:
-    """Show the SQL of a model."""
     columns = {name: {"type": c.type, "comment": c.comment} for name, c in model.columns.items()}
     screen.print_json({"model": model.name, "layer": model.layer, "sql": model.sql, "columns": columns})
     screen.print_text(model.sql)
 
 
 def _show_rows(screen: Screen, answer: SqlResult, *, as_csv: bool) -> None:
-    """Show the rows of a query."""
     import pyarrow as pa
 
     table, types = cast("Any", answer).rows, cast("Any", pa.types)

@@ -91,9 +91,21 @@ def migrate(
             screen.print_note(name)
 
     if undo:
-        _show_undone(screen, migrate.undo_migration(lake, report=report))
+        tables = migrate.undo_migration(lake, report=report)
+        screen.print_json({"tables": list(tables)})
+        screen.print_text(
+            f"{format_count(len(tables), 'table')} from before the migration again: "
+            "use the program that wrote them, or `knowledge migrate`."
+        )
     elif commit:
-        _show_committed(screen, migrate.commit_migration(lake))
+        tables = migrate.commit_migration(lake)
+        screen.print_json({"tables": list(tables)})
+        screen.print_text(
+            f"The migration of {format_count(len(tables), 'table')} is final: "
+            "`knowledge maintain` deletes the versions from before."
+            if tables
+            else "There is no migration to commit."
+        )
     else:
         versions = migrate.read_versions(lake)
         if dry_run:
@@ -151,7 +163,6 @@ _ACTION_LABELS: dict[Action, str] = {
 
 
 def _show_maintenance(screen: Screen, maintained: MaintenanceReport) -> None:
-    """Show what each action did, and how much space was freed."""
     screen.print_json(maintained.as_metadata())
     rows = [
         {
@@ -199,7 +210,6 @@ _STATES: dict[MigrationState, str] = {
 
 
 def _show_plan(screen: Screen, versions: StoreVersions) -> None:
-    """Show every table that an earlier schema wrote, and where the store stands."""
     older = [table for table in versions.tables if table.needs_migration]
     rows = [{"table": table.name, "schema": table.version, "rows": table.count_rows()} for table in older]
     screen.print_json({"state": versions.state, "tables": rows})
@@ -208,7 +218,6 @@ def _show_plan(screen: Screen, versions: StoreVersions) -> None:
 
 
 def _show_migrated(screen: Screen, before: StoreVersions, tables: Sequence[str]) -> None:
-    """Show how many tables were migrated, and what may be done then."""
     screen.print_json({"from": before.oldest, "tables": list(tables)})
     if not tables:
         screen.print_text(_STATES["migrated" if before.state == "migrated" else "current"])
@@ -217,24 +226,4 @@ def _show_migrated(screen: Screen, before: StoreVersions, tables: Sequence[str])
         f"Migrated {format_count(len(tables), 'table')} from schema version {before.oldest}.\n"
         "Try it: `knowledge search`, `knowledge refresh`. `knowledge migrate --undo` takes it back, "
         "`--commit` makes it final."
-    )
-
-
-def _show_undone(screen: Screen, tables: Sequence[str]) -> None:
-    """Show how many tables are again what they were."""
-    screen.print_json({"tables": list(tables)})
-    screen.print_text(
-        f"{format_count(len(tables), 'table')} from before the migration again: "
-        "use the program that wrote them, or `knowledge migrate`."
-    )
-
-
-def _show_committed(screen: Screen, tables: Sequence[str]) -> None:
-    """Show how many tables have no way back now."""
-    screen.print_json({"tables": list(tables)})
-    screen.print_text(
-        f"The migration of {format_count(len(tables), 'table')} is final: "
-        "`knowledge maintain` deletes the versions from before."
-        if tables
-        else "There is no migration to commit."
     )
