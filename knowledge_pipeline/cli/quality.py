@@ -184,6 +184,29 @@ def eval_(
         _show_scores(session.screen, responses, metadata, combined=not type, misses=misses)
 
 
+@example("""
+    knowledge tune --dry-run
+    knowledge tune
+    knowledge tune --json
+""")
+def tune(
+    session: Session,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be gained.")] = False,
+) -> None:
+    """Learn the ranking from the corpus, and release it if better.
+
+    Docstrings, commits, pull requests, tickets and judged results ask questions whose answers
+    are known. Weights near the shipped ones are learned from them; the newest fifth of each
+    kind is held out. They are published, with the content of the live release, only if the
+    held-out pairs and the golden questions are answered better. `knowledge rollback` takes
+    the former weights back.
+    """
+    with show_progress(session.screen) as report_for:
+        report = report_for("tuning")
+        result = tuning.refresh(session.lake, session.settings, dry_run=dry_run, report=report)
+    _show_tuning(session.screen, result, dry_run=dry_run)
+
+
 def _propose_questions(session: Session, path: Path) -> None:
     """Write proposed questions to a file that does not exist yet."""
     path = path.expanduser()
@@ -460,22 +483,22 @@ def _measures_json(comparison: Comparison) -> Json:
     }
 
 
+def _question_json(question: GoldenQuestion) -> Json:
+    return {"question": question.text, "type": question.type, "file": question.file}
+
+
 def _changed_question_json(changed: ChangedQuestion) -> Json:
-    question = changed.question
     outcome = {name: getattr(changed, name) for name in ("before", "after", "rank_before", "rank_after")}
-    return {"question": question.text, "type": question.type, "file": question.file, **outcome}
+    return {**_question_json(changed.question), **outcome}
 
 
 def _missed_question_json(response: QuestionResponse) -> Json:
     def format_places(places: Iterable[tuple[str, str | None]]) -> list[str]:
         return [f"{path}: {symbol}" if symbol else path for path, symbol in places]
 
-    question = response.question
     return {
-        "question": question.text,
-        "type": question.type,
-        "file": question.file,
-        "answers": format_places((answer.path, answer.symbol) for answer in question.answers),
+        **_question_json(response.question),
+        "answers": format_places((answer.path, answer.symbol) for answer in response.question.answers),
         "found": format_places((chunk.path, ", ".join(sorted(chunk.symbols))) for chunk in response.chunks),
     }
 
@@ -556,26 +579,3 @@ def _describe_outcome(result: TuningResult, *, dry_run: bool) -> str:
     if result.problem:
         return f"Nothing is released: {result.problem}."
     return "The learned weights are better: `knowledge tune` releases them." if dry_run else ""
-
-
-@example("""
-    knowledge tune --dry-run
-    knowledge tune
-    knowledge tune --json
-""")
-def tune(
-    session: Session,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be gained.")] = False,
-) -> None:
-    """Learn the ranking from the corpus, and release it if better.
-
-    Docstrings, commits, pull requests, tickets and judged results ask questions whose answers
-    are known. Weights near the shipped ones are learned from them; the newest fifth of each
-    kind is held out. They are published, with the content of the live release, only if the
-    held-out pairs and the golden questions are answered better. `knowledge rollback` takes
-    the former weights back.
-    """
-    with show_progress(session.screen) as report_for:
-        report = report_for("tuning")
-        result = tuning.refresh(session.lake, session.settings, dry_run=dry_run, report=report)
-    _show_tuning(session.screen, result, dry_run=dry_run)

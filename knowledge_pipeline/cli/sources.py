@@ -70,6 +70,35 @@ if TYPE_CHECKING:
     from knowledge_pipeline.stages.organisations import Discovery
 
 
+Id = Annotated[str, Argument(metavar="ID", help="The source's id.", autocompletion=complete_source_ids)]
+
+
+@example("""
+    knowledge sources list
+    knowledge sources list --json
+""")
+def list_(session: Session) -> None:
+    """List the configured sources, and the organisations that some of them are of."""
+    rows = [
+        {
+            "source": source.id,
+            "type": source.type,
+            "where": source.connection.location,
+            "branch": getattr(source.connection, "branch", None),
+            "refreshed": resolve_trigger(source),
+            "visibility": source.access.visibility,
+        }
+        for source in session.settings_without_secrets.sources
+    ]
+    organisations = list_organisations(session.settings_without_secrets)
+    shown = {"config": str(session.config_path), "sources": rows}
+    session.screen.print_json({**shown, "organisations": organisations} if organisations else shown)
+    session.screen.print_table(organisations)
+    session.screen.print_table(rows)
+    if not rows and not organisations:
+        session.screen.print_text(f"{session.config_path} declares no source: run `knowledge sources add`.")
+
+
 @example(
     """
     knowledge sources add code --path ../service
@@ -214,6 +243,77 @@ def add(
         _add_organisation(session, config, {**identity, **members, "sources": [entry]})
     else:
         _add_entry(session, config, {"id": id or choose_free_id(name, used), **entry})
+
+
+@example("""
+    knowledge sources remove flask-docs
+    knowledge sources remove flask-docs --keep-content --yes
+""")
+def remove(
+    session: Session,
+    id: Id,
+    keep_content: Annotated[
+        bool, Option("--keep-content", help="Remove it from knowledge.yaml only; keep what is indexed.")
+    ] = False,
+    yes: Yes = False,
+) -> int | None:
+    """Remove a source from knowledge.yaml, and erase its stored content."""
+    from knowledge_pipeline.config.edit import remove_source
+    from knowledge_pipeline.maintenance import purge_source
+
+    _require_own_entry(session, id)
+    if not keep_content and not confirm(
+        session, f"Remove {id!r}, and erase its stored content and all earlier releases?", yes=yes
+    ):
+        return FAILED
+    documents = 0
+    if not keep_content:
+        with suppress(NotFound):  # nothing was ever stored
+            documents = purge_source(session.lake, session.settings_without_secrets, id)
+    remove_source(session.config_path, id)
+    session.screen.print_json({"removed": id, "documents": documents})
+    erased = f"and erased {format_count(documents, 'document')}"
+    rest = "its content stays until `knowledge purge`" if keep_content else erased
+    session.screen.print_text(f"Removed {id} from {session.config_path}, {rest}.")
+    return None
+
+
+@example("""
+    knowledge sources test flask-docs
+    knowledge sources test acme
+""")
+def test(session: Session, id: Id) -> int:
+    """Read a source without storing anything: count its documents, show one, and ask what embeds them.
+
+    Of an organisation, lists its members, and reads a source of each of its types.
+    """
+    for organisation in session.settings.organisations:
+        if organisation.id == id:
+            return _probe_organisation(session, organisation)
+    (source,) = session.settings.select_sources([id])
+    return _probe_source(session, source)
+
+
+@example("""
+    knowledge sources discover
+    knowledge sources discover acme --accept-removals
+""")
+def discover(
+    session: Session,
+    id: Annotated[list[str] | None, Argument(metavar="ID", help="Organisations; all without any.")] = None,
+    accept_removals: Annotated[
+        bool,
+        Option("--accept-removals", help="Take a listing that lacks more than half of the known members."),
+    ] = False,
+) -> int:
+    """List the members of organisations, as every refresh does; nothing is indexed yet."""
+    discoveries = discover_members(session, id or (), accept_removals=accept_removals)
+    session.screen.print_json([asdict(discovery) for discovery in discoveries])
+    session.screen.print_table(list_organisations(session.settings))
+    return FAILED if any(discovery.problem for discovery in discoveries) else SUCCESS
+
+
+COMMANDS = (list_, add, remove, test, discover)
 
 
 def _choose_repository(
@@ -414,106 +514,6 @@ def _probe_type(
                 continue
             return {**row, "member": member.name, "documents": count, "problem": None}
     return {**row, "problem": problem}
-
-
-Id = Annotated[str, Argument(metavar="ID", help="The source's id.", autocompletion=complete_source_ids)]
-
-
-@example("""
-    knowledge sources list
-    knowledge sources list --json
-""")
-def list_(session: Session) -> None:
-    """List the configured sources, and the organisations that some of them are of."""
-    rows = [
-        {
-            "source": source.id,
-            "type": source.type,
-            "where": source.connection.location,
-            "branch": getattr(source.connection, "branch", None),
-            "refreshed": resolve_trigger(source),
-            "visibility": source.access.visibility,
-        }
-        for source in session.settings_without_secrets.sources
-    ]
-    organisations = list_organisations(session.settings_without_secrets)
-    shown = {"config": str(session.config_path), "sources": rows}
-    session.screen.print_json({**shown, "organisations": organisations} if organisations else shown)
-    session.screen.print_table(organisations)
-    session.screen.print_table(rows)
-    if not rows and not organisations:
-        session.screen.print_text(f"{session.config_path} declares no source: run `knowledge sources add`.")
-
-
-@example("""
-    knowledge sources remove flask-docs
-    knowledge sources remove flask-docs --keep-content --yes
-""")
-def remove(
-    session: Session,
-    id: Id,
-    keep_content: Annotated[
-        bool, Option("--keep-content", help="Remove it from knowledge.yaml only; keep what is indexed.")
-    ] = False,
-    yes: Yes = False,
-) -> int | None:
-    """Remove a source from knowledge.yaml, and erase its stored content."""
-    from knowledge_pipeline.config.edit import remove_source
-    from knowledge_pipeline.maintenance import purge_source
-
-    _require_own_entry(session, id)
-    if not keep_content and not confirm(
-        session, f"Remove {id!r}, and erase its stored content and all earlier releases?", yes=yes
-    ):
-        return FAILED
-    documents = 0
-    if not keep_content:
-        with suppress(NotFound):  # nothing was ever stored
-            documents = purge_source(session.lake, session.settings_without_secrets, id)
-    remove_source(session.config_path, id)
-    session.screen.print_json({"removed": id, "documents": documents})
-    erased = f"and erased {format_count(documents, 'document')}"
-    rest = "its content stays until `knowledge purge`" if keep_content else erased
-    session.screen.print_text(f"Removed {id} from {session.config_path}, {rest}.")
-    return None
-
-
-@example("""
-    knowledge sources test flask-docs
-    knowledge sources test acme
-""")
-def test(session: Session, id: Id) -> int:
-    """Read a source without storing anything: count its documents, show one, and ask what embeds them.
-
-    Of an organisation, lists its members, and reads a source of each of its types.
-    """
-    for organisation in session.settings.organisations:
-        if organisation.id == id:
-            return _probe_organisation(session, organisation)
-    (source,) = session.settings.select_sources([id])
-    return _probe_source(session, source)
-
-
-@example("""
-    knowledge sources discover
-    knowledge sources discover acme --accept-removals
-""")
-def discover(
-    session: Session,
-    id: Annotated[list[str] | None, Argument(metavar="ID", help="Organisations; all without any.")] = None,
-    accept_removals: Annotated[
-        bool,
-        Option("--accept-removals", help="Take a listing that lacks more than half of the known members."),
-    ] = False,
-) -> int:
-    """List the members of organisations, as every refresh does; nothing is indexed yet."""
-    discoveries = discover_members(session, id or (), accept_removals=accept_removals)
-    session.screen.print_json([asdict(discovery) for discovery in discoveries])
-    session.screen.print_table(list_organisations(session.settings))
-    return FAILED if any(discovery.problem for discovery in discoveries) else SUCCESS
-
-
-COMMANDS = (list_, add, remove, test, discover)
 
 
 def _require_own_entry(session: Session, id: str) -> None:
