@@ -281,7 +281,9 @@ def _looks_random(value: str) -> bool:
         return False
     if not (digit and (lower or upper)) or (len(value) < _SHORT_CHARS and lower + upper + digit + other < 3):
         return False
-    return _bits_per_char(value) >= min(3.0, 0.9 * math.log2(len(value)))
+    shares = [count / len(value) for count in Counter(value).values()]
+    bits_per_char = -sum(share * math.log2(share) for share in shares)
+    return bits_per_char >= min(3.0, 0.9 * math.log2(len(value)))
 
 
 def _is_user_and_password(value: str) -> bool:
@@ -291,11 +293,6 @@ def _is_user_and_password(value: str) -> bool:
     except (binascii.Error, UnicodeDecodeError):
         return False
     return bool(user and colon and password) and f"{user}{password}".isprintable()
-
-
-def _bits_per_char(value: str) -> float:
-    shares = (count / len(value) for count in Counter(value).values())
-    return -sum(share * math.log2(share) for share in shares)
 
 
 _KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
