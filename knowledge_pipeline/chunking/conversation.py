@@ -214,7 +214,7 @@ _MAX_HEADER_CHARS = 160
 def chunk_notebook(
     measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
 ) -> Iterator[ChunkSpan]:
-    """Cut a rendered notebook between its cells; a `Chunker`.
+    """Cut a rendered notebook between its cells: small ones join the next, long ones are cut by lines.
 
     The anchor is the trail of headings, which cells put in elsewhere leave alone.
 

@@ -442,6 +442,7 @@ def _quote_yaml(text: str) -> str:
 
 
 def _detect_source_types(folder: Path) -> Iterator[str]:
+    """By the names of files alone, and the first kilobytes of YAML and JSON files."""
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder: name the folder to index")
     types: set[str] = {"git_history"} if (folder / ".git").exists() else set()
