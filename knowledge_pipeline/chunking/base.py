@@ -1,4 +1,4 @@
-"""The interface of chunkers: pure functions from a document to spans of it.
+"""The interface of chunkers, pure functions from a document to spans of it, and the headings that name spans.
 
 All offsets are characters; a parser that counts bytes converts them itself.
 """
@@ -100,9 +100,6 @@ Chunker = Callable[[MeasuredDocument, ChunkingSettings, TokenLimits], Iterator[C
 """Every character that is not white space lies in at least one span of a non-empty document."""
 
 
-# FOLD chunking.headings
-# Heading trails: a span's place in the outline of its document, as header and as anchor.
-
 _MARKUP_LANGUAGES = frozenset({"markdown", "rst", "html"})
 _MARKUP_SUFFIXES = (".md", ".markdown", ".mdx", ".rst", ".rest", ".html", ".htm", ".xhtml", ".docx")
 _TRAIL_CHARS = 200
@@ -131,18 +128,17 @@ def parse_blocks(document: Document) -> tuple[Block, ...]:
 @lru_cache(maxsize=4)
 def _parse_markup(text: str, is_rst: bool) -> tuple[Block, ...]:
     """Cached, because the chunker and the metadata extractor read the same document in turn."""
-    from knowledge_pipeline.chunking import markup as markdown
-    from knowledge_pipeline.chunking import markup as rst
+    from knowledge_pipeline.chunking.markup import parse_markdown, parse_rst
 
-    return tuple(rst.parse_rst(text) if is_rst else markdown.parse_markdown(text))
+    return tuple(parse_rst(text) if is_rst else parse_markdown(text))
 
 
 class HeadingOutline:
     """The sections of a document, found by character; none where the document has no markup."""
 
     def __init__(self, document: Document, max_depth: int = 6) -> None:
-        found = split_sections(parse_blocks(document), max_depth) if has_headings(document) else ()
-        self.sections = [section for section in found if section.trail]
+        sections = split_sections(parse_blocks(document), max_depth) if has_headings(document) else ()
+        self.sections = [section for section in sections if section.trail]
         self._starts = [section.start_char for section in self.sections]
 
     def section_at(self, char: int) -> Section | None:

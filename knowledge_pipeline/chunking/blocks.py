@@ -1,4 +1,4 @@
-"""Blocks and sections: the structure of a prose document in any markup."""
+"""The structure of a prose document in any markup: blocks, sections, front matter; and blobs in it."""
 
 from __future__ import annotations
 
@@ -97,9 +97,6 @@ def normalize_title(text: str) -> str:
     return title if len(title) <= _HEADING_CHARS else title[: _HEADING_CHARS - 1].rstrip() + "…"
 
 
-# FOLD chunking.bounded_json
-# Any value as JSON of bounded size, for metadata.
-
 _Value = TypeVar("_Value")
 
 _MAX_DEPTH = 8
@@ -137,7 +134,6 @@ class _BoundedConverter:
         return [self.convert(inner, depth + 1) for inner in self._take(cast("Sequence[Any]", value))]
 
     def _take(self, values: Iterable[_Value]) -> Iterator[_Value]:
-        """The values as long as there is room for more."""
         return takewhile(lambda _: self.remaining > 0, values)
 
 
@@ -145,40 +141,34 @@ def _truncate(text: str) -> str:
     return truncate(replace_surrogates(text), _MAX_STRING_CHARS)  # JSON escapes can make lone surrogates
 
 
-# FOLD chunking.front_matter
-# The values of a Markdown file's front matter.
-
 _MAX_VALUES = 200
 
 
 def find_front_matter_end(text: str) -> int:
     """Where the text after the front matter begins; 0 where there is none."""
-    found = locate_front_matter(text)
-    return (found.end or 0) if found and not _is_between_rulers(found) else 0
+    front_matter = locate_front_matter(text)
+    return (front_matter.end or 0) if front_matter and not _is_between_rulers(front_matter) else 0
 
 
 def parse_front_matter(text: str) -> Metadata:
     """The front matter as at most 200 JSON values; empty where there is none, or it cannot be read."""
-    found = locate_front_matter(text)
-    if found is None or found.end is None or _is_between_rulers(found):
+    front_matter = locate_front_matter(text)
+    if front_matter is None or front_matter.end is None or _is_between_rulers(front_matter):
         return {}
     try:
         value: Any = (
-            tomllib.loads(found.inner.replace("\r\n", "\n"))
-            if found.delimiter == "+++"
-            else parse_yaml(found.inner).value
+            tomllib.loads(front_matter.inner.replace("\r\n", "\n"))
+            if front_matter.delimiter == "+++"
+            else parse_yaml(front_matter.inner).value
         )
     except (DocumentSkipped, ValueError, RecursionError):
         return {}
     return cast("Metadata", to_bounded_json(value, max_values=_MAX_VALUES)) if isinstance(value, dict) else {}
 
 
-def _is_between_rulers(found: FrontMatter) -> bool:
-    return found.delimiter == "---" and ":" not in found.inner
+def _is_between_rulers(front_matter: FrontMatter) -> bool:
+    return front_matter.delimiter == "---" and ":" not in front_matter.inner
 
-
-# FOLD chunking.blobs
-# Tells minified code and encoded data from text, by content.
 
 _MIN_CHARS = 500
 _MAX_SPACE_SHARE = 0.08  # prose has about 0.16, code more

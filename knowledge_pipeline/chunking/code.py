@@ -1,4 +1,4 @@
-"""Code cut by its syntax: split what is too large, merge what is too small.
+"""Source code to chunks, by its syntax: split what is too large, merge what is too small.
 
 Definitions become chunks, down to the depth of the setting `granularity`. What exceeds the
 limit is split between statements, then lines, then words; small siblings are merged.
@@ -41,12 +41,185 @@ from knowledge_pipeline.syntax.outline import (
 )
 from knowledge_pipeline.text import truncate
 
-# FOLD chunking.syntax_pieces
-# Groups sibling nodes into pieces that belong together, before anything is cut or merged.
-#
-# Pieces begin where a line begins: nodes that share a line stay together, a comment or attribute stays with
-# what follows it, a closing bracket with what it closes. Pieces of one level follow each other without a
-# gap.
+VERSION = 2
+"""Raised whenever the same file would be cut or described differently."""
+
+_MAX_DEPTH = 60  # of blocks in blocks; deeper ones are cut by lines
+_MAX_ANCHOR_CHARS = 120
+
+
+def chunk_code(
+    measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
+) -> Iterator[ChunkSpan]:
+    """Cut one file by its syntax; a `Chunker`.
+
+    A file in a language without a grammar is cut by lines. So is one that does not parse: the
+    metadata's "note" then says so.
+    """
+    document = measured.document
+    language = document.language
+    if language not in GRAMMARS:
+        yield from chunk_lines(measured, chunking, limits)
+        return
+    outline = open_outline(document.text, choose_grammar(language, document.path))
+    if outline is None:
+        note = {"note": f"could not be parsed as {language}; cut by lines"}
+        yield from (replace(span, metadata=note) for span in chunk_lines(measured, chunking, limits))
+        return
+    cutter = _CodeSplitter(measured, outline, chunking, limits, _find_licence_end(outline))
+    yield from number_duplicate_anchors(document.text, cutter.build_spans())
+
+
+@dataclass(frozen=True)
+class _CodeSplitter:
+    measured: MeasuredDocument
+    outline: Outline
+    chunking: ChunkingSettings
+    limits: TokenLimits
+    licence_end: int
+
+    def build_spans(self) -> Iterator[ChunkSpan]:
+        text = self.measured.document.text
+        whole = (0, len(text))
+        nodes = self.outline.tree.top_nodes
+        if any(node.end_byte > node.start_byte for node in nodes):
+            groups = self._split_nodes(nodes, whole, None, 0)
+        else:  # nothing but a byte order mark
+            groups = self._split_by_lines(whole, None)
+        limits, count_tokens = self.limits, self.measured.count_tokens
+        joiner = ScrapJoiner(text, limits.min_tokens, limits.max_tokens, count_tokens)
+        for group in joiner.join(groups):
+            if not text[group.start_char : group.end_char].isspace():
+                yield self._build_span(group)
+
+    def _split_nodes(
+        self, nodes: Iterable[Node], span: tuple[int, int], enclosing: OutlineDefinition | None, depth: int
+    ) -> list[PieceGroup]:
+        """Cut one level of the tree, and what is below it where that is needed."""
+        limits, count_tokens = self.limits, self.measured.count_tokens
+        groups: list[PieceGroup] = []
+        run: PieceGroup | None = None  # the code between definitions, packed up to the limit
+        after_gap = False
+        for piece in _build_pieces(self.outline, nodes, span, enclosing, self.licence_end):
+            if self._is_excluded(piece, enclosing):
+                run, after_gap = None, True
+                continue
+            group = self._build_group(piece, enclosing)
+            is_own_chunk = piece.definition is not None and self._is_chunk(piece.definition)
+            begins = is_own_chunk or (piece.definition is not None and piece.definition.kind == "stage")
+            if self._must_split(piece, enclosing):
+                parts = self._split_piece(piece, enclosing, depth)
+                run = None
+            elif run and not begins and self._can_continue(run, group):
+                groups[-1] = run = join_groups(run, group)
+                continue
+            else:
+                parts = [group]
+                run = None if is_own_chunk else group
+            if parts:
+                parts[0].after_gap |= after_gap
+            groups.extend(parts)
+            after_gap = False
+        return merge_small_groups(
+            groups, min_tokens=limits.min_tokens, max_tokens=limits.max_tokens, count_tokens=count_tokens
+        )
+
+    def _build_group(self, piece: SyntaxPiece, enclosing: OutlineDefinition | None) -> PieceGroup:
+        return PieceGroup(
+            piece.start_char,
+            piece.end_char,
+            enclosing,
+            [piece.definition] if piece.definition else [],
+            piece.is_import,
+            only_comments=piece.is_comment,
+            has_licence=piece.start_char < self.licence_end,
+        )
+
+    def _can_continue(self, run: PieceGroup, group: PieceGroup) -> bool:
+        """Whether code between definitions joins what is before it; a licence is joined by imports alone."""
+        count_tokens = self.measured.count_tokens
+        if count_tokens(run.start_char, group.end_char) > self.limits.max_tokens:
+            return False
+        is_content = not group.only_imports and not group.has_licence
+        if run.has_licence and is_content and count_tokens(group.start_char, group.end_char) >= SCRAP_TOKENS:
+            return False
+        return can_follow(run, group)
+
+    def _split_piece(
+        self, piece: SyntaxPiece, enclosing: OutlineDefinition | None, depth: int
+    ) -> list[PieceGroup]:
+        within, span = piece.definition or enclosing, (piece.start_char, piece.end_char)
+        nodes = _open_piece(self.outline, piece) if depth < _MAX_DEPTH else None
+        if nodes is None:
+            return self._split_by_lines(span, within)
+        return self._split_nodes(nodes, span, within, depth + 1)
+
+    def _split_by_lines(self, span: Range, enclosing: OutlineDefinition | None) -> list[PieceGroup]:
+        ranges = split_to_limit(self.measured, *span, self.limits.max_tokens)
+        return [PieceGroup(*range_, enclosing) for range_ in ranges]
+
+    def _is_excluded(self, piece: SyntaxPiece, enclosing: OutlineDefinition | None) -> bool:
+        """Imports and comments that the settings leave out; those within functions stay."""
+        if enclosing is not None and enclosing.kind in CALLABLE_KINDS:
+            return False
+        if piece.is_import:
+            return not self.chunking.include_imports
+        return piece.is_comment and not self.chunking.include_comments
+
+    def _is_chunk(self, definition: OutlineDefinition) -> bool:
+        """Whether the granularity makes a definition a chunk of its own."""
+        granularity = self.chunking.granularity
+        if granularity == "file":
+            return False
+        if granularity != "class" and definition.kind in CALLABLE_KINDS:
+            return definition.body_start_char is not None
+        return definition.kind in TYPE_KINDS or definition.kind in STATEMENT_KINDS
+
+    def _must_split(self, piece: SyntaxPiece, enclosing: OutlineDefinition | None) -> bool:
+        """Whether a piece is cut further: it is too large, or holds definitions that are chunks."""
+        size = self.measured.count_tokens(piece.start_char, piece.end_char)
+        if size > self.limits.max_tokens:
+            return True
+        own, granularity = piece.definition, self.chunking.granularity
+        around = own or enclosing
+        if size <= self.limits.min_tokens or (around is not None and around.kind in CALLABLE_KINDS):
+            return False
+        if own is not None and own.kind in STATEMENT_KINDS:
+            return False
+        if own is not None and own.kind in TYPE_KINDS and granularity != "method":
+            return False
+        end_char = piece.code_end_char
+        inner = self.outline.definitions_within(piece.start_char, end_char)
+        return any(
+            self._is_chunk(definition)
+            for definition in inner
+            if definition is not own and definition.end_char <= end_char
+        )
+
+    def _build_span(self, group: PieceGroup) -> ChunkSpan:
+        subject, span = group.subject, (group.start_char, group.end_char)
+        scope = group.enclosing.scope if group.enclosing else []
+        named_scope = (
+            [*scope, subject] if subject and subject in group.subjects[:1] == group.subjects else scope
+        )
+        path = self.measured.document.path
+        part_of = subject if subject is group.enclosing and not group.has_head else None
+        return ChunkSpan(
+            *span,
+            anchor=_build_anchor(group, scope),
+            header=_build_header(path, self.outline, named_scope, part_of, self.chunking.preserve_signatures),
+            metadata=_build_code_metadata(self.outline, *span, subject),
+        )
+
+
+def _build_anchor(group: PieceGroup, scope: list[OutlineDefinition]) -> str:
+    """The structural path of a chunk, which edits elsewhere in the file leave alone."""
+    labels = [definition.label for definition in scope]
+    if group.subjects and not group.is_about_enclosing:
+        labels.append(", ".join(subject.label for subject in group.subjects))
+    steps = [truncate(label, _MAX_ANCHOR_CHARS) for label in labels]
+    return "/".join(steps) or ("imports" if group.only_imports else "module")
+
 
 _COMMENTS = frozenset(
     {"comment", "line_comment", "block_comment", "multiline_comment", "haddock", "marginalia"}
@@ -74,7 +247,9 @@ _MAX_HEAD_CHARS = 200  # characters before a definition that still belong to it:
 class SyntaxPiece:
     """Neighbouring nodes that are cut together or not at all.
 
-    `definition` is the one definition that the piece consists of, if it does.
+    Pieces begin where a line begins: nodes that share a line stay together, a comment or attribute stays with
+    what follows it, a closing bracket with what it closes. `definition` is the one definition that the piece
+    consists of, if it does.
     """
 
     nodes: list[Node]
@@ -91,7 +266,7 @@ class SyntaxPiece:
         return self.code is None
 
 
-def build_pieces(
+def _build_pieces(
     outline: Outline,
     nodes: Iterable[Node],
     span: tuple[int, int],
@@ -120,7 +295,7 @@ def build_pieces(
     return joined
 
 
-def open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
+def _open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
     """The nodes within a piece's nodes, so that it can be cut between them.
 
     Blocks, and whatever leads to the body of the piece's definition, are opened at
@@ -128,7 +303,7 @@ def open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
     """
     syntax = outline.tree
     body = piece.definition.body_start_char if piece.definition else None
-    found: list[Node] = []
+    parts: list[Node] = []
     waiting = [(node, True) for node in reversed(piece.nodes)]
     progress = False
     while waiting:
@@ -141,11 +316,11 @@ def open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
             progress = True
             body = None if start_char == body else body  # what starts with the body is not the body
         else:
-            found.append(node)
-    return found if progress else None
+            parts.append(node)
+    return parts if progress else None
 
 
-def find_licence_end(outline: Outline) -> int:
+def _find_licence_end(outline: Outline) -> int:
     """Where the comment of three lines or more ends that a file begins with and that is a licence; else 0."""
     text, end = outline.tree.text, 0
     for node in outline.tree.top_nodes:
@@ -166,7 +341,6 @@ def _is_attribute(outline: Outline, node: Node) -> bool:
 
 
 def _group_by_line(outline: Outline, nodes: Iterable[Node]) -> list[SyntaxPiece]:
-    """Nodes that share a line, as one piece each."""
     syntax = outline.tree
     rows: list[SyntaxPiece] = []
     for node in nodes:
@@ -254,24 +428,21 @@ def _find_own_definition(
     """The definition that a piece consists of, with its decorators and modifiers."""
     start_char = outline.tree.start(code)
     inside = outline.definitions_within(start_char, piece.code_end_char)
-    found = [each for each in inside if each is not enclosing]
-    if not found or found[-1].start_char >= found[0].end_char or found[0].end_char > piece.code_end_char:
+    inner = [definition for definition in inside if definition is not enclosing]
+    if not inner or inner[-1].start_char >= inner[0].end_char or inner[0].end_char > piece.code_end_char:
         return None
-    first = found[0]
+    first = inner[0]
     if outline.tree.text[first.end_char : piece.code_end_char].strip(" \t\r\n\f;,"):
         return None
     is_near = first.start_char - start_char <= _MAX_HEAD_CHARS or first.node.start_byte == code.start_byte
     return first if is_near or code.type in _WRAPPERS else None
 
 
-# FOLD chunking.code.metadata
-# Metadata of a chunk of code: names, kinds, relations, complexity.
-
 CODE_METADATA_KEYS = (
     *("symbol", "symbol_kind", "symbols", "class_name", "function_name", "implements", "methods"),
     *("imports", "exports", "dependencies", "complexity", "test_coverage"),
 )
-"""Every key that `build_code_metadata` may give, and `test_coverage`, which needs a report."""
+"""Every key that `_build_code_metadata` may give, and `test_coverage`, which needs a report."""
 
 _MAX_NAMES = 50
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -280,7 +451,7 @@ _PUBLIC = re.compile(r"\b(?:public|open)\b")
 _NON_PUBLIC = re.compile(r"\b(?:private|internal|protected|fileprivate)\b")
 
 
-def build_code_metadata(
+def _build_code_metadata(
     outline: Outline, start_char: int, end_char: int, subject: OutlineDefinition | None
 ) -> Metadata:
     """Metadata of the chunk that spans the given characters; JSON values only.
@@ -294,17 +465,17 @@ def build_code_metadata(
     if subject is not None and subject.kind in CALLABLE_KINDS:
         counted = (subject.start_char, subject.end_char)
     lists = {
-        "symbols": [each.symbol for each in inside],
+        "symbols": [definition.symbol for definition in inside],
         "imports": [binding.module for binding in outline.bindings],
-        "exports": [each.name for each in inside if is_exported(outline, each)],
+        "exports": [definition.name for definition in inside if _is_exported(outline, definition)],
         "dependencies": _list_dependencies(outline, start_char, end_char),
     }
-    known = {key: unique for key, names in lists.items() if (unique := _deduplicate(names))}
+    facts = {key: unique for key, names in lists.items() if (unique := _deduplicate(names))}
     about = _describe_subject(outline, subject) if subject is not None else {}
-    return {**about, **known, "complexity": 1 + outline.count_decisions(*counted)}
+    return {**about, **facts, "complexity": 1 + outline.count_decisions(*counted)}
 
 
-def is_exported(outline: Outline, definition: OutlineDefinition) -> bool:
+def _is_exported(outline: Outline, definition: OutlineDefinition) -> bool:
     """Whether other files can use a definition by its name: it is at the top of a file, and public."""
     if definition.parent is not None and definition.parent.kind != "module":
         return False
@@ -346,7 +517,11 @@ def _describe_subject(outline: Outline, subject: OutlineDefinition) -> dict[str,
         about["implements"] = subject.bases
     if subject.kind in TYPE_KINDS:
         inside = outline.definitions_within(subject.start_char, subject.end_char)
-        methods = (each.name for each in inside if each.parent is subject and each.kind in CALLABLE_KINDS)
+        methods = (
+            definition.name
+            for definition in inside
+            if definition.parent is subject and definition.kind in CALLABLE_KINDS
+        )
         if names := _deduplicate(methods):
             about["methods"] = names
     return about
@@ -364,16 +539,13 @@ def _deduplicate(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))[:_MAX_NAMES]
 
 
-# FOLD chunking.code.headers
-# The header of a chunk of code: its path, the definitions around it, and the one that it continues.
-
 _MAX_HEADER_CHARS = 160  # characters, about 48 tokens
 _MAX_LINE_CHARS = 80
 _DOCSTRING_START = re.compile(r"""\s*[rRuU]?("{3}|'{3}|"|')(.+)""")
 COMMENT_MARKS = re.compile(r"^[\s/*#!<>\-]+|[\s*/]+$|</?\w+>")
 
 
-def build_header(
+def _build_header(
     path: str,
     outline: Outline,
     scope: list[OutlineDefinition],
@@ -387,49 +559,55 @@ def build_header(
         part_of: the definition that the chunk continues, whose beginning it lacks.
         include_signatures: whether a continuation carries the signature, or the name alone.
     """
-    trail = [each for each in scope if each.kind in TYPE_KINDS or each.kind == "module" or each is scope[-1]]
+    trail = [
+        definition
+        for definition in scope
+        if definition.kind in TYPE_KINDS or definition.kind == "module" or definition is scope[-1]
+    ]
     lines = [
         truncate(
-            outline.signature(each) if include_signatures or each is not part_of else each.label,
+            outline.signature(definition)
+            if include_signatures or definition is not part_of
+            else definition.label,
             _MAX_LINE_CHARS,
         )
-        for each in trail
+        for definition in trail
     ]
-    if part_of is not None and include_signatures and (doc := find_doc_line(outline, part_of)):
+    if part_of is not None and include_signatures and (doc := _find_doc_line(outline, part_of)):
         lines.append(truncate(doc, _MAX_LINE_CHARS))
     shown = path if len(path) < _MAX_LINE_CHARS else f"…{path[2 - _MAX_LINE_CHARS :]}"
     return _fit_header(shown, lines, required=trail.index(part_of) if part_of in trail else -1)
 
 
-def find_doc_line(outline: Outline, definition: OutlineDefinition) -> str:
+def _find_doc_line(outline: Outline, definition: OutlineDefinition) -> str:
     """The first line of what a definition's docstring or the comment before it says; "" without."""
     text = outline.tree.text
     if outline.tree.language == "python":
         body = definition.body_start_char
-        found = _DOCSTRING_START.match(text, body) if body is not None else None
-        return found[2].split(found[1])[0].strip() if found else ""
-    comments = find_comments_before(definition.node)
+        docstring = _DOCSTRING_START.match(text, body) if body is not None else None
+        return docstring[2].split(docstring[1])[0].strip() if docstring else ""
+    comments = _find_comments_before(definition.node)
     lines = outline.tree.slice(comments[0]).splitlines() if comments else []
     return next((line for line in (COMMENT_MARKS.sub("", line).strip() for line in lines) if line), "")
 
 
-def find_comments_before(node: Node) -> list[Node]:
+def _find_comments_before(node: Node) -> list[Node]:
     """The comments right before a definition, or before what it is wrapped in, in the order of the text.
 
     An empty line ends them: what stands above it is another comment, such as the file's licence.
     """
-    for each in (node, node.parent):
-        if each is None or each.type.startswith("preproc"):
+    for owner in (node, node.parent):
+        if owner is None or owner.type.startswith("preproc"):
             continue
-        before, next_row = each.prev_sibling, each.start_point.row
+        before, next_row = owner.prev_sibling, owner.start_point.row
         while before is not None and before.type == "attribute_item":
             before, next_row = before.prev_sibling, before.start_point.row
-        found: list[Node] = []
+        comments: list[Node] = []
         while before is not None and before.type.endswith("comment") and next_row - _last_row(before) <= 1:
-            found.append(before)
+            comments.append(before)
             before, next_row = before.prev_sibling, before.start_point.row
-        if found:
-            return found[::-1]
+        if comments:
+            return comments[::-1]
     return []
 
 
@@ -447,186 +625,6 @@ def _fit_header(path: str, lines: list[str], required: int) -> str:
     return "\n".join(filter(None, [path, *lines]))
 
 
-VERSION = 2
-"""Raised whenever the same file would be cut or described differently."""
-
-_MAX_DEPTH = 60  # of blocks in blocks; deeper ones are cut by lines
-_MAX_ANCHOR_CHARS = 120
-
-
-def chunk_code(
-    measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
-) -> Iterator[ChunkSpan]:
-    """Cut one file by its syntax; a `Chunker`.
-
-    A file in a language without a grammar is cut by lines. So is one that does not parse: the
-    metadata's "note" then says so.
-    """
-    document = measured.document
-    language = document.language
-    if language not in GRAMMARS:
-        yield from chunk_lines(measured, chunking, limits)
-        return
-    outline = open_outline(document.text, choose_grammar(language, document.path))
-    if outline is None:
-        note = {"note": f"could not be parsed as {language}; cut by lines"}
-        yield from (replace(span, metadata=note) for span in chunk_lines(measured, chunking, limits))
-        return
-    cutter = _CodeSplitter(measured, outline, chunking, limits, find_licence_end(outline))
-    yield from number_duplicate_anchors(document.text, cutter.build_spans())
-
-
-@dataclass(frozen=True)
-class _CodeSplitter:
-    measured: MeasuredDocument
-    outline: Outline
-    chunking: ChunkingSettings
-    limits: TokenLimits
-    licence_end: int
-
-    def build_spans(self) -> Iterator[ChunkSpan]:
-        text = self.measured.document.text
-        whole = (0, len(text))
-        nodes = self.outline.tree.top_nodes
-        if any(node.end_byte > node.start_byte for node in nodes):
-            groups = self._split_nodes(nodes, whole, None, 0)
-        else:  # nothing but a byte order mark
-            groups = self._split_by_lines(whole, None)
-        limits = self.limits
-        count_tokens = self.measured.count_tokens
-        groups = ScrapJoiner(text, limits.min_tokens, limits.max_tokens, count_tokens).join(groups)
-        for group in groups:
-            if not text[group.start_char : group.end_char].isspace():
-                yield self._build_span(group)
-
-    def _split_nodes(
-        self, nodes: Iterable[Node], span: tuple[int, int], enclosing: OutlineDefinition | None, depth: int
-    ) -> list[PieceGroup]:
-        """Cut one level of the tree, and what is below it where that is needed."""
-        limits, count_tokens = self.limits, self.measured.count_tokens
-        found: list[PieceGroup] = []
-        run: PieceGroup | None = None  # the code between definitions, packed up to the limit
-        after_gap = False
-        for piece in build_pieces(self.outline, nodes, span, enclosing, self.licence_end):
-            if self._is_excluded(piece, enclosing):
-                run, after_gap = None, True
-                continue
-            group = self._build_group(piece, enclosing)
-            is_own_chunk = piece.definition is not None and self._is_chunk(piece.definition)
-            begins = is_own_chunk or (piece.definition is not None and piece.definition.kind == "stage")
-            if self._must_split(piece, enclosing):
-                parts = self._split_piece(piece, enclosing, depth)
-                run = None
-            elif run and not begins and self._can_continue(run, group):
-                found[-1] = run = join_groups(run, group)
-                continue
-            else:
-                parts = [group]
-                run = None if is_own_chunk else group
-            if parts:
-                parts[0].after_gap |= after_gap
-            found.extend(parts)
-            after_gap = False
-        return merge_small_groups(
-            found, min_tokens=limits.min_tokens, max_tokens=limits.max_tokens, count_tokens=count_tokens
-        )
-
-    def _build_group(self, piece: SyntaxPiece, enclosing: OutlineDefinition | None) -> PieceGroup:
-        return PieceGroup(
-            piece.start_char,
-            piece.end_char,
-            enclosing,
-            [piece.definition] if piece.definition else [],
-            piece.is_import,
-            only_comments=piece.is_comment,
-            has_licence=piece.start_char < self.licence_end,
-        )
-
-    def _can_continue(self, run: PieceGroup, group: PieceGroup) -> bool:
-        """Whether code between definitions joins what is before it; a licence is joined by imports alone."""
-        count_tokens = self.measured.count_tokens
-        if count_tokens(run.start_char, group.end_char) > self.limits.max_tokens:
-            return False
-        is_content = not group.only_imports and not group.has_licence
-        if run.has_licence and is_content and count_tokens(group.start_char, group.end_char) >= SCRAP_TOKENS:
-            return False
-        return can_follow(run, group)
-
-    def _split_piece(
-        self, piece: SyntaxPiece, enclosing: OutlineDefinition | None, depth: int
-    ) -> list[PieceGroup]:
-        within = piece.definition or enclosing
-        nodes = open_piece(self.outline, piece) if depth < _MAX_DEPTH else None
-        span = (piece.start_char, piece.end_char)
-        if nodes is not None:
-            return self._split_nodes(nodes, span, within, depth + 1)
-        return self._split_by_lines(span, within)
-
-    def _split_by_lines(self, span: Range, enclosing: OutlineDefinition | None) -> list[PieceGroup]:
-        ranges = split_to_limit(self.measured, *span, self.limits.max_tokens)
-        return [PieceGroup(*range_, enclosing) for range_ in ranges]
-
-    def _is_excluded(self, piece: SyntaxPiece, enclosing: OutlineDefinition | None) -> bool:
-        """Imports and comments that the settings leave out; those within functions stay."""
-        if enclosing is not None and enclosing.kind in CALLABLE_KINDS:
-            return False
-        if piece.is_import:
-            return not self.chunking.include_imports
-        return piece.is_comment and not self.chunking.include_comments
-
-    def _is_chunk(self, definition: OutlineDefinition) -> bool:
-        """Whether the granularity makes a definition a chunk of its own."""
-        granularity = self.chunking.granularity
-        if granularity == "file":
-            return False
-        if granularity != "class" and definition.kind in CALLABLE_KINDS:
-            return definition.body_start_char is not None
-        return definition.kind in TYPE_KINDS or definition.kind in STATEMENT_KINDS
-
-    def _must_split(self, piece: SyntaxPiece, enclosing: OutlineDefinition | None) -> bool:
-        """Whether a piece is cut further: it is too large, or holds definitions that are chunks."""
-        size = self.measured.count_tokens(piece.start_char, piece.end_char)
-        if size > self.limits.max_tokens:
-            return True
-        own, granularity = piece.definition, self.chunking.granularity
-        around = own or enclosing
-        if size <= self.limits.min_tokens or (around is not None and around.kind in CALLABLE_KINDS):
-            return False
-        if own is not None and own.kind in STATEMENT_KINDS:
-            return False
-        if own is not None and own.kind in TYPE_KINDS and granularity != "method":
-            return False
-        end_char = piece.code_end_char
-        inner = self.outline.definitions_within(piece.start_char, end_char)
-        return any(self._is_chunk(each) for each in inner if each is not own and each.end_char <= end_char)
-
-    def _build_span(self, group: PieceGroup) -> ChunkSpan:
-        subject, span = group.subject, (group.start_char, group.end_char)
-        is_part = subject is not None and subject is group.enclosing and not group.has_head
-        scope = group.enclosing.scope if group.enclosing else []
-        named = [*scope, subject] if subject and subject in group.subjects[:1] == group.subjects else scope
-        path = self.measured.document.path
-        part_of = subject if is_part else None
-        return ChunkSpan(
-            *span,
-            anchor=_build_anchor(group, scope),
-            header=build_header(path, self.outline, named, part_of, self.chunking.preserve_signatures),
-            metadata=build_code_metadata(self.outline, *span, subject),
-        )
-
-
-def _build_anchor(group: PieceGroup, scope: list[OutlineDefinition]) -> str:
-    """The structural path of a chunk, which edits elsewhere in the file leave alone."""
-    labels = [each.label for each in scope]
-    if group.subjects and not group.is_about_enclosing:
-        labels.append(", ".join(subject.label for subject in group.subjects))
-    steps = [truncate(label, _MAX_ANCHOR_CHARS) for label in labels]
-    return "/".join(steps) or ("imports" if group.only_imports else "module")
-
-
-# FOLD chunking.code.documentation
-# What a definition's docstring, or the comment before it, says. Pure.
-
 _DOCSTRING = re.compile(r"""\s*[rRuU]?(?P<quotes>"{3}|'{3}|"|')(?P<text>.*?)(?P=quotes)""", re.DOTALL)
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _SENTENCE_END = re.compile(r"(?<=[^\W\d_]{2}[.!?])\s|[.!?:;]$|\s@\w")
@@ -638,9 +636,9 @@ def find_documentation(outline: Outline, definition: OutlineDefinition) -> str:
     text = outline.tree.text
     if outline.tree.language == "python":
         body = definition.body_start_char
-        found = _DOCSTRING.match(text, body) if body is not None else None
-        return found["text"].strip() if found else ""
-    comments = find_comments_before(definition.node)
+        docstring = _DOCSTRING.match(text, body) if body is not None else None
+        return docstring["text"].strip() if docstring else ""
+    comments = _find_comments_before(definition.node)
     if not comments:
         return ""
     start, end = outline.tree.start(comments[0]), outline.tree.end(comments[-1])
@@ -664,7 +662,3 @@ def extract_first_sentence(documentation: str, name: str) -> str:
     sentence = text[: end.start()].rstrip(".!?:; ") if end else text
     first, _, rest = sentence.partition(" ")
     return rest if first == name else sentence
-
-
-# FOLD chunking.code
-# Source code to chunks, by syntax.

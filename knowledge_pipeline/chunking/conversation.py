@@ -1,4 +1,4 @@
-"""Tickets, pull requests and threads: whole turns, with the title repeated as context."""
+"""Conversations, commits and notebooks as chunks: whole turns, messages, diffs and cells."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def chunk_conversation(
 
 def _group_turns(turns: list[_Turn]) -> Iterator[tuple[list[Range], Sequence[Splitter]]]:
     """The turns that may share a chunk, and how the long ones are cut: a hunk shares with none."""
-    runs = groupby(enumerate(turns), lambda each: each[0] if each[1].kind == _DIFF else -1)
+    runs = groupby(enumerate(turns), lambda numbered: numbered[0] if numbered[1].kind == _DIFF else -1)
     for at, run in runs:
         splitters = (split_paragraphs, split_sentences) if at < 0 else (split_lines,)
         yield [(turn.start_char, turn.end_char) for _, turn in run], splitters
@@ -84,14 +84,16 @@ def _split_turns(document: Document) -> Iterator[_Turn]:
     The source's starts are checked, because a sanitizer may have changed the text since.
     """
     text = document.text
-    given: list[dict[str, Any]] = sorted(document.metadata["segments"], key=lambda each: each["start_char"])
-    starts = [int(segment["start_char"]) for segment in given]
+    segments: list[dict[str, Any]] = sorted(
+        document.metadata["segments"], key=lambda segment: segment["start_char"]
+    )
+    starts = [int(segment["start_char"]) for segment in segments]
     if starts[0] != 0 or not all(_TURN_HEADING.match(text, start) for start in starts[1:]):
         dated = [match for match in _TURN_HEADING.finditer(text) if _DATED_HEADING.search(match[0])]
         kinds = (re.split(r" by | on |, \d", match[0], maxsplit=1)[0].rstrip(":").lower() for match in dated)
-        given = [{"kind": kind} for kind in (given[0]["kind"], *kinds)]
+        segments = [{"kind": kind} for kind in (segments[0]["kind"], *kinds)]
         starts = [0, *(match.start() for match in dated)]
-    for segment, (start, end) in zip(given, pairwise([*starts, len(text)]), strict=True):
+    for segment, (start, end) in zip(segments, pairwise([*starts, len(text)]), strict=True):
         match = _TURN_HEADING.match(text, start)
         heading = match[0].rstrip(":") if match else ""
         yield _Turn(start, end, str(segment["kind"]), segment.get("author"), heading)
@@ -107,9 +109,6 @@ def _build_span(document: Document, span: Range, turns: list[_Turn]) -> ChunkSpa
     header = "\n".join(part for part in (document.path, title, heading) if part)
     return ChunkSpan(start, end, inside[0].kind, header, metadata)
 
-
-# FOLD chunking.commits
-# One commit as one chunk; a long one as its message and files, then its diffs.
 
 COMMITS_VERSION = 1
 
@@ -168,8 +167,8 @@ def _split_segments(document: Document) -> Iterator[_Segment]:
     The source's starts are checked, because a sanitizer may have changed the text since.
     """
     text = document.text
-    given: list[dict[str, Any]] = document.metadata.get("segments") or []
-    starts = sorted(int(segment["start_char"]) for segment in given)
+    segments: list[dict[str, Any]] = document.metadata.get("segments") or []
+    starts = sorted(int(segment["start_char"]) for segment in segments)
     if not starts or not all(start == 0 or _SEGMENT_START.match(text, start) for start in starts):
         starts = [match.start() for match in _SEGMENT_START.finditer(text)]
     for start, end in pairwise([0, *(start for start in starts if start > 0), len(text)]):
@@ -204,9 +203,6 @@ def _build_header(document: Document, sha: str, holds_message: bool) -> str:
     return "\n".join(part for part in (f"{name}: {subject}", signed) if part)
 
 
-# FOLD chunking.notebook
-# Notebooks by cell: small cells stay with what follows, a cell that is too long is cut by lines.
-
 _CODE = re.compile(
     r"^(?P<fence>`{3,})[^`\n]*\n(?:[^\n]*\n)*?(?P=fence)$"
     r"(?:\n(?P<output>`{3,})output\n(?:[^\n]*\n)*?(?P=output)$)?",
@@ -218,7 +214,7 @@ _MAX_HEADER_CHARS = 160
 def chunk_notebook(
     measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
 ) -> Iterator[ChunkSpan]:
-    """Cut a rendered notebook between its cells; a `Chunker`.
+    """Cut a rendered notebook between its cells: small ones join the next, long ones are cut by lines.
 
     The anchor is the trail of headings, which cells put in elsewhere leave alone.
 

@@ -21,7 +21,7 @@ class CoverageReport:
         for path, line, is_run in hits:
             of_file = lines.setdefault(_normalize_path(path), {})
             of_file[line] = of_file.get(line, False) or is_run
-        self._lines = {path: sorted(found.items()) for path, found in lines.items()}
+        self._lines = {path: sorted(runs.items()) for path, runs in lines.items()}
         self._by_name: dict[str, list[str]] = {}
         for path in self._lines:
             self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
@@ -61,7 +61,11 @@ class CoverageReport:
         if path in self._lines:
             return path
         same_name = self._by_name.get(path.rpartition("/")[2], [])
-        similar = [each for each in same_name if each.endswith(f"/{path}") or path.endswith(f"/{each}")]
+        similar = [
+            reported
+            for reported in same_name
+            if reported.endswith(f"/{path}") or path.endswith(f"/{reported}")
+        ]
         return similar[0] if len(similar) == 1 else None
 
 

@@ -1,4 +1,4 @@
-"""Markdown as blocks: CommonMark with tables, parsed by markdown-it-py."""
+"""Markdown (CommonMark with tables, parsed by markdown-it-py) and reStructuredText as blocks."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def parse_markdown(text: str) -> Iterator[Block]:
     if body:
         yield Block(0, body, "verbatim")
     starts = [body + start for start in find_line_starts(text[body:])]
-    found: list[Block] = []
+    blocks: list[Block] = []
     source = text[body:].replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text[body:]
     for index, token in enumerate(tokens := _BLOCK_PARSER.parse(source)):
         if token.level == 0 and token.map is not None:
             block = _build_block(tokens, index, starts, text)
             is_target = _TARGET.match(text, block.start_char, block.end_char) is not None
-            if not (is_target and found and found[-1].kind == "heading"):
-                found.append(block)
-    yield from close_gaps(found, body, len(text))
+            if not (is_target and blocks and blocks[-1].kind == "heading"):
+                blocks.append(block)
+    yield from close_gaps(blocks, body, len(text))
 
 
 def _build_block(tokens: list[Token], index: int, starts: list[int], text: str) -> Block:
@@ -65,7 +65,6 @@ def _build_block(tokens: list[Token], index: int, starts: list[int], text: str) 
 
 
 def _list_item_starts(tokens: list[Token], index: int, starts: list[int]) -> Iterator[int]:
-    """Where the items of a list begin."""
     for token in tokens[index + 1 :]:
         if token.level == 0:
             return
@@ -84,9 +83,6 @@ def _render_heading(source: str) -> str:
                 parts.append(" ")
     return normalize_title("".join(parts))
 
-
-# FOLD chunking.rst
-# reStructuredText as blocks: titles by their underlines, paragraphs with the text indented below them.
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*\Z")
 _VERBATIM_DIRECTIVES = (
@@ -113,7 +109,7 @@ def parse_rst(text: str) -> Iterator[Block]:
     starts = find_line_starts(text)
     rows = [text[start:end] for start, end in pairwise(starts)]
     styles: list[tuple[str, bool]] = []
-    found: list[Block] = []
+    blocks: list[Block] = []
     number = 0
     while number < len(rows):
         if parsed := _parse_title(rows, number):
@@ -122,17 +118,17 @@ def parse_rst(text: str) -> Iterator[Block]:
                 styles.append(style)
             level = min(styles.index(style) + 1, 6)
             start = starts[number]
-            while found and _RST_TARGET.match(text, found[-1].start_char, found[-1].end_char):
-                start = found.pop().start_char
-            found.append(Block(start, starts[number + height], "heading", level, title))
+            while blocks and _RST_TARGET.match(text, blocks[-1].start_char, blocks[-1].end_char):
+                start = blocks.pop().start_char
+            blocks.append(Block(start, starts[number + height], "heading", level, title))
             number += height
         else:
             end = _find_block_end(rows, number)
             kind = "verbatim" if rows[number].startswith(_VERBATIM_DIRECTIVES) else "prose"
             if rows[number].strip():  # empty lines belong to the block before them
-                found.append(Block(starts[number], starts[end], kind))
+                blocks.append(Block(starts[number], starts[end], kind))
             number = end
-    yield from close_gaps(found, 0, len(text))
+    yield from close_gaps(blocks, 0, len(text))
 
 
 def _parse_title(rows: list[str], number: int) -> tuple[str, tuple[str, bool], int] | None:

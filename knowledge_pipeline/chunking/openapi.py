@@ -1,4 +1,8 @@
-"""An OpenAPI 3 or Swagger 2 file as chunks: one for each operation, the rest by its keys."""
+"""An OpenAPI 3 or Swagger 2 file as chunks: one for each operation, the rest by its keys.
+
+What an operation refers to is resolved within bounds: cycles, depth and size. A remote reference is named and
+never fetched.
+"""
 
 from __future__ import annotations
 
@@ -17,165 +21,6 @@ from knowledge_pipeline.chunking.yaml_positions import KeyPath, PositionedYaml, 
 from knowledge_pipeline.config.sources import ChunkingSettings
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.text import is_list, is_object, truncate
-
-# FOLD chunking.openapi.schemas
-# What an operation of an OpenAPI 3 or Swagger 2 file takes and returns, with local `$ref`s resolved.
-#
-# Everything is bounded: cycles, depth and size. A remote reference is named and never fetched.
-
-_MAX_REFS = 30  # references followed one into the other
-_MAX_DEPTH = 8
-_MAX_VALUES = 300  # of one resolved schema
-_MAX_PARAMETERS = 50
-_FORMATTED_CHARS = 300
-_FORMATTED_DEPTH = 2
-_FORMATTED_PROPERTIES = 10
-
-
-def as_mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is a mapping, else an empty one: files in the wild are not valid."""
-    return value if is_object(value) else {}
-
-
-def as_list(value: Any) -> list[Any]:
-    """The value if it is a list, else an empty one."""
-    return value if is_list(value) else []
-
-
-class OpenApiDocument:
-    """A parsed API description."""
-
-    def __init__(self, root: Mapping[str, Any]) -> None:
-        self.root = root
-
-    def resolve_ref(self, value: Any) -> Any:
-        """What a local reference points at in the end; anything else as it is, nothing for a dead end."""
-        for _ in range(_MAX_REFS):
-            ref = as_mapping(value).get("$ref")
-            if not isinstance(ref, str):
-                return value
-            if not ref.startswith("#/"):
-                return {}
-            value = self._resolve_pointer(ref)
-        return {}
-
-    def expand_refs(self, value: Any) -> Any:
-        """The value with its references replaced by what they point at, as bounded JSON."""
-        return to_bounded_json(_RefResolver(self).resolve(value, (), 0), max_values=_MAX_VALUES)
-
-    def list_parameters(self, operation: Mapping[str, Any], path_item: Mapping[str, Any]) -> list[Any]:
-        """Parameters of the path and of the operation, which win; bodies are not among them."""
-        found: dict[tuple[str, str], Any] = {}
-        for given in [*as_list(path_item.get("parameters")), *as_list(operation.get("parameters"))]:
-            parameter = as_mapping(self.resolve_ref(given))
-            if parameter.get("in") != "body" and parameter:
-                found[str(parameter.get("in")), str(parameter.get("name"))] = parameter
-        return list(found.values())[:_MAX_PARAMETERS]
-
-    def find_request_schema(self, operation: Mapping[str, Any]) -> Any:
-        """The schema of the body that an operation takes; None if it takes none."""
-        body = as_mapping(self.resolve_ref(operation.get("requestBody")))
-        if body:
-            return _find_content_schema(body)
-        for given in as_list(operation.get("parameters")):
-            parameter = as_mapping(self.resolve_ref(given))
-            if parameter.get("in") == "body":
-                return parameter.get("schema")
-        return None
-
-    def list_response_schemas(self, operation: Mapping[str, Any]) -> dict[str, Any]:
-        """The schema of each response by status; None where a response has no body."""
-        found: dict[str, Any] = {}
-        for status, given in as_mapping(operation.get("responses")).items():
-            response = as_mapping(self.resolve_ref(given))
-            found[status] = response.get("schema") or _find_content_schema(response)
-        return found
-
-    def format_schema(self, schema: Any) -> str:
-        """A schema in a line of at most 300 characters: `Pet {id: integer, tags: [string]}`."""
-        return truncate(self._format_schema(schema, 0, ()), _FORMATTED_CHARS)
-
-    def _format_schema(self, schema: Any, depth: int, seen: tuple[str, ...]) -> str:
-        ref = as_mapping(schema).get("$ref")
-        if isinstance(ref, str):
-            name = ref.rpartition("/")[2]
-            if ref in seen or depth >= _FORMATTED_DEPTH or not ref.startswith("#/"):
-                return name
-            inner = self._format_schema(self._resolve_pointer(ref), depth, (*seen, ref))
-            return f"{name} {inner}" if inner.startswith("{") else name
-        return self._format_type(as_mapping(schema), depth, seen)
-
-    def _format_type(self, schema: Mapping[str, Any], depth: int, seen: tuple[str, ...]) -> str:
-        for key, mark in (("allOf", " & "), ("oneOf", " | "), ("anyOf", " | ")):
-            if options := as_list(schema.get(key))[:_FORMATTED_PROPERTIES]:
-                deeper = depth + 1
-                if deeper > _FORMATTED_DEPTH:
-                    return "…"
-                return mark.join(self._format_schema(option, deeper, seen) for option in options)
-        if "items" in schema:
-            deep = depth >= _FORMATTED_DEPTH
-            return f"[{'…' if deep else self._format_schema(schema['items'], depth + 1, seen)}]"
-        if properties := as_mapping(schema.get("properties")):
-            return self._format_object(properties, depth, seen)
-        kind = schema.get("type", "any")
-        return "|".join(map(str, as_list(kind))) if isinstance(kind, list) else str(kind)
-
-    def _format_object(self, properties: Mapping[str, Any], depth: int, seen: tuple[str, ...]) -> str:
-        if depth >= _FORMATTED_DEPTH:
-            return "{…}"
-        shown = [
-            f"{name}: {self._format_schema(schema, depth + 1, seen)}"
-            for name, schema in list(properties.items())[:_FORMATTED_PROPERTIES]
-        ]
-        more = ["…"] if len(properties) > _FORMATTED_PROPERTIES else []
-        return "{" + ", ".join([*shown, *more]) + "}"
-
-    def _resolve_pointer(self, ref: str) -> Any:
-        """What a local pointer ("#/components/schemas/Pet") points at."""
-        value: Any = self.root
-        for part in ref[2:].split("/"):
-            key = unquote(part).replace("~1", "/").replace("~0", "~")
-            if is_list(value):
-                value = value[int(key)] if key.isdecimal() and int(key) < len(value) else None
-            else:
-                value = as_mapping(value).get(key)
-        return value
-
-
-class _RefResolver:
-    """One value being resolved; it ends after so many values, however they refer to each other."""
-
-    def __init__(self, api: OpenApiDocument) -> None:
-        self._api = api
-        self._remaining_values = _MAX_VALUES
-
-    def resolve(self, value: Any, seen: tuple[str, ...], depth: int) -> Any:
-        self._remaining_values -= 1
-        if self._remaining_values < 0 or depth > _MAX_DEPTH:
-            return "…"
-        if is_list(value):
-            kept = value[: self._remaining_values + 1]
-            return [self.resolve(each, seen, depth + 1) for each in kept]
-        if not is_object(value):
-            return value
-        ref = value.get("$ref")
-        if isinstance(ref, str) and ref.startswith("#/") and ref not in seen:
-            target = self._api.resolve_ref(value)
-            rest = {key: each for key, each in value.items() if key != "$ref"}
-            resolved = self.resolve({**as_mapping(target), **rest}, (*seen, ref), depth)
-            return {"$ref": ref, **as_mapping(resolved)}
-        entries = takewhile(lambda _: self._remaining_values > 0, value.items())
-        return {key: self.resolve(each, seen, depth + 1) for key, each in entries}
-
-
-def _find_content_schema(body_or_response: Mapping[str, Any]) -> Any:
-    """The schema of a body or response of OpenAPI 3: that of JSON, else of its first media type."""
-    content = as_mapping(body_or_response.get("content"))
-    if not content:
-        return None
-    media = next((media for name, media in content.items() if "json" in name), next(iter(content.values())))
-    return as_mapping(media).get("schema")
-
 
 VERSION = 1
 
@@ -204,8 +49,8 @@ class _SpecPart:
     @property
     def anchor(self) -> str:
         if self.is_operation:
-            place = self.path[1] if self.path[0] == "paths" else f"webhook {self.path[1]}"
-            return f"{self.path[2].upper()} {place}"
+            location = self.path[1] if self.path[0] == "paths" else f"webhook {self.path[1]}"
+            return f"{self.path[2].upper()} {location}"
         return "/".join(self.path)
 
 
@@ -288,11 +133,10 @@ def _group_parts(
     groups: list[list[_SpecPart]] = []
     for part in parts:
         last = groups[-1] if groups else []
-        if not last or measured.count_tokens(_group_start(last), part.end_char) > limits.max_tokens:
-            groups.append([part])
-        elif part.path[: len(last[0].path)] == last[0].path and len(part.path) > len(last[0].path):
+        fits = last and measured.count_tokens(_group_start(last), part.end_char) <= limits.max_tokens
+        if fits and part.path[: len(last[0].path)] == last[0].path and len(part.path) > len(last[0].path):
             groups[-1] = [part, *last]
-        elif _are_small_siblings(last, part, measured, limits):
+        elif fits and _are_small_siblings(last, part, measured, limits):
             last.append(part)
         else:
             groups.append([part])
@@ -342,7 +186,7 @@ def _build_header(api: OpenApiDocument, group: Sequence[_SpecPart], path: str) -
     if part.is_operation:
         lines += [part.anchor, *_summarize_operation(api, part)]
     elif part.path:
-        lines.append(", ".join(each.anchor for each in group if len(each.path) == len(part.path)))
+        lines.append(", ".join(member.anchor for member in group if len(member.path) == len(part.path)))
     return "\n".join(" ".join(line.split())[:_HEADER_LINE_CHARS] for line in lines if line)
 
 
@@ -376,16 +220,166 @@ def _format_parameter(api: OpenApiDocument, parameter: Mapping[str, Any]) -> str
 def _build_metadata(api: OpenApiDocument, part: _SpecPart, *, with_schemas: bool) -> dict[str, Any]:
     """What identifies an operation; on its first chunk, its resolved parameters and schemas too."""
     operation, owner = _find_operation(api, part)
-    known: dict[str, Any] = {"method": part.path[2].upper(), "path": part.path[1]}
-    known["operation_id"] = operation.get("operationId")
-    known["tags"] = [str(tag) for tag in as_list(operation.get("tags"))][:50]
-    known["deprecated"] = operation.get("deprecated") is True or None
+    facts: dict[str, Any] = {"method": part.path[2].upper(), "path": part.path[1]}
+    facts["operation_id"] = operation.get("operationId")
+    facts["tags"] = [str(tag) for tag in as_list(operation.get("tags"))][:50]
+    facts["deprecated"] = operation.get("deprecated") is True or None
     if with_schemas:
-        known["parameters"] = api.expand_refs(api.list_parameters(operation, owner))
-        known["request_schema"] = api.expand_refs(api.find_request_schema(operation))
-        known["response_schemas"] = api.expand_refs(api.list_response_schemas(operation))
-    return {key: fact for key, fact in known.items() if fact not in (None, [], {})}
+        facts["parameters"] = api.expand_refs(api.list_parameters(operation, owner))
+        facts["request_schema"] = api.expand_refs(api.find_request_schema(operation))
+        facts["response_schemas"] = api.expand_refs(api.list_response_schemas(operation))
+    return {key: fact for key, fact in facts.items() if fact not in (None, [], {})}
 
 
-# FOLD chunking.openapi
-# OpenAPI and Swagger files to chunks, one operation each.
+_MAX_REFS = 30  # references followed one into the other
+_MAX_DEPTH = 8
+_MAX_VALUES = 300  # of one resolved schema
+_MAX_PARAMETERS = 50
+_FORMATTED_CHARS = 300
+_FORMATTED_DEPTH = 2
+_FORMATTED_PROPERTIES = 10
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is a mapping, else an empty one: files in the wild are not valid."""
+    return value if is_object(value) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """The value if it is a list, else an empty one."""
+    return value if is_list(value) else []
+
+
+class OpenApiDocument:
+    """A parsed API description."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self.root = root
+
+    def resolve_ref(self, value: Any) -> Any:
+        """What a local reference points at in the end; anything else as it is, nothing for a dead end."""
+        for _ in range(_MAX_REFS):
+            ref = as_mapping(value).get("$ref")
+            if not isinstance(ref, str):
+                return value
+            if not ref.startswith("#/"):
+                return {}
+            value = self._resolve_pointer(ref)
+        return {}
+
+    def expand_refs(self, value: Any) -> Any:
+        """The value with its references replaced by what they point at, as bounded JSON."""
+        return to_bounded_json(_RefResolver(self).resolve(value, (), 0), max_values=_MAX_VALUES)
+
+    def list_parameters(self, operation: Mapping[str, Any], path_item: Mapping[str, Any]) -> list[Any]:
+        """Parameters of the path and of the operation, which win; bodies are not among them."""
+        parameters: dict[tuple[str, str], Any] = {}
+        for item in [*as_list(path_item.get("parameters")), *as_list(operation.get("parameters"))]:
+            parameter = as_mapping(self.resolve_ref(item))
+            if parameter.get("in") != "body" and parameter:
+                parameters[str(parameter.get("in")), str(parameter.get("name"))] = parameter
+        return list(parameters.values())[:_MAX_PARAMETERS]
+
+    def find_request_schema(self, operation: Mapping[str, Any]) -> Any:
+        """The schema of the body that an operation takes; None if it takes none."""
+        body = as_mapping(self.resolve_ref(operation.get("requestBody")))
+        if body:
+            return _find_content_schema(body)
+        for item in as_list(operation.get("parameters")):
+            parameter = as_mapping(self.resolve_ref(item))
+            if parameter.get("in") == "body":
+                return parameter.get("schema")
+        return None
+
+    def list_response_schemas(self, operation: Mapping[str, Any]) -> dict[str, Any]:
+        """The schema of each response by status; None where a response has no body."""
+        schemas: dict[str, Any] = {}
+        for status, item in as_mapping(operation.get("responses")).items():
+            response = as_mapping(self.resolve_ref(item))
+            schemas[status] = response.get("schema") or _find_content_schema(response)
+        return schemas
+
+    def format_schema(self, schema: Any) -> str:
+        """A schema in a line of at most 300 characters: `Pet {id: integer, tags: [string]}`."""
+        return truncate(self._format_schema(schema, 0, ()), _FORMATTED_CHARS)
+
+    def _format_schema(self, schema: Any, depth: int, seen: tuple[str, ...]) -> str:
+        ref = as_mapping(schema).get("$ref")
+        if isinstance(ref, str):
+            name = ref.rpartition("/")[2]
+            if ref in seen or depth >= _FORMATTED_DEPTH or not ref.startswith("#/"):
+                return name
+            inner = self._format_schema(self._resolve_pointer(ref), depth, (*seen, ref))
+            return f"{name} {inner}" if inner.startswith("{") else name
+        return self._format_type(as_mapping(schema), depth, seen)
+
+    def _format_type(self, schema: Mapping[str, Any], depth: int, seen: tuple[str, ...]) -> str:
+        for key, mark in (("allOf", " & "), ("oneOf", " | "), ("anyOf", " | ")):
+            if options := as_list(schema.get(key))[:_FORMATTED_PROPERTIES]:
+                deeper = depth + 1
+                if deeper > _FORMATTED_DEPTH:
+                    return "…"
+                return mark.join(self._format_schema(option, deeper, seen) for option in options)
+        if "items" in schema:
+            deep = depth >= _FORMATTED_DEPTH
+            return f"[{'…' if deep else self._format_schema(schema['items'], depth + 1, seen)}]"
+        if properties := as_mapping(schema.get("properties")):
+            return self._format_object(properties, depth, seen)
+        kind = schema.get("type", "any")
+        return "|".join(map(str, as_list(kind))) if isinstance(kind, list) else str(kind)
+
+    def _format_object(self, properties: Mapping[str, Any], depth: int, seen: tuple[str, ...]) -> str:
+        if depth >= _FORMATTED_DEPTH:
+            return "{…}"
+        shown = [
+            f"{name}: {self._format_schema(schema, depth + 1, seen)}"
+            for name, schema in list(properties.items())[:_FORMATTED_PROPERTIES]
+        ]
+        more = ["…"] if len(properties) > _FORMATTED_PROPERTIES else []
+        return "{" + ", ".join([*shown, *more]) + "}"
+
+    def _resolve_pointer(self, ref: str) -> Any:
+        """What a local pointer ("#/components/schemas/Pet") points at."""
+        value: Any = self.root
+        for part in ref[2:].split("/"):
+            key = unquote(part).replace("~1", "/").replace("~0", "~")
+            if is_list(value):
+                value = value[int(key)] if key.isdecimal() and int(key) < len(value) else None
+            else:
+                value = as_mapping(value).get(key)
+        return value
+
+
+class _RefResolver:
+    """One value being resolved; it ends after so many values, however they refer to each other."""
+
+    def __init__(self, api: OpenApiDocument) -> None:
+        self._api = api
+        self._remaining_values = _MAX_VALUES
+
+    def resolve(self, value: Any, seen: tuple[str, ...], depth: int) -> Any:
+        self._remaining_values -= 1
+        if self._remaining_values < 0 or depth > _MAX_DEPTH:
+            return "…"
+        if is_list(value):
+            kept = value[: self._remaining_values + 1]
+            return [self.resolve(item, seen, depth + 1) for item in kept]
+        if not is_object(value):
+            return value
+        ref = value.get("$ref")
+        if isinstance(ref, str) and ref.startswith("#/") and ref not in seen:
+            target = self._api.resolve_ref(value)
+            rest = {key: inner for key, inner in value.items() if key != "$ref"}
+            resolved = self.resolve({**as_mapping(target), **rest}, (*seen, ref), depth)
+            return {"$ref": ref, **as_mapping(resolved)}
+        entries = takewhile(lambda _: self._remaining_values > 0, value.items())
+        return {key: self.resolve(inner, seen, depth + 1) for key, inner in entries}
+
+
+def _find_content_schema(body_or_response: Mapping[str, Any]) -> Any:
+    """The schema of a body or response of OpenAPI 3: that of JSON, else of its first media type."""
+    content = as_mapping(body_or_response.get("content"))
+    if not content:
+        return None
+    media = next((media for name, media in content.items() if "json" in name), next(iter(content.values())))
+    return as_mapping(media).get("schema")

@@ -1,6 +1,7 @@
 """Joins small ranges and cuts large ones, so that a token limit always holds.
 
-Ranges ascend and do not overlap; only white space lies between two neighbours.
+Ranges ascend and do not overlap; only white space lies between two neighbours. `chunk_lines` is for text that
+no grammar reads, and the last resort of other chunkers.
 """
 
 from __future__ import annotations
@@ -162,9 +163,6 @@ def _skip_whitespace(text: str, at: int, end_char: int) -> int:
     return at
 
 
-# FOLD chunking.merging
-# Joins small neighbours into chunks that are worth finding.
-
 SCRAP_TOKENS = 32
 """Code with fewer tokens that defines nothing joins a neighbour, of another definition too."""
 
@@ -199,7 +197,9 @@ class PieceGroup:
         if self.is_about_enclosing or not self.subjects:
             return self.enclosing
         kinds = TYPE_KINDS | CALLABLE_KINDS | STATEMENT_KINDS
-        return max(self.subjects, key=lambda each: (each.kind in kinds, each.end_char - each.start_char))
+        return max(
+            self.subjects, key=lambda subject: (subject.kind in kinds, subject.end_char - subject.start_char)
+        )
 
     @property
     def introduces(self) -> bool:
@@ -212,7 +212,7 @@ def join_groups(first: PieceGroup, second: PieceGroup) -> PieceGroup:
     """Two neighbours as one group; of two definitions, in the one that more of it is about."""
     enclosing, subjects = first.enclosing, [*first.subjects, *second.subjects]
     if first.enclosing is not second.enclosing:
-        larger = max(first, second, key=lambda each: each.end_char - each.start_char)
+        larger = max(first, second, key=lambda group: group.end_char - group.start_char)
         if first.has_head and first.enclosing is not None and first.enclosing.kind in TYPE_KINDS:
             started = [second.enclosing] if second.has_head and second.enclosing else []
             subjects = [*first.subjects, *started, *second.subjects]
@@ -253,23 +253,28 @@ def merge_small_groups(
         same = first.enclosing is second.enclosing and can_follow(first, second)
         return same and count_tokens(first.start_char, second.end_char) <= max_tokens
 
-    found: list[PieceGroup] = []
+    joined: list[PieceGroup] = []
     for group in groups:
-        if found and size(group) < min_tokens and size(found[-1]) < min_tokens and can_join(found[-1], group):
-            found[-1] = join_groups(found[-1], group)
+        if (
+            joined
+            and size(group) < min_tokens
+            and size(joined[-1]) < min_tokens
+            and can_join(joined[-1], group)
+        ):
+            joined[-1] = join_groups(joined[-1], group)
         else:
-            found.append(group)
+            joined.append(group)
     index = 0
-    while index < len(found):
-        small = size(found[index]) < min_tokens
-        pairs = [at for at in (index - 1, index) if small and 0 <= at < len(found) - 1]
-        pairs = [at for at in pairs if can_join(*found[at : at + 2])]
+    while index < len(joined):
+        small = size(joined[index]) < min_tokens
+        pairs = [at for at in (index - 1, index) if small and 0 <= at < len(joined) - 1]
+        pairs = [at for at in pairs if can_join(*joined[at : at + 2])]
         if pairs:
-            index = min(pairs, key=lambda at: size(join_groups(*found[at : at + 2])))
-            found[index : index + 2] = [join_groups(*found[index : index + 2])]
+            index = min(pairs, key=lambda at: size(join_groups(*joined[at : at + 2])))
+            joined[index : index + 2] = [join_groups(*joined[index : index + 2])]
         else:
             index += 1
-    return found
+    return joined
 
 
 @dataclass(frozen=True)
@@ -288,17 +293,17 @@ class ScrapJoiner:
         `SCRAP_TOKENS` that defines nothing the smaller neighbour. Where two are too long together,
         they are divided anew, in about equal parts. A small definition of its own stays.
         """
-        found, index = list(groups), 0
-        while index < len(found):
-            if self._is_scrap(found[index]) and (pair := self._choose_pair(found, index)) is not None:
-                found[pair : pair + 2] = [join_groups(*found[pair : pair + 2])]
+        joined, index = list(groups), 0
+        while index < len(joined):
+            if self._is_scrap(joined[index]) and (pair := self._choose_pair(joined, index)) is not None:
+                joined[pair : pair + 2] = [join_groups(*joined[pair : pair + 2])]
                 index = pair
-            elif self._is_scrap(found[index]):
-                self._divide_anew(found, index)
+            elif self._is_scrap(joined[index]):
+                self._divide_anew(joined, index)
                 index += 1
             else:
                 index += 1
-        return found
+        return joined
 
     def _is_scrap(self, group: PieceGroup) -> bool:
         size = self.count_tokens(group.start_char, group.end_char)
@@ -383,21 +388,18 @@ def _divide_group(group: PieceGroup, cut: int) -> tuple[PieceGroup, PieceGroup]:
         group,
         end_char=cut,
         subjects=[subject for subject in group.subjects if subject.start_char < cut],
-        cuts=[each for each in group.cuts if each < cut],
+        cuts=[piece_start for piece_start in group.cuts if piece_start < cut],
     )
     second = replace(
         group,
         start_char=cut,
         subjects=[subject for subject in group.subjects if subject.start_char >= cut],
-        cuts=[each for each in group.cuts if each > cut],
+        cuts=[piece_start for piece_start in group.cuts if piece_start > cut],
         after_gap=False,
         has_licence=False,
     )
     return first, second
 
-
-# FOLD chunking.lines
-# Cuts by lines: for text that no grammar reads, and the last resort of other chunkers.
 
 VERSION = 1
 """Raised whenever the same text would be cut differently."""

@@ -1,4 +1,4 @@
-"""Windows, sentences and paragraphs as chunks; headings name them where the text has some."""
+"""Windows, sentences, paragraphs and sections as chunks; headings name them where the text has some."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def chunk_fixed_size(
 ) -> Iterator[ChunkSpan]:
     """Windows of at most `max_tokens` that overlap; a word is cut only if it alone is too long."""
     end_char = len(measured.document.text)
-    found = split_windows(measured, 0, end_char, limits.max_tokens, limits.overlap_tokens)
-    return _build_spans(measured, chunking, found)
+    windows = split_windows(measured, 0, end_char, limits.max_tokens, limits.overlap_tokens)
+    return _build_spans(measured, chunking, windows)
 
 
 def chunk_sentences(
@@ -46,12 +46,12 @@ def chunk_paragraphs(
 ) -> Iterator[ChunkSpan]:
     """Whole paragraphs, packed; one that alone is too long is cut into sentences."""
     text = measured.document.text
-    found = (
+    parts = (
         part
         for paragraph in split_paragraphs(text, 0, len(text))
         for part in split_span(measured, paragraph, limits.max_tokens, (split_sentences,))
     )
-    return _build_spans(measured, chunking, pack_to_limits(found, measured, limits))
+    return _build_spans(measured, chunking, pack_to_limits(parts, measured, limits))
 
 
 def _build_spans(
@@ -63,9 +63,6 @@ def _build_spans(
         header = build_heading_header(measured.document, trail)
         yield ChunkSpan(start, end, format_heading_anchor(trail), header)
 
-
-# FOLD chunking.semantic
-# Sections of a document as chunks: cut at headings, code and tables whole, small siblings joined.
 
 SEMANTIC_VERSION = 2
 
@@ -82,10 +79,10 @@ def chunk_semantic(
     A longer section is packed from whole blocks (a heading with what follows it), a longer
     block is cut at list items, paragraphs, lines or sentences. Reads any text as Markdown.
     """
-    found = split_sections(parse_blocks(measured.document), chunking.max_section_depth)
-    for group in _group_sections(list(found), measured, limits):
-        named = [section for section in group if section.has_body] or group
-        trail = find_common_trail([section.trail for section in named]) or group[0].trail
+    sections = split_sections(parse_blocks(measured.document), chunking.max_section_depth)
+    for group in _group_sections(list(sections), measured, limits):
+        with_body = [section for section in group if section.has_body] or group
+        trail = find_common_trail([section.trail for section in with_body]) or group[0].trail
         header = build_heading_header(measured.document, trail)
         blocks = [block for section in group for block in section.blocks]
         for start, end in _pack_blocks(blocks, measured, limits):

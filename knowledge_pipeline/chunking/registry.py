@@ -1,4 +1,4 @@
-"""Cuts a document as its source's settings say: picks the chunker, the limits and the extractors."""
+"""Cuts a document as its source's settings say, and describes its chunks: chunkers, limits, extractors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from knowledge_pipeline.chunking.base import (
     Chunker,
@@ -34,238 +34,6 @@ from knowledge_pipeline.text import GRAPH_LANGUAGES, PARSED_LANGUAGES, is_code, 
 
 if TYPE_CHECKING:
     from knowledge_pipeline.chunking.coverage import CoverageReport
-
-
-# FOLD chunking.document_metadata
-# A chunk's place in its document: title, section, links, tags, page.
-
-DOCUMENT_METADATA_VERSION = 1
-
-_MAX_LINKS = 50
-_MAX_TAGS = 50
-_MAX_LINK_CHARS = 1000
-_LINK = re.compile(
-    r"\]\(\s{0,9}<?([^\s<>()]+(?:\([^\s<>()]*\)[^\s<>()]*)*)"  # [text](target)
-    r"|^ {0,3}\[[^\]\n]{1,999}\]:[ \t]{0,99}<?([^\s<>]+)"  # [label]: target
-    r"|`[^`<>\n]{0,999}<([^<>`\s]+)>`_"  # `text <target>`_ of reStructuredText
-    r"|\b(https?://[^\s<>\"'`\[\](){}|\\^]+)",
-    re.MULTILINE,
-)
-
-
-class DocumentMetadataExtractor:
-    """Extracts the metadata of a document's chunks."""
-
-    def __init__(self, document: Document) -> None:
-        self._outline = HeadingOutline(document)
-        page_starts: Any = document.metadata.get("page_starts", ())
-        self._page_starts = sorted(int(start) for start in page_starts)
-        self._front_matter: Metadata = parse_front_matter(document.text) if has_headings(document) else {}
-        # an attachment's own title says which document it hangs on
-        self._title = "" if "attached_to" in document.metadata else find_title(document)
-        self.tags = _parse_tags(self._front_matter)
-
-    def extract(self, chunk: Chunk) -> Metadata:
-        """Metadata of one chunk; unknown facts are left out.
-
-        The section is that of the chunk's first character, else of the first heading in it.
-        """
-        facts: dict[str, Any] = {}
-        section = self._outline.section_at(chunk.start_char) or self._outline.section_at(chunk.end_char - 1)
-        if section is not None:
-            facts |= {"section": section.trail[-1], "header_level": section.level}
-            facts["parent_section"] = section.trail[-2] if len(section.trail) > 1 else ""
-        facts["title"] = self._title
-        facts["links"] = extract_links(chunk.text)
-        facts["front_matter"] = self._front_matter
-        if self._page_starts:
-            facts["page"] = max(1, bisect_right(self._page_starts, chunk.start_char))
-        return {key: fact for key, fact in facts.items() if fact not in ("", [], {})}
-
-
-def extract_links(text: str) -> list[str]:
-    """The targets of a text's links, each once, in order; at most 50."""
-    found: dict[str, None] = {}
-    for match in _LINK.finditer(text):
-        target = (match[1] or match[2] or match[3] or match[4].rstrip(".,;:!?*_")).strip()
-        if target and len(target) <= _MAX_LINK_CHARS:
-            found[target] = None
-        if len(found) == _MAX_LINKS:
-            break
-    return list(found)
-
-
-def _parse_tags(metadata: Metadata) -> list[str]:
-    """Tags and keywords of front matter, whether listed or written with commas."""
-    found: dict[str, None] = {}
-    for key in ("tags", "keywords"):
-        given = metadata.get(key)
-        listed = given.split(",") if isinstance(given, str) else given
-        for tag in listed if is_list(listed) else []:
-            if isinstance(tag, str | int) and str(tag).strip():
-                found[str(tag).strip()] = None
-    return list(found)[:_MAX_TAGS]
-
-
-# FOLD chunking.custom_extractors
-# A project's own metadata extractors, named in `metadata.custom`.
-
-CustomExtractor = Callable[[Document, Chunk], Mapping[str, Any] | None]
-"""Returns further metadata of a chunk; None and {} add nothing."""
-
-_MAX_VALUES = 500
-
-
-def load_extractor(name: str) -> CustomExtractor:
-    """The function that an entry point or `module:function` names.
-
-    Raises:
-        ConfigError: there is no such module or function, or the module cannot be imported.
-    """
-    return cast("CustomExtractor", load_plugin("extractor", name, key="metadata.custom").value)
-
-
-def fingerprint_extractor(name: str) -> str:
-    """Changes with the extractor's module file, but not with the modules that it imports.
-
-    Raises:
-        ConfigError: as `load_extractor`.
-    """
-    return load_plugin("extractor", name, key="metadata.custom").fingerprint
-
-
-def run_custom_extractors(
-    names: Sequence[str], document: Document, chunk: Chunk
-) -> tuple[Metadata, list[str]]:
-    """The metadata that extractors add to a chunk, and a note for each one that failed; later ones win.
-
-    Raises:
-        ConfigError: as `load_extractor`.
-    """
-    metadata: dict[str, Any] = {}
-    notes: list[str] = []
-    for name in names:
-        extract = load_extractor(name)
-        try:
-            added = extract(document, chunk)
-            if added is not None and not isinstance(added, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise TypeError(f"it returned {type(added).__name__} instead of a mapping or None")
-            metadata |= to_bounded_json(added or {}, max_values=_MAX_VALUES)
-        except Exception as error:  # noqa: BLE001 - a foreign function's fault must not lose the chunk
-            notes.append(f"the metadata extractor {name} failed: {type(error).__name__}: {error}"[:300])
-    return metadata, notes
-
-
-# FOLD chunking.metadata_extractors
-# The metadata of chunks: runs the extractors that their source switches on, one after another.
-
-EXTRACTORS_VERSION = 1
-
-
-def add_metadata(
-    chunks: Iterable[Chunk], document: Document, source: SourceConfig, note: str
-) -> Iterator[Chunk]:
-    """The chunks with their metadata; `note` says what was unusual about the document, "" if nothing was.
-
-    Raises:
-        ConfigError: a custom extractor or the coverage report cannot be loaded.
-    """
-    settings, is_prose = source.metadata, source.type != "code" or not is_code(document.language)
-    extractor = DocumentMetadataExtractor(document) if settings.documents and is_prose else None
-    coverage = load_coverage(source) if settings.code else None
-    for chunk in chunks:
-        custom, notes = run_custom_extractors(settings.custom, document, chunk)
-        metadata = _select_chunker_metadata(chunk, source, document.path, coverage)
-        if settings.standard:
-            metadata |= {"source_type": source.type, "file_path": document.path}
-        if extractor:
-            metadata |= extractor.extract(chunk)
-        document_tags = extractor.tags if extractor else ()
-        own_tags = [
-            tag
-            for tag in (*document.metadata.get("tags", ()), *chunk.metadata.get("tags", ()), *document_tags)
-            if not str(tag).startswith(NAMESPACE_PREFIX)  # a document joins no namespace by itself
-        ]
-        tags = dict.fromkeys([*settings.tags, *own_tags])
-        if tags:
-            metadata["tags"] = list(tags)
-        metadata |= custom
-        remarks = [str(remark) for remark in (note, chunk.metadata.get("note"), *notes) if remark]
-        if remarks:
-            metadata["note"] = "; ".join(remarks)
-        yield replace(chunk, metadata=metadata)
-
-
-def _select_chunker_metadata(
-    chunk: Chunk, source: SourceConfig, path: str, coverage: CoverageReport | None
-) -> dict[str, Any]:
-    """The metadata that the chunker gave, with test coverage; without the code switch, nothing about code."""
-    metadata = dict(chunk.metadata)
-    if not source.metadata.code:
-        from knowledge_pipeline.chunking.code import CODE_METADATA_KEYS
-
-        return {key: value for key, value in metadata.items() if key not in CODE_METADATA_KEYS}
-    share = coverage.share_of_lines(path, chunk.start_line, chunk.end_line) if coverage else None
-    return metadata if share is None else {**metadata, "test_coverage": share}
-
-
-def load_coverage(source: SourceConfig) -> CoverageReport | None:
-    """The coverage report that a source names; None if it names none.
-
-    Raises:
-        ConfigError: the report cannot be read.
-    """
-    path = source.metadata.coverage
-    if path is None:
-        return None
-    state = path.stat() if path.is_file() else None
-    return _read_coverage(path, (state.st_mtime_ns, state.st_size) if state else (0, 0))
-
-
-@lru_cache(maxsize=8)
-def _read_coverage(path: Path, file_state: tuple[int, int]) -> CoverageReport:
-    """Read anew when size or time of the file changed."""
-    from knowledge_pipeline.chunking.coverage import CoverageReport
-
-    return CoverageReport.read(path)
-
-
-# FOLD chunking.custom_chunkers
-# Chunkers of other packages, named in `chunking.custom`.
-
-_MAX_CHUNKS = 100_000  # of one document
-
-
-def load_chunker(name: str) -> Plugin:
-    """The chunker of that name; raises ConfigError if it cannot be loaded."""
-    return load_plugin("chunker", name, key="chunking.custom")
-
-
-def run_custom_chunker(
-    name: str, measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
-) -> tuple[list[Chunk], str]:
-    """The chunks of a document, or none and the reason, so that it is cut in another way.
-
-    Raises:
-        ConfigError: the chunker cannot be loaded.
-    """
-    chunker: Chunker = load_chunker(name).value
-    try:
-        spans = _require_spans(chunker(measured, chunking, limits), len(measured.document.text))
-        chunks = [measured.build_chunk(span) for span in spans]
-    except ConfigError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a foreign function's fault must not lose the document
-        return [], f"not cut by {name!r}: {type(error).__name__}: {error}"[:300]
-    found = [chunk for chunk in chunks if chunk.text and not chunk.text.isspace()]
-    return found, "" if found else f"not cut by {name!r}: it gave no chunk"
-
-
-def _require_spans(spans: Iterator[ChunkSpan], length: int) -> Iterator[ChunkSpan]:
-    for span in islice(spans, _MAX_CHUNKS):
-        if not 0 <= span.start_char < span.end_char <= length:
-            raise ValueError(f"[{span.start_char}, {span.end_char}) is no span of {length} characters")
-        yield span
 
 
 MAX_HEADER_TOKENS = 48
@@ -362,29 +130,26 @@ def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> s
     Raises:
         ConfigError: a custom extractor or the coverage report cannot be read.
     """
-    versions = (VERSION, EXTRACTORS_VERSION, DOCUMENT_METADATA_VERSION, *_load_chunker_versions())
-    load_coverage(source)  # a report that cannot be read is refused here, before any work
+    versions = [VERSION, EXTRACTORS_VERSION, DOCUMENT_METADATA_VERSION]
+    for module, name in _CHUNKER_VERSIONS:
+        versions.append(getattr(importlib.import_module(f"knowledge_pipeline.chunking.{module}"), name))
+    _load_coverage(source)  # a report that cannot be read is refused here, before any work
     coverage = source.metadata.coverage
     inputs = {
-        "versions": list(versions),
+        "versions": versions,
         "type": source.type,
         "chunking": source.chunking.to_json(),
         "metadata": source.metadata.model_dump(mode="json", exclude={"coverage"}),
         "model_tokens": model_tokens,
         "tokenizer": tokenizer,
         "coverage": hashlib.sha256(coverage.read_bytes()).hexdigest() if coverage else "",
-        "custom": [fingerprint_extractor(name) for name in source.metadata.custom],
+        "custom": [_load_extractor(name).fingerprint for name in source.metadata.custom],
     }
     if source.chunking.custom:
-        inputs["custom_chunker"] = load_chunker(source.chunking.custom).fingerprint
+        inputs["custom_chunker"] = _load_chunker(source.chunking.custom).fingerprint
     if source.type == "archive":  # whose tags were once lost beside those of the source
         inputs["own_tags"] = 1
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
-
-
-def _load_chunker_versions() -> Iterator[int]:
-    for module, name in _CHUNKER_VERSIONS:
-        yield getattr(importlib.import_module(f"knowledge_pipeline.chunking.{module}"), name)
 
 
 def fingerprint_language(language: str | None) -> tuple[str, ...]:
@@ -426,7 +191,7 @@ def _run_chunkers(
     notes: list[str] = []
     if source.chunking.custom:
         limits, total = compute_limits("fixed_size", source.chunking, model_tokens)
-        chunks, problem = run_custom_chunker(source.chunking.custom, measured, source.chunking, limits)
+        chunks, problem = _run_custom_chunker(source.chunking.custom, measured, source.chunking, limits)
         if chunks:
             return chunks, total, ""
         notes += [problem] if problem else []
@@ -442,7 +207,7 @@ def _run_chunkers(
             reason = str(error) if isinstance(error, DocumentSkipped) else "it is nested too deep"
             notes.append(f"not cut by {name!r}: {reason}")
             continue
-        if chunks := [chunk for chunk in chunks if chunk.text and not chunk.text.isspace()]:
+        if chunks := [chunk for chunk in chunks if chunk.text.strip()]:
             kept = _drop_blobs(chunks, name, measured.document, source)
             notes += [_BLOB_NOTE] if len(kept) < len(chunks) else []
             return kept, total, "; ".join(notes)
@@ -504,3 +269,208 @@ def _truncate_headers(chunks: Iterable[Chunk], total: int, tokenize: Tokenize) -
         starts = token_starts[chunk.header]
         fits = len(starts) <= room
         yield chunk if fits else replace(chunk, header=chunk.header[: starts[room]].rstrip())
+
+
+_MAX_CHUNKS = 100_000  # of one document
+
+
+def _load_chunker(name: str) -> Plugin:
+    return load_plugin("chunker", name, key="chunking.custom")
+
+
+def _run_custom_chunker(
+    name: str, measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
+) -> tuple[list[Chunk], str]:
+    """The chunks of a document, or none and the reason, so that it is cut in another way.
+
+    Raises:
+        ConfigError: the chunker cannot be loaded.
+    """
+    chunker: Chunker = _load_chunker(name).value
+    try:
+        spans = _require_spans(chunker(measured, chunking, limits), len(measured.document.text))
+        chunks = [measured.build_chunk(span) for span in spans]
+    except ConfigError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a foreign function's fault must not lose the document
+        return [], f"not cut by {name!r}: {type(error).__name__}: {error}"[:300]
+    filled = [chunk for chunk in chunks if chunk.text.strip()]
+    return filled, "" if filled else f"not cut by {name!r}: it gave no chunk"
+
+
+def _require_spans(spans: Iterator[ChunkSpan], length: int) -> Iterator[ChunkSpan]:
+    for span in islice(spans, _MAX_CHUNKS):
+        if not 0 <= span.start_char < span.end_char <= length:
+            raise ValueError(f"[{span.start_char}, {span.end_char}) is no span of {length} characters")
+        yield span
+
+
+EXTRACTORS_VERSION = 1
+
+
+def add_metadata(
+    chunks: Iterable[Chunk], document: Document, source: SourceConfig, note: str
+) -> Iterator[Chunk]:
+    """The chunks with their metadata; `note` says what was unusual about the document, "" if nothing was.
+
+    Raises:
+        ConfigError: a custom extractor or the coverage report cannot be loaded.
+    """
+    settings, is_prose = source.metadata, source.type != "code" or not is_code(document.language)
+    extractor = DocumentMetadataExtractor(document) if settings.documents and is_prose else None
+    coverage = _load_coverage(source) if settings.code else None
+    for chunk in chunks:
+        custom, notes = _run_custom_extractors(settings.custom, document, chunk)
+        metadata = _select_chunker_metadata(chunk, source, document.path, coverage)
+        if settings.standard:
+            metadata |= {"source_type": source.type, "file_path": document.path}
+        if extractor:
+            metadata |= extractor.extract(chunk)
+        document_tags = extractor.tags if extractor else ()
+        own_tags = [
+            tag
+            for tag in (*document.metadata.get("tags", ()), *chunk.metadata.get("tags", ()), *document_tags)
+            if not str(tag).startswith(NAMESPACE_PREFIX)  # a document joins no namespace by itself
+        ]
+        tags = dict.fromkeys([*settings.tags, *own_tags])
+        if tags:
+            metadata["tags"] = list(tags)
+        metadata |= custom
+        remarks = [str(remark) for remark in (note, chunk.metadata.get("note"), *notes) if remark]
+        if remarks:
+            metadata["note"] = "; ".join(remarks)
+        yield replace(chunk, metadata=metadata)
+
+
+def _select_chunker_metadata(
+    chunk: Chunk, source: SourceConfig, path: str, coverage: CoverageReport | None
+) -> dict[str, Any]:
+    """The metadata that the chunker gave, with test coverage; without the code switch, nothing about code."""
+    metadata = dict(chunk.metadata)
+    if not source.metadata.code:
+        from knowledge_pipeline.chunking.code import CODE_METADATA_KEYS
+
+        return {key: value for key, value in metadata.items() if key not in CODE_METADATA_KEYS}
+    share = coverage.share_of_lines(path, chunk.start_line, chunk.end_line) if coverage else None
+    return metadata if share is None else {**metadata, "test_coverage": share}
+
+
+def _load_coverage(source: SourceConfig) -> CoverageReport | None:
+    """The coverage report that a source names; None if it names none.
+
+    Raises:
+        ConfigError: the report cannot be read.
+    """
+    path = source.metadata.coverage
+    if path is None:
+        return None
+    state = path.stat() if path.is_file() else None
+    return _read_coverage(path, (state.st_mtime_ns, state.st_size) if state else (0, 0))
+
+
+@lru_cache(maxsize=8)
+def _read_coverage(path: Path, file_state: tuple[int, int]) -> CoverageReport:
+    """Read anew when size or time of the file changed."""
+    from knowledge_pipeline.chunking.coverage import CoverageReport
+
+    return CoverageReport.read(path)
+
+
+DOCUMENT_METADATA_VERSION = 1
+
+_MAX_LINKS = 50
+_MAX_TAGS = 50
+_MAX_LINK_CHARS = 1000
+_LINK = re.compile(
+    r"\]\(\s{0,9}<?([^\s<>()]+(?:\([^\s<>()]*\)[^\s<>()]*)*)"  # [text](target)
+    r"|^ {0,3}\[[^\]\n]{1,999}\]:[ \t]{0,99}<?([^\s<>]+)"  # [label]: target
+    r"|`[^`<>\n]{0,999}<([^<>`\s]+)>`_"  # `text <target>`_ of reStructuredText
+    r"|\b(https?://[^\s<>\"'`\[\](){}|\\^]+)",
+    re.MULTILINE,
+)
+
+
+class DocumentMetadataExtractor:
+    """Extracts a chunk's place in its document: title, section, links, tags, page."""
+
+    def __init__(self, document: Document) -> None:
+        self._outline = HeadingOutline(document)
+        page_starts: Any = document.metadata.get("page_starts", ())
+        self._page_starts = sorted(int(start) for start in page_starts)
+        self._front_matter: Metadata = parse_front_matter(document.text) if has_headings(document) else {}
+        # an attachment's own title says which document it hangs on
+        self._title = "" if "attached_to" in document.metadata else find_title(document)
+        self.tags = _parse_tags(self._front_matter)
+
+    def extract(self, chunk: Chunk) -> Metadata:
+        """Metadata of one chunk; unknown facts are left out.
+
+        The section is that of the chunk's first character, else of the first heading in it.
+        """
+        facts: dict[str, Any] = {}
+        section = self._outline.section_at(chunk.start_char) or self._outline.section_at(chunk.end_char - 1)
+        if section is not None:
+            facts |= {"section": section.trail[-1], "header_level": section.level}
+            facts["parent_section"] = section.trail[-2] if len(section.trail) > 1 else ""
+        facts["title"] = self._title
+        facts["links"] = extract_links(chunk.text)
+        facts["front_matter"] = self._front_matter
+        if self._page_starts:
+            facts["page"] = max(1, bisect_right(self._page_starts, chunk.start_char))
+        return {key: fact for key, fact in facts.items() if fact not in ("", [], {})}
+
+
+def extract_links(text: str) -> list[str]:
+    """The targets of a text's links, each once, in order; at most 50."""
+    links: dict[str, None] = {}
+    for match in _LINK.finditer(text):
+        target = (match[1] or match[2] or match[3] or match[4].rstrip(".,;:!?*_")).strip()
+        if target and len(target) <= _MAX_LINK_CHARS:
+            links[target] = None
+        if len(links) == _MAX_LINKS:
+            break
+    return list(links)
+
+
+def _parse_tags(metadata: Metadata) -> list[str]:
+    """Tags and keywords of front matter, whether listed or written with commas."""
+    tags: dict[str, None] = {}
+    for key in ("tags", "keywords"):
+        value = metadata.get(key)
+        listed = value.split(",") if isinstance(value, str) else value
+        for tag in listed if is_list(listed) else []:
+            if isinstance(tag, str | int) and str(tag).strip():
+                tags[str(tag).strip()] = None
+    return list(tags)[:_MAX_TAGS]
+
+
+CustomExtractor = Callable[[Document, Chunk], Mapping[str, Any] | None]
+"""Returns further metadata of a chunk; None and {} add nothing."""
+
+_MAX_VALUES = 500
+
+
+def _load_extractor(name: str) -> Plugin:
+    return load_plugin("extractor", name, key="metadata.custom")
+
+
+def _run_custom_extractors(
+    names: Sequence[str], document: Document, chunk: Chunk
+) -> tuple[Metadata, list[str]]:
+    """The metadata that extractors add to a chunk, and a note for each one that failed; later ones win.
+
+    Raises:
+        ConfigError: one cannot be loaded.
+    """
+    metadata: dict[str, Any] = {}
+    notes: list[str] = []
+    for name in names:
+        extract: CustomExtractor = _load_extractor(name).value
+        try:
+            added = extract(document, chunk)
+            if added is not None and not isinstance(added, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"it returned {type(added).__name__} instead of a mapping or None")
+            metadata |= to_bounded_json(added or {}, max_values=_MAX_VALUES)
+        except Exception as error:  # noqa: BLE001 - a foreign function's fault must not lose the chunk
+            notes.append(f"the metadata extractor {name} failed: {type(error).__name__}: {error}"[:300])
+    return metadata, notes

@@ -109,8 +109,6 @@ class _OpenContainer:
 
 @dataclass(slots=True)
 class _ValueBuilder:
-    """Builds values from events."""
-
     key_positions: list[tuple[KeyPath, int]] = field(default_factory=list[tuple[KeyPath, int]])
     stack: list[_OpenContainer] = field(default_factory=list[_OpenContainer])
     anchors: dict[str, tuple[Any, int]] = field(default_factory=dict[str, tuple[Any, int]])
@@ -205,9 +203,9 @@ def _apply_merge_key(mapping: dict[str, Any]) -> dict[str, Any]:
     """A mapping with its `<<` merged in; what is written out wins."""
     merge = mapping["<<"]
     merged: dict[str, Any] = {}
-    for given in reversed(merge if is_list(merge) else [merge]):
-        if is_object(given):
-            merged |= given
+    for source in reversed(merge if is_list(merge) else [merge]):
+        if is_object(source):
+            merged |= source
     return merged | {key: value for key, value in mapping.items() if key != "<<"}
 
 

@@ -189,10 +189,6 @@ def _build_app() -> typer.Typer:
 app = _build_app()
 
 
-# FOLD cli.versions
-# What this installation is made of.
-
-_PACKAGES = ("pylance", "duckdb")
 _OPTIONAL_PACKAGES = {  # -> the extra that has it
     "tree-sitter": "index",
     "onnxruntime": "models",
@@ -209,7 +205,7 @@ def list_versions() -> list[str]:
     from knowledge_pipeline import __version__
 
     own = [f"knowledge {__version__}", f"Python {sys.version.split()[0]}"]
-    versions = [*own, *(f"{name} {version(name)}" for name in _PACKAGES)]
+    versions = [*own, *(f"{name} {version(name)}" for name in ("pylance", "duckdb"))]
     for package, extra in _OPTIONAL_PACKAGES.items():
         try:
             versions.append(f"{package} {version(package)}")

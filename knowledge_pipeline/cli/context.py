@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from knowledge_pipeline.cli.filter_options import FilterOptions
 from knowledge_pipeline.cli.screen import format_count, one_line, truncate
 from knowledge_pipeline.cli.session import Session, WrongUsage, example, iter_index_locations, read_beginning
 from knowledge_pipeline.contract.filters import TaskKind
+from knowledge_pipeline.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,7 +103,7 @@ def context(
     with session.open_knowledge_base() as base:
         response = _build_context(base, request, max_tokens, Path(template or "") if is_path else template)
     session.screen.print_json(response.as_json())
-    show_searches(session.screen, response)
+    _show_searches(session.screen, response)
     if response.messages is None:
         session.screen.print_text(response.text)
     else:
@@ -120,8 +122,6 @@ def _build_context(
     base: KnowledgeBase, task: Task, max_tokens: int | None, template: str | Path | None
 ) -> ContextResponse:
     """For an indexed file, or with the content of a file that is on this machine only."""
-    from dataclasses import replace
-
     if not task.paths:
         return base.context(task, max_tokens=max_tokens, template=template)
     only_source = task.filters.sources[0] if len(task.filters.sources) == 1 else None
@@ -144,8 +144,6 @@ def _build_context(
 
 def _locate(base: KnowledgeBase, file: str, only_source: str | None) -> tuple[str, str | None, bool]:
     """The path and the source of a file in the index, and whether it is there."""
-    from knowledge_pipeline.errors import NotFound
-
     locations = list(iter_index_locations(file, base.settings))
     for path, source in locations:
         try:
@@ -156,12 +154,7 @@ def _locate(base: KnowledgeBase, file: str, only_source: str | None) -> tuple[st
     return locations[0][0], only_source, False
 
 
-# FOLD cli.render.context
-# What was searched for the context of a task, as notes.
-
-
-def show_searches(screen: Screen, response: ContextResponse) -> None:
-    """Note what each search found, how much of the budget is used, and what was left out."""
+def _show_searches(screen: Screen, response: ContextResponse) -> None:
     for run in response.searches:
         screen.print_note(f"{run.name}: {_format_run(run)}")
     for section in response.sections or ():

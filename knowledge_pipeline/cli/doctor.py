@@ -46,9 +46,9 @@ def doctor(session: Session) -> int:
     model, and ports. Changes nothing stored. Ends with 1 if something does not work.
     """
     diagnoses = list(_examine(session))
-    session.screen.print_json([asdict(diagnos) for diagnos in diagnoses])
-    session.screen.print_table([asdict(diagnos) for diagnos in diagnoses])
-    return FAILED if any(diagnos.state == "failed" for diagnos in diagnoses) else SUCCESS
+    session.screen.print_json([asdict(diagnosis) for diagnosis in diagnoses])
+    session.screen.print_table([asdict(diagnosis) for diagnosis in diagnoses])
+    return FAILED if any(diagnosis.state == "failed" for diagnosis in diagnoses) else SUCCESS
 
 
 def _examine(session: Session) -> Iterator[Diagnosis]:
@@ -73,11 +73,7 @@ def _examine(session: Session) -> Iterator[Diagnosis]:
             yield check()
         except KnowledgeError as error:
             yield Diagnosis(subject, "failed", str(error))
-        except (
-            OSError,
-            RuntimeError,
-            ValueError,
-        ) as error:  # what Lance and a disk raise; the rest is still told
+        except (OSError, RuntimeError, ValueError) as error:  # of Lance and of a disk; the others follow
             yield Diagnosis(subject, "failed", f"cannot be read ({type(error).__name__}): correct `store`")
     yield _check_port("port of the server", settings.serve.port, "set serve.port, or give --port")
     yield _check_port("port of Dagster", _DAGSTER_PORT, "give `dagster dev --port`")
@@ -125,7 +121,7 @@ def _check_store(settings: Settings) -> Diagnosis:
         return Diagnosis("store", "ok", f"{settings.store} (its disk is not looked at)")
     if settings.store.is_file():
         return Diagnosis("store", "failed", f"{settings.store} is a file: set `store` to a folder")
-    folder = next(each for each in (settings.store, *settings.store.parents) if each.is_dir())
+    folder = next(path for path in (settings.store, *settings.store.parents) if path.is_dir())
     if not os.access(folder, os.W_OK):
         return Diagnosis("store", "failed", f"{folder} cannot be written: correct its owner, or set `store`")
     free = shutil.disk_usage(folder).free
@@ -148,10 +144,12 @@ def _check_model(session: Session) -> Diagnosis:
     from knowledge_pipeline.embedding.registry import describe_missing_prompts, open_embedder
 
     configured = session.settings.list_embeddings()
-    embedders = [open_embedder(each) for each in configured]
+    embedders = [open_embedder(embedding) for embedding in configured]
     for embedder in embedders:
         embedder.embed(["is the model there"])
-    shown = "; ".join(f"{each.space.model}, {each.space.dimensions} dimensions" for each in embedders)
+    shown = "; ".join(
+        f"{embedder.space.model}, {embedder.space.dimensions} dimensions" for embedder in embedders
+    )
     if missing := [note for note in map(describe_missing_prompts, configured) if note]:
         return Diagnosis("embedding model", "warning", "; ".join([shown, *missing]))
     return Diagnosis("embedding model", "ok", shown)

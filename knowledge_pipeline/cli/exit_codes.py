@@ -92,8 +92,8 @@ def print_error(message: str, *, kind: str, code: int, as_json: bool) -> None:
 
 def parse_flags(arguments: Sequence[str]) -> set[str]:
     """The arguments before `--`: an error may come before they are parsed."""
-    given = list(arguments)
-    return set(given[: given.index("--")] if "--" in given else given)
+    words = list(arguments)
+    return set(words[: words.index("--")] if "--" in words else words)
 
 
 def format_error(error: BaseException) -> str:
@@ -136,17 +136,15 @@ def _write_traceback(trace: str) -> Path | None:
     return None
 
 
-# FOLD cli.interrupts
-# Ctrl-C ends a command soon, whatever it is waiting for.
-#
-# Requests in flight and threads of libraries may keep a process alive for a minute. Every stage can be
-# killed at any moment, so a process that survives a short grace period is.
-
 GRACE_S = 3.0
 
 
 def install_interrupt_handler(arguments: Sequence[str]) -> None:
-    """Make the first Ctrl-C interrupt; the process ends at the second, or after a grace period."""
+    """Make the first Ctrl-C interrupt; the process ends at the second, or after a grace period.
+
+    Requests in flight and threads of libraries may keep a process alive for a minute. Every stage can be
+    killed at any moment, so such a process is.
+    """
     interrupted = threading.Event()
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:

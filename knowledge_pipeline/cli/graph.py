@@ -176,13 +176,13 @@ def _answer(
     screen = session.screen
     screen.print_json(response.as_json())
     if response.candidates:
-        show_candidates(screen, response)
+        screen.print_table([_node_row(node) for node in response.candidates])
     elif options.mermaid or options.dot:
         screen.print_text((render_mermaid if options.mermaid else render_dot)(response).rstrip("\n"))
     elif response.operation == "related":
-        show_ranked(screen, response)
+        _show_ranked(screen, response)
     else:
-        show_tree(screen, response)
+        _show_tree(screen, response)
     for note in response.notes:
         screen.print_note(f"note: {note}")
     return WRONG_USAGE if response.candidates else None
@@ -202,9 +202,6 @@ def _resolve_target(session: Session, target: str, options: GraphOptions) -> tup
         paths=tuple(options.path or ()),
     )
 
-
-# FOLD cli.render.graph
-# Answers of the code graph for people: a tree from the target, or a table.
 
 _MAX_LINES_SHOWN = 5  # of one file
 _TITLES = {
@@ -226,7 +223,7 @@ class _Branch:
     children: list[_Branch] = field(default_factory=list["_Branch"])
 
 
-def show_tree(screen: Screen, answer: GraphResponse) -> None:
+def _show_tree(screen: Screen, answer: GraphResponse) -> None:
     """Show a tree from the targets: in colour on a terminal, or else plain."""
     tree = _build_tree(answer)
     if tree and screen.is_terminal:
@@ -237,13 +234,7 @@ def show_tree(screen: Screen, answer: GraphResponse) -> None:
         screen.print_text("Nothing was found.")
 
 
-def show_candidates(screen: Screen, answer: GraphResponse) -> None:
-    """Show what an ambiguous name may mean."""
-    screen.print_table([_node_row(node) for node in answer.candidates])
-
-
-def show_ranked(screen: Screen, answer: GraphResponse) -> None:
-    """Show the nodes by score."""
+def _show_ranked(screen: Screen, answer: GraphResponse) -> None:
     rows = [{"score": node.score, **_node_row(node)} for node in answer.matches]
     screen.print_table(rows, right_aligned=("score",))
     if not rows:
@@ -283,13 +274,15 @@ class _TreeBuilder:
 
     def build_branches(self, ids: set[str], own: set[str]) -> list[_Branch]:
         """What hangs below some nodes: the nearest first."""
-        found: dict[str, list[GraphEdge]] = {}
+        links_by_node: dict[str, list[GraphEdge]] = {}
         for link in self._links:
             near, far = (link.target, link.source) if self._side == "used_by" else (link.source, link.target)
             if near in ids and far not in own:
-                found.setdefault(far, []).append(link)
-        nodes = sorted((self._nodes[id_] for id_ in found), key=lambda n: (n.distance, n.path or "~", n.id))
-        return [self._build_branch(node, found[node.id], own) for node in nodes]
+                links_by_node.setdefault(far, []).append(link)
+        nodes = sorted(
+            (self._nodes[id_] for id_ in links_by_node), key=lambda n: (n.distance, n.path or "~", n.id)
+        )
+        return [self._build_branch(node, links_by_node[node.id], own) for node in nodes]
 
     def _build_branch(self, node: GraphNode, links: Sequence[GraphEdge], own: set[str]) -> _Branch:
         detail = f"{_format_detail(node)}  {self._format_links(links)}".strip()

@@ -1,4 +1,4 @@
-"""`hooks install|remove|run`: a commit in a local repository starts a refresh of what reads it."""
+"""`hooks install|remove|run`: git hooks that refresh what reads a local repository after each commit."""
 
 from __future__ import annotations
 
@@ -19,52 +19,6 @@ from knowledge_pipeline.errors import Busy, ConfigError, NotFound
 
 if TYPE_CHECKING:
     from knowledge_pipeline.config.sources import SourceConfig
-
-
-# FOLD cli.hooks.scripts
-# The lines that a git hook gets, beside whatever else it does.
-
-HOOKS = ("post-commit", "post-merge", "post-rewrite", "post-checkout")
-"""After each of these HEAD may name another commit."""
-
-_BEGIN, _END = "# knowledge: begin", "# knowledge: end"
-_BLOCK = re.compile(rf"\n?{_BEGIN}\n[^\0]*?{_END}\n")
-_SHELL = re.compile(r"#!\s*(?:/usr)?/bin/(?:env )?(?:ba|da|z|k)?sh\b")
-
-
-def build_script(path: Path, command: Sequence[str], log: Path) -> str:
-    """The text of a hook that also starts a command in the background, once.
-
-    Raises:
-        ConfigError: the hook is there and is no shell script.
-    """
-    present = path.read_text("utf-8") if path.exists() else "#!/bin/sh\n"
-    if not _SHELL.match(present):
-        raise ConfigError(f"{path} is not a shell script: let it start `{shlex.join(command)}` itself")
-    started = f"nohup {shlex.join(command)} >{shlex.quote(str(log))} 2>&1 </dev/null &"
-    # Git names its repository and index to a hook, and would to every git that the command starts.
-    lines = [_BEGIN, "(", "unset $(git rev-parse --local-env-vars)", started, ")", _END]
-    return _BLOCK.sub("", present).rstrip("\n") + "\n" + "\n".join(lines) + "\n"
-
-
-def write_script(path: Path, text: str) -> None:
-    """Write a hook that git can start."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
-    path.chmod(path.stat().st_mode | 0o755)
-
-
-def remove_command(path: Path) -> bool:
-    """Take the lines out of a hook, and remove one that does nothing else; whether they were there."""
-    present = path.read_text("utf-8") if path.exists() else ""
-    rest = _BLOCK.sub("", present)
-    if rest == present:
-        return False
-    if rest.partition("\n")[2].strip():  # more than the line that names the shell
-        path.write_text(rest.rstrip("\n") + "\n", "utf-8")
-    else:
-        path.unlink()
-    return True
 
 
 _LONGEST_REFRESH_S = 24 * 3600.0
@@ -147,6 +101,52 @@ def run(
             return run_refresh(session, [source.id for source in sources], RefreshOptions(), dagster=dagster)
 
 
+COMMANDS = (install, remove, run)
+
+
+HOOKS = ("post-commit", "post-merge", "post-rewrite", "post-checkout")
+"""After each of these HEAD may name another commit."""
+
+_BEGIN, _END = "# knowledge: begin", "# knowledge: end"
+_BLOCK = re.compile(rf"\n?{_BEGIN}\n[^\0]*?{_END}\n")
+_SHELL = re.compile(r"#!\s*(?:/usr)?/bin/(?:env )?(?:ba|da|z|k)?sh\b")
+
+
+def build_script(path: Path, command: Sequence[str], log: Path) -> str:
+    """The text of a hook that also starts a command in the background, once.
+
+    Raises:
+        ConfigError: the hook is there and is no shell script.
+    """
+    present = path.read_text("utf-8") if path.exists() else "#!/bin/sh\n"
+    if not _SHELL.match(present):
+        raise ConfigError(f"{path} is not a shell script: let it start `{shlex.join(command)}` itself")
+    started = f"nohup {shlex.join(command)} >{shlex.quote(str(log))} 2>&1 </dev/null &"
+    # Git names its repository and index to a hook, and would to every git that the command starts.
+    lines = [_BEGIN, "(", "unset $(git rev-parse --local-env-vars)", started, ")", _END]
+    return _BLOCK.sub("", present).rstrip("\n") + "\n" + "\n".join(lines) + "\n"
+
+
+def write_script(path: Path, text: str) -> None:
+    """Write a hook that git can start."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    path.chmod(path.stat().st_mode | 0o755)
+
+
+def remove_command(path: Path) -> bool:
+    """Take the lines out of a hook, and remove one that does nothing else; whether they were there."""
+    present = path.read_text("utf-8") if path.exists() else ""
+    rest = _BLOCK.sub("", present)
+    if rest == present:
+        return False
+    if rest.partition("\n")[2].strip():  # more than the line that names the shell
+        path.write_text(rest.rstrip("\n") + "\n", "utf-8")
+    else:
+        path.unlink()
+    return True
+
+
 def _find_repositories(session: Session, folder: Path | None) -> list[Path]:
     """The repository of a folder, or all of this machine that sources read by commits.
 
@@ -174,11 +174,11 @@ def _list_sources(session: Session) -> dict[Path, list[SourceConfig]]:
     """The sources that wait for commits of repositories on this machine, by the repository's folder."""
     from knowledge_pipeline.connectors.git.remote_heads import find_local_repository, group_by_watched_branch
 
-    found: dict[Path, list[SourceConfig]] = {}
+    sources_by_repository: dict[Path, list[SourceConfig]] = {}
     for watch, sources in group_by_watched_branch(session.settings.sources).items():
         if (repository := find_local_repository(watch)) is not None:
-            found.setdefault(repository, []).extend(sources)
-    return found
+            sources_by_repository.setdefault(repository, []).extend(sources)
+    return sources_by_repository
 
 
 def _build_command(session: Session, repository: Path, *, dagster: bool) -> list[str]:
@@ -189,10 +189,3 @@ def _build_command(session: Session, repository: Path, *, dagster: bool) -> list
     program = [sys.executable, "-m", "knowledge_pipeline.cli", "hooks", "run", str(repository)]
     recorded = ["--dagster"] if dagster else []
     return [*environment, *program, *recorded, "--config", str(session.config_path.absolute())]
-
-
-COMMANDS = (install, remove, run)
-
-
-# FOLD cli.hooks
-# `hooks`: git hooks that refresh what reads a repository, at once.

@@ -49,8 +49,6 @@ class Client(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _SettingsFile:
-    """Where a client looks for servers."""
-
     path: Path  # of a project: relative to its folder
     key: str = "mcpServers"
     with_type: bool = True  # whether an entry says that it is "stdio"
@@ -83,12 +81,7 @@ def install(
     if agents_file:
         written.append(_write_agents_paragraph(Path("AGENTS.md")))
     session.screen.print_json(
-        {
-            "client": client.value,
-            "written": list(map(str, written)),
-            "entry": entry,
-            "variables": variables,
-        }
+        {"client": client.value, "written": list(map(str, written)), "entry": entry, "variables": variables}
     )
     for path in written:
         session.screen.print_text(f"Wrote {path}")
@@ -168,11 +161,11 @@ def _read_text(path: Path) -> str:
 def _write_text(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        place = path.resolve()  # a link stays one
-        temporary = place.with_name(f".{place.name}.{os.getpid()}")
+        target = path.resolve()  # a link stays one
+        temporary = target.with_name(f".{target.name}.{os.getpid()}")
         temporary.write_text(text, encoding="utf-8")
-        if place.exists():
-            shutil.copymode(place, temporary)
-        temporary.replace(place)
+        if target.exists():
+            shutil.copymode(target, temporary)
+        temporary.replace(target)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written ({error.strerror}): check its folder") from None

@@ -1,4 +1,4 @@
-"""`eval`: how well the golden questions are answered."""
+"""`eval` and `tune`: how well questions are answered, and what makes it better."""
 
 from __future__ import annotations
 
@@ -12,23 +12,41 @@ from typer import Option
 
 from knowledge_pipeline.cli.progress import show_progress
 from knowledge_pipeline.cli.screen import format_count, one_line
-from knowledge_pipeline.cli.session import Names, Session, WrongUsage, example, require_config
+from knowledge_pipeline.cli.session import (
+    Names,
+    Session,
+    WrongUsage,
+    apply_overrides,
+    example,
+    require_config,
+)
+from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.contract.filters import SearchType
+from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import ConfigError, NotFound
-from knowledge_pipeline.extensions.tuning import describe_weights, list_worst_losses
+from knowledge_pipeline.evaluation.golden import load_golden_set
+from knowledge_pipeline.evaluation.scores import (
+    QUALITY_MEASURE,
+    ChangedQuestion,
+    Comparison,
+    Estimate,
+    MeasureDifference,
+    QuestionResponse,
+    Summary,
+    compare,
+    is_answered,
+    list_changed_questions,
+    summarize,
+)
+from knowledge_pipeline.extensions import tuning
+from knowledge_pipeline.extensions.tuning_examples import mine_pairs
+from knowledge_pipeline.stages.evaluate import evaluation_key, run_questions
+from knowledge_pipeline.store.release import list_releases, newest_index_versions
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
     from knowledge_pipeline.config.settings import Settings
     from knowledge_pipeline.evaluation.golden import GoldenQuestion, GoldenSet
-    from knowledge_pipeline.evaluation.scores import (
-        ChangedQuestion,
-        Comparison,
-        Estimate,
-        MeasureDifference,
-        QuestionResponse,
-        Summary,
-    )
     from knowledge_pipeline.extensions.tuning import ScoredPair, TuningResult
 
 
@@ -46,8 +64,6 @@ class _EvaluationTarget:
 
     def as_json(self, golden: GoldenSet) -> dict[str, Any]:
         """What is asked, and which index, for programs."""
-        from knowledge_pipeline.stages.evaluate import evaluation_key
-
         key = evaluation_key(golden, self.settings, self.ranker)
         return {"golden": key, "tables": dict(self.tables), "release": self.release}
 
@@ -122,10 +138,6 @@ def eval_(
         _propose_questions(session, mine)
         return
 
-    from knowledge_pipeline.cli.session import apply_overrides
-    from knowledge_pipeline.evaluation.golden import load_golden_set
-    from knowledge_pipeline.extensions.tuning import run_steps
-
     compares = against_release is not None or against_config is not None
     if steps + misses + compares > 1:
         raise WrongUsage("give one of --steps, --misses and --against-release or --against-config")
@@ -136,16 +148,21 @@ def eval_(
             f"{session.config_path.name} (docs/evaluation.md shows how to write them)"
         )
     golden = load_golden_set(files)
-    asked = list(_assign_search_types(golden.questions, type))
+    golden_questions = list(_assign_search_types(golden.questions, type))
     settings = apply_overrides(session.settings, set_ or ())
     target = _EvaluationTarget(settings, *_find_index(session, release), release)
     metadata = target.as_json(golden)
     if steps:
         with show_progress(session.screen) as report_for:
-            by_step = run_steps(
-                session.lake, settings, asked, target.tables, target.ranker, progress_for=report_for
+            by_step = tuning.run_steps(
+                session.lake,
+                settings,
+                golden_questions,
+                target.tables,
+                target.ranker,
+                progress_for=report_for,
             )
-        show_step_scores(session.screen, by_step, metadata, combined=not type)
+        _show_step_scores(session.screen, by_step, metadata, combined=not type)
     elif compares:
         against = _EvaluationTarget(
             _load_comparable_settings(session, settings, against_config),
@@ -156,23 +173,46 @@ def eval_(
             ),
             release if against_release is None else against_release,
         )
-        before, after = _ask_questions(session, against, asked), _ask_questions(session, target, asked)
+        before, after = (
+            _ask_questions(session, against, golden_questions),
+            _ask_questions(session, target, golden_questions),
+        )
         metadata["against"] = against.as_json(golden)
-        show_comparison(session.screen, before, after, metadata, combined=not type)
+        _show_comparison(session.screen, before, after, metadata, combined=not type)
     else:
-        responses = _ask_questions(session, target, asked)
-        show_scores(session.screen, responses, metadata, combined=not type, misses=misses)
+        responses = _ask_questions(session, target, golden_questions)
+        _show_scores(session.screen, responses, metadata, combined=not type, misses=misses)
+
+
+@example("""
+    knowledge tune --dry-run
+    knowledge tune
+    knowledge tune --json
+""")
+def tune(
+    session: Session,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be gained.")] = False,
+) -> None:
+    """Learn the ranking from the corpus, and release it if better.
+
+    Docstrings, commits, pull requests, tickets and judged results ask questions whose answers
+    are known. Weights near the shipped ones are learned from them; the newest fifth of each
+    kind is held out. They are published, with the content of the live release, only if the
+    held-out pairs and the golden questions are answered better. `knowledge rollback` takes
+    the former weights back.
+    """
+    with show_progress(session.screen) as report_for:
+        report = report_for("tuning")
+        result = tuning.refresh(session.lake, session.settings, dry_run=dry_run, report=report)
+    _show_tuning(session.screen, result, dry_run=dry_run)
 
 
 def _propose_questions(session: Session, path: Path) -> None:
     """Write proposed questions to a file that does not exist yet."""
-    from knowledge_pipeline.extensions.tuning import format_proposals, select_proposals
-    from knowledge_pipeline.extensions.tuning_examples import mine_pairs
-
     path = path.expanduser()
     if path.exists():
         raise WrongUsage(f"{path} exists, and what was reviewed is never overwritten: name another file")
-    pairs = select_proposals(mine_pairs(session.lake, session.settings), limit=_PROPOSED_QUESTIONS)
+    pairs = tuning.select_proposals(mine_pairs(session.lake, session.settings), limit=_PROPOSED_QUESTIONS)
     if not pairs:
         raise NotFound(
             "nothing that is indexed asks a question: index code with docstrings, or its history "
@@ -180,7 +220,7 @@ def _propose_questions(session: Session, path: Path) -> None:
         )
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(format_proposals(pairs))
+            file.write(tuning.format_proposals(pairs))
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
     counts = Counter(pair.kind for pair in pairs)
@@ -194,8 +234,6 @@ def _propose_questions(session: Session, path: Path) -> None:
 def _ask_questions(
     session: Session, target: _EvaluationTarget, questions: Sequence[GoldenQuestion]
 ) -> list[QuestionResponse]:
-    from knowledge_pipeline.stages.evaluate import run_questions
-
     with show_progress(session.screen) as report_for:
         report = report_for("questions")
         return run_questions(
@@ -205,43 +243,37 @@ def _ask_questions(
 
 def _load_comparable_settings(session: Session, settings: Settings, other_config: Path | None) -> Settings:
     """The settings of another file, which must use the same index; or else `settings`."""
-    from knowledge_pipeline.config.file import load_settings
-
     if other_config is None:
         return settings
     path = require_config(other_config, option="--against-config")
-    found = load_settings(path)
-    spaces = ("embedding", _format_spaces(settings), _format_spaces(found))
-    for key, ours, theirs in (("store", str(settings.store), str(found.store)), spaces):
+    other = load_settings(path)
+    spaces = ("embedding", _format_spaces(settings), _format_spaces(other))
+    for key, ours, theirs in (("store", str(settings.store), str(other.store)), spaces):
         if ours != theirs:
             raise ConfigError(
                 f"{path.name} has the {key} {theirs}, {session.config_path.name} has {ours}: only settings "
                 f"under query may differ; to see what another {key} does, compare releases"
             )
-    return found
+    return other
 
 
 def _format_spaces(settings: Settings) -> str:
-    from knowledge_pipeline.embedding.registry import resolve_space
-
     return ", ".join(sorted({resolve_space(embedding).name for embedding in settings.list_embeddings()}))
 
 
 def _find_index(session: Session, release: int | None) -> tuple[Mapping[str, int], str | None]:
     """The versions of a release and its weights; None: the newest versions, with the live weights."""
-    from knowledge_pipeline.store.release import list_releases, newest_index_versions
-
     releases = list_releases(session.lake)
     if release is None:
         tables = newest_index_versions(session.lake)
         if not tables:
             raise NotFound("nothing is indexed yet: run `knowledge index`")
         return tables, releases[-1].ranker if releases else None
-    found = {release.release: release for release in releases}
-    if release not in found:
-        known = ", ".join(map(str, found)) or "none"
-        raise NotFound(f"there is no release {release}; kept releases: {known}")
-    return found[release].tables, found[release].ranker
+    by_number = {release.release: release for release in releases}
+    if release not in by_number:
+        numbers = ", ".join(map(str, by_number)) or "none"
+        raise NotFound(f"there is no release {release}; kept releases: {numbers}")
+    return by_number[release].tables, by_number[release].ranker
 
 
 def _assign_search_types(
@@ -255,10 +287,7 @@ def _assign_search_types(
         yield from (replace(question, type=cast("SearchType", type_)) for question in questions)
 
 
-# FOLD cli.render.eval
-# Scores of evaluations, comparisons, and search steps: tables for people, values for programs.
-
-Responses = Sequence["QuestionResponse"]
+Responses = Sequence[QuestionResponse]
 Json = dict[str, Any]  # plain values for programs
 
 _MAX_FOUND_SHOWN = 4  # results of a question without an answer
@@ -266,7 +295,7 @@ _MAX_QUESTIONS_SHOWN = 10  # won, and lost, questions
 _STEP_MEASURES = ("nDCG@10", "R@10", "RR@10")
 
 
-def show_scores(
+def _show_scores(
     screen: Screen, responses: Responses, run_metadata: Json, *, combined: bool, misses: bool
 ) -> None:
     """Show every measure with its interval, how long a question took, and on demand the `misses`.
@@ -274,8 +303,6 @@ def show_scores(
     `run_metadata` says what was asked, and which index, for programs. With `combined`, all
     search types are shown together as well.
     """
-    from knowledge_pipeline.evaluation.scores import is_answered
-
     summaries = _summarize(responses, combined=combined)
     missed = (
         [_missed_question_json(response) for response in responses if not is_answered(response)]
@@ -306,22 +333,20 @@ def show_scores(
     for question in missed or ():
         screen.print_text(f"{question['type']}: {one_line(question['question'])}")
         screen.print_text(f"   wanted: {one_line('; '.join(question['answers']))}")
-        found = one_line("; ".join(question["found"][:_MAX_FOUND_SHOWN]))
-        screen.print_text(f"   found:  {found or 'nothing'}")
+        results = one_line("; ".join(question["found"][:_MAX_FOUND_SHOWN]))
+        screen.print_text(f"   found:  {results or 'nothing'}")
 
 
-def show_comparison(
+def _show_comparison(
     screen: Screen, before: Responses, after: Responses, run_metadata: Json, *, combined: bool
 ) -> None:
     """Show how every measure changed, and the questions that were won and lost; arguments as above.
 
     `run_metadata` has a key `against`, with the same of what answered `before`.
     """
-    from knowledge_pipeline.evaluation.scores import compare, list_changed_questions
-
     summaries_before = _summarize(before, combined=combined)
     summaries_after = _summarize(after, combined=combined)
-    comparisons = [each for each in compare(before, after) if each.type in summaries_after]
+    comparisons = [comparison for comparison in compare(before, after) if comparison.type in summaries_after]
     changed = list_changed_questions(before, after)
     types_before = {type_: asdict(summary) for type_, summary in summaries_before.items()}
     screen.print_json(
@@ -330,7 +355,7 @@ def show_comparison(
             "types": {type_: asdict(summary) for type_, summary in summaries_after.items()},
             "against": {**run_metadata["against"], "types": types_before},
             "changes": {comparison.type: _measures_json(comparison) for comparison in comparisons},
-            "changed_questions": [_changed_question_json(each) for each in changed],
+            "changed_questions": [_changed_question_json(question) for question in changed],
         }
     )
     rows = [
@@ -348,24 +373,24 @@ def show_comparison(
         for measure, difference in comparison.by_place.items()
     ]
     screen.print_table(rows, right_aligned=("against", "now", "change", "better", "worse", "equal"))
-    for each in comparisons:
-        screen.print_text(_format_verdict(each, summaries_before[each.type], summaries_after[each.type]))
-        _show_degraded_steps(screen, summaries_before[each.type], label=" (compared with)")
-        _show_degraded_steps(screen, summaries_after[each.type])
-    _show_changed_questions(screen, "lost", [each for each in changed if each.change < 0])
-    _show_changed_questions(screen, "won", [each for each in reversed(changed) if each.change > 0])
+    for comparison in comparisons:
+        summary_before, summary_after = summaries_before[comparison.type], summaries_after[comparison.type]
+        screen.print_text(_format_verdict(comparison, summary_before, summary_after))
+        _show_degraded_steps(screen, summary_before, label=" (compared with)")
+        _show_degraded_steps(screen, summary_after)
+    _show_changed_questions(screen, "lost", [question for question in changed if question.change < 0])
+    _show_changed_questions(
+        screen, "won", [question for question in reversed(changed) if question.change > 0]
+    )
 
 
-def show_step_scores(
+def _show_step_scores(
     screen: Screen, responses: Mapping[str, Responses], run_metadata: Json, *, combined: bool
 ) -> None:
     """Show one row per search type and step, each compared with the fused step; arguments as above."""
-    from knowledge_pipeline.evaluation.scores import QUALITY_MEASURE, compare
-    from knowledge_pipeline.extensions.tuning import FUSED_STEP
-
     summaries = {step: _summarize(of_step, combined=combined) for step, of_step in responses.items()}
     changes = {
-        step: {each.type: each for each in compare(responses[FUSED_STEP], of_step)}
+        step: {comparison.type: comparison for comparison in compare(responses[tuning.FUSED_STEP], of_step)}
         for step, of_step in responses.items()
     }
     steps = {
@@ -377,7 +402,7 @@ def show_step_scores(
     }
     screen.print_json({**run_metadata, "steps": steps})
     rows: list[Json] = []
-    for type_ in summaries[FUSED_STEP]:
+    for type_ in summaries[tuning.FUSED_STEP]:
         for step, of_step in summaries.items():
             change = changes[step][type_].by_place[QUALITY_MEASURE].change
             rows.append(
@@ -385,7 +410,7 @@ def show_step_scores(
                     "type": type_,
                     "step": step,
                     **{name: f"{of_step[type_].by_place[name].mean:.3f}" for name in _STEP_MEASURES},
-                    "to fused": "" if step == FUSED_STEP else _format_change(change),
+                    "to fused": "" if step == tuning.FUSED_STEP else _format_change(change),
                     "p50 ms": f"{of_step[type_].p50_ms:.0f}",
                     "p95 ms": f"{of_step[type_].p95_ms:.0f}",
                 }
@@ -401,10 +426,11 @@ def show_step_scores(
 
 def _summarize(responses: Responses, *, combined: bool) -> dict[str, Summary]:
     """By search type; all together only if wanted, and if there are several types."""
-    from knowledge_pipeline.evaluation.scores import summarize
-
     summaries = summarize(responses)
-    return {each.type: each for each in (summaries if combined and len(summaries) != 2 else summaries[1:])}
+    return {
+        summary.type: summary
+        for summary in (summaries if combined and len(summaries) != 2 else summaries[1:])
+    }
 
 
 def _show_degraded_steps(screen: Screen, summary: Summary, *, label: str = "") -> None:
@@ -422,8 +448,6 @@ def _format_change(change: Estimate) -> str:
 
 
 def _format_verdict(comparison: Comparison, before: Summary, after: Summary) -> str:
-    from knowledge_pipeline.evaluation.scores import QUALITY_MEASURE
-
     verdict = comparison.by_place[QUALITY_MEASURE].verdict
     change = "shows no clear difference" if verdict == "undecided" else f"is {verdict}"
     return (
@@ -459,35 +483,31 @@ def _measures_json(comparison: Comparison) -> Json:
     }
 
 
+def _question_json(question: GoldenQuestion) -> Json:
+    return {"question": question.text, "type": question.type, "file": question.file}
+
+
 def _changed_question_json(changed: ChangedQuestion) -> Json:
-    question = changed.question
     outcome = {name: getattr(changed, name) for name in ("before", "after", "rank_before", "rank_after")}
-    return {"question": question.text, "type": question.type, "file": question.file, **outcome}
+    return {**_question_json(changed.question), **outcome}
 
 
 def _missed_question_json(response: QuestionResponse) -> Json:
     def format_places(places: Iterable[tuple[str, str | None]]) -> list[str]:
         return [f"{path}: {symbol}" if symbol else path for path, symbol in places]
 
-    question = response.question
     return {
-        "question": question.text,
-        "type": question.type,
-        "file": question.file,
-        "answers": format_places((place.path, place.symbol) for place in question.answers),
+        **_question_json(response.question),
+        "answers": format_places((answer.path, answer.symbol) for answer in response.question.answers),
         "found": format_places((chunk.path, ", ".join(sorted(chunk.symbols))) for chunk in response.chunks),
     }
 
 
-# FOLD cli.render.tune
-# What tuning learned: pairs, gains, weights and losses, for people and for programs.
-
 _SHOWN_LOSSES, _LISTED_LOSSES = 5, 50
 
 
-def show_tuning(screen: Screen, result: TuningResult, *, dry_run: bool) -> None:
-    """Print the result of a tuning."""
-    screen.print_json(tuning_json(result, dry_run=dry_run))
+def _show_tuning(screen: Screen, result: TuningResult, *, dry_run: bool) -> None:
+    screen.print_json(_tuning_json(result, dry_run=dry_run))
     rows = [_format_gain("all held out", result.gain)]
     rows += [_format_gain(kind, gain, result.pairs[kind]) for kind, gain in result.gain_by_kind.items()]
     if result.golden_gain:
@@ -495,29 +515,33 @@ def show_tuning(screen: Screen, result: TuningResult, *, dry_run: bool) -> None:
     rows[0]["pairs"] = sum(result.pairs.values())
     screen.print_table(rows, right_aligned=("pairs", "held out", "before", "after", "better", "worse"))
     screen.print_text()
-    before, after = describe_weights(result.before), describe_weights(result.after)
+    before, after = tuning.describe_weights(result.before), tuning.describe_weights(result.after)
     weights = [{"weight": name, "live": before[name], "learned": after[name]} for name in after]
     screen.print_table(weights, right_aligned=("live", "learned"))
     screen.print_text()
-    if losses := list_worst_losses(result, limit=_SHOWN_LOSSES):
+    if losses := tuning.list_worst_losses(result, limit=_SHOWN_LOSSES):
         screen.print_table([_format_loss(loss) for loss in losses], right_aligned=("before", "after"))
         screen.print_text()
     screen.print_text(_describe_outcome(result, dry_run=dry_run))
 
 
-def tuning_json(result: TuningResult, *, dry_run: bool) -> dict[str, Any]:
-    """A tuning for programs."""
+def _tuning_json(result: TuningResult, *, dry_run: bool) -> dict[str, Any]:
     return {
         "asked_release": result.asked_release,
         "released": result.released and result.released.release,
         "dry_run": dry_run,
         "problem": result.problem,
         "pairs": dict(result.pairs),
-        "weights": {"live": describe_weights(result.before), "learned": describe_weights(result.after)},
+        "weights": {
+            "live": tuning.describe_weights(result.before),
+            "learned": tuning.describe_weights(result.after),
+        },
         "held_out": _gain_json(result.gain),
         "by_kind": {kind: _gain_json(gain) for kind, gain in result.gain_by_kind.items()},
         "golden": result.golden_gain and _gain_json(result.golden_gain),
-        "worst_losses": [_format_loss(loss) for loss in list_worst_losses(result, limit=_LISTED_LOSSES)],
+        "worst_losses": [
+            _format_loss(loss) for loss in tuning.list_worst_losses(result, limit=_LISTED_LOSSES)
+        ],
     }
 
 
@@ -531,7 +555,7 @@ def _gain_json(gain: MeasureDifference) -> dict[str, Any]:
 
 
 def _format_gain(name: str, gain: MeasureDifference, pairs: int | None = None) -> dict[str, Any]:
-    change = f"{gain.change.mean:+.3f} ({gain.change.low:+.3f} to {gain.change.high:+.3f})"
+    change = _format_change(gain.change)
     return {
         **{"ndcg@10 of": name, "pairs": pairs, "held out": gain.better + gain.worse + gain.equal},
         **{"before": f"{gain.before:.3f}", "after": f"{gain.after:.3f}", "change": change},
@@ -555,36 +579,3 @@ def _describe_outcome(result: TuningResult, *, dry_run: bool) -> str:
     if result.problem:
         return f"Nothing is released: {result.problem}."
     return "The learned weights are better: `knowledge tune` releases them." if dry_run else ""
-
-
-# FOLD cli.quality.tune
-# `tune`: learn the ranking from the corpus itself.
-
-
-@example("""
-    knowledge tune --dry-run
-    knowledge tune
-    knowledge tune --json
-""")
-def tune(
-    session: Session,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be gained.")] = False,
-) -> None:
-    """Learn the ranking from the corpus, and release it if better.
-
-    Docstrings, commits, pull requests, tickets and judged results ask questions whose answers
-    are known. Weights near the shipped ones are learned from them; the newest fifth of each
-    kind is held out. They are published, with the content of the live release, only if the
-    held-out pairs and the golden questions are answered better. `knowledge rollback` takes
-    the former weights back.
-    """
-    from knowledge_pipeline.extensions import tuning as stage
-
-    with show_progress(session.screen) as report_for:
-        report = report_for("tuning")
-        result = stage.refresh(session.lake, session.settings, dry_run=dry_run, report=report)
-    show_tuning(session.screen, result, dry_run=dry_run)
-
-
-# FOLD cli.quality
-# `eval` and `tune`: how well questions are answered, and what makes it better.

@@ -1,4 +1,7 @@
-"""What a refresh did, for people as a table and for programs as JSON."""
+"""`init`, `index`, `refresh` and `reindex`: bring the store up to date, and say what was done.
+
+With `--dagster`, a process of its own refreshes: the command line does not import Dagster.
+"""
 
 from __future__ import annotations
 
@@ -41,336 +44,38 @@ from knowledge_pipeline.query.describe import format_share
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
+    from knowledge_pipeline.config.sources import SourceConfig
     from knowledge_pipeline.stages.context import RefreshContext, RefreshOptions, RefreshOutcome, Stats
     from knowledge_pipeline.store.lake import Lake
 
 
-_MAX_REASONS_SHOWN = 5
-_RELEASE_KEY = "release"  # under which the outcome reports a failure of the release
-_COUNT_FIELDS = ("seen", "added", "changed", "removed", "unchanged")
-_NUMBERS = ("seen", "added", "changed", "removed", "skipped", "chunks", "embedded")
-
-
-def show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequence[str]) -> int:
-    """Show what was done, and return the exit code; programs also get the ids of new sources."""
-    from knowledge_pipeline.stages.context import describe_failures
-
-    by_source: dict[str, dict[str, Stats]] = {}
-    for stats in outcome.stats:
-        by_source.setdefault(stats.source, {})[stats.stage] = stats
-    summaries = [_summarize_source(source, stages) for source, stages in by_source.items()]
-    release, screen = outcome.release, session.screen
-    if screen.as_json:
-        live = None
-        if release and release.version:
-            live = {
-                **{"release": release.version, "new": release.has_changes, "rows": release.rows},
-                "notes": list(release.notes),
-            }
-        project = {"config": str(session.config_path), "declared": list(declared)}
-        failures = describe_failures(outcome.failures)
-        screen.print_json({**project, "sources": summaries, "failures": failures, "release": live})
-    else:
-        columns = ("source", *_NUMBERS, "seconds")
-        shown = [{**summary, "seconds": _format_seconds(summary["seconds"])} for summary in summaries]
-        rows = [{name: each[name] for name in columns} for each in shown]
-        screen.print_table(rows, right_aligned=_NUMBERS)
-        for summary in summaries:
-            _show_notes(session, summary)
-        for source, error in outcome.failures.items():
-            print_error(f"{source}: {error}", kind="", code=0, as_json=False)
-        screen.print_text(_format_release(release))
-    # a release is refused because of failed sources, so those decide
-    of_sources = [error for source, error in outcome.failures.items() if source != _RELEASE_KEY]
-    return exit_code_of_failures(of_sources or outcome.failures.values())
-
-
-def describe_early_release(release: Stats) -> str:
-    """What can be asked while the rest is embedded."""
-    if release.unembedded == release.rows:
-        found = "words find them, and vectors follow"
-    else:
-        found = f"{format_share(release.embedded_share)} of them embedded"
-    return f"Release {release.version} is live: {release.rows:,} chunks; {found}."
-
-
-def describe_words(seconds: float | None, question: str = "") -> str:
-    """That every source answers by its words, with a command line to try, and how long the vectors take."""
-    lines = ["Every source can be searched by its words now."]
-    if seconds is not None:
-        lines.append(f"The vectors take about {_format_rough_duration(seconds)}.")
-    if question:  # on a line of its own: a terminal with bars wraps long ones
-        lines += ["Try, in another terminal:", f"  {question}"]
-    return "\n".join(lines)
-
-
-def _format_rough_duration(seconds: float) -> str:
-    """`20 s`, `6 min`, `3 h`: as exact as an estimate is."""
-    if seconds < 90:
-        return f"{max(10, 10 * round(seconds / 10))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"
-
-
-def show_suggestions(screen: Screen, questions: Sequence[str]) -> None:
-    """Show command lines to try."""
-    if questions:
-        screen.print_text("Try:")
-    for question in questions:
-        screen.print_text(f"  {question}")
-
-
-def _summarize_source(source: str, stages: Mapping[str, Stats]) -> dict[str, Any]:
-    skipped, found, notes = Counter[str](), Counter[str](), Counter[str]()
-    for stats in stages.values():
-        skipped.update(stats.skipped)
-        found.update(stats.found)
-        notes.update(stats.notes)
-    embedded = stages.get("embeddings")  # none where words alone were indexed
-    return {
-        "source": source,
-        **{name: getattr(stages["snapshot"], name) for name in _COUNT_FIELDS},
-        "skipped": skipped.total(),
-        "skipped_reasons": dict(skipped.most_common()),
-        "chunks": stages["chunks"].rows,
-        "embedded": embedded.added + embedded.changed if embedded else 0,
-        "tokens": embedded.tokens if embedded else 0,
-        "cost": embedded.cost if embedded else 0.0,
-        "found": dict(found.most_common()),
-        "notes": dict(notes.most_common()),
-        "seconds": {stage: stats.seconds for stage, stats in stages.items()},
-    }
-
-
-def _format_seconds(seconds: Mapping[str, float]) -> str:
-    """`6.1 = snapshot 1.2 + chunks 0.8 + ...`, without stages below a tenth of a second."""
-    parts = [f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05]
-    total = f"{sum(seconds.values()):.1f}"
-    return f"{total} = {' + '.join(parts)}" if len(parts) > 1 else total
-
-
-def _show_notes(session: Session, summary: Mapping[str, Any]) -> None:
-    """Show why documents were skipped, what the sanitizer found, and other notes."""
-    source, screen = summary["source"], session.screen
-    reasons: Mapping[str, int] = summary["skipped_reasons"]
-    if screen.verbose and reasons:
-        for uri, reason in _list_skipped_documents(session.lake, source):
-            screen.print_text(f"{source}: skipped {uri}: {one_line(reason)}")
-    elif reasons:
-        for reason, count in list(reasons.items())[:_MAX_REASONS_SHOWN]:
-            screen.print_text(f"{source}: skipped {count:,}: {truncate(one_line(reason), 200)}")
-        rest = list(reasons.values())[_MAX_REASONS_SHOWN:]
-        if rest:
-            others = f"{len(rest)} other reasons (--verbose lists all)"
-            screen.print_text(f"{source}: skipped {sum(rest):,} for {others}")
-    for title, counts in (("sanitizer found", summary["found"]), ("note", summary["notes"])):
-        if counts:
-            listed = ", ".join(f"{one_line(name)} {count:,}" for name, count in counts.items())
-            screen.print_text(f"{source}: {title}: {listed}")
-
-
-def _list_skipped_documents(lake: Lake, source: str) -> list[tuple[str, str]]:
-    """Uri and reason of every skipped document."""
-    from knowledge_pipeline.store.filters import is_null
-
-    type_ = lake.list_stored_sources()[source]
-    tables: tuple[Any, ...] = (lake.snapshot(type_, source), lake.chunks(type_, source))
-    rows = [table.read_rows(["uri", "skipped"], ~is_null("skipped")).to_pylist() for table in tables]
-    return sorted((row["uri"], row["skipped"]) for each in rows for row in each)
-
-
-def _format_release(release: Stats | None) -> str:
-    if release is None:
-        return "Nothing new was released: the last release stays live."
-    if not release.version:
-        return "Nothing is released: there is nothing to search yet."
-    if release.notes:
-        return "".join(f"{note[:1].upper()}{note[1:]}." for note in release.notes)
-    rows, rest = f"{release.rows:,} rows", ""
-    if release.unembedded:
-        rest = (
-            f" {release.unembedded:,} have no vector yet: words find them, and `knowledge refresh` goes on."
-        )
-    if not release.has_changes:
-        return f"Nothing changed: release {release.version} stays live ({rows}).{rest}"
-    return f"Release {release.version} is live ({rows}).{rest}"
-
-
-# FOLD cli.commands.refresh
-# `refresh`: bring the store up to date with the sources, and publish a release.
-
-
 @example("""
-    knowledge refresh
-    knowledge refresh --source flask-code --source flask-docs
-    knowledge refresh --document tickets/issue/10002
-    knowledge refresh --dagster
+    knowledge init
+    knowledge init ../service --config knowledge.yaml
 """)
-def refresh(
+def init(
     session: Session,
-    source: Sources = None,
-    document: Documents = None,
-    relist: Relist = False,
-    dagster: Dagster = False,
-    allow_empty: AllowEmpty = False,
-) -> int:
-    """Bring sources up to date, and publish a release of what changed.
+    folder: Annotated[
+        Path, Argument(metavar="FOLDER", help="The folder to index.", show_default=False)
+    ] = Path(),
+) -> None:
+    """Write a knowledge.yaml that declares what a folder holds.
 
-    Reads, chunks, embeds and indexes what changed. A source that fails keeps its last
-    content, and the others continue.
+    Writes it into the folder, or to --config. Nothing is indexed yet.
     """
-    from knowledge_pipeline.stages.context import RefreshOptions
+    from knowledge_pipeline.config.edit import write_initial_config
+    from knowledge_pipeline.config.file import load_settings
 
-    documents = tuple(document or ())
-    if unclear := [document for document in documents if not document.partition("/")[2]]:
-        raise InvalidQuery(
-            f"--document {unclear[0]!r} names no document: write SOURCE/URI, as in jira/issue/10002"
-        )
-    ids = [*(source or ()), *(document.partition("/")[0] for document in documents)]
-    options = RefreshOptions(allow_empty=allow_empty, relist=relist, documents=documents)
-    return run_refresh(session, ids, options, dagster=dagster)
-
-
-def run_refresh(
-    session: Session,
-    ids: Sequence[str],
-    options: RefreshOptions,
-    *,
-    dagster: bool = False,
-    declared: Sequence[str] = (),
-    words_only: bool = False,
-) -> int:
-    """Refresh sources (all without ids), and return the exit code; programs see the `declared` ids.
-
-    With `words_only`, vectors and the code graph are left to the next refresh.
-    Where all are refreshed, the members of organisations are discovered first; where that fails, those known
-    before are refreshed, and the command fails in the end.
-    """
-    problems: list[str] = []
-    if ids and session.settings.unlisted_organisations:  # perhaps listed by another machine
-        from knowledge_pipeline.store.listings import fetch_listings
-
-        fetch_listings(session.settings)
-        session.use_config(session.config_path)
-    if session.settings.organisations and not ids:
-        from knowledge_pipeline.cli.sources import discover_members
-
-        problems = [each.problem for each in discover_members(session) if each.problem]
-        if problems and not session.settings.sources:
-            raise SourceRefused("; ".join(problems))
-    if not session.settings.sources:
-        raise ConfigError(
-            f"{session.config_path} declares no source: run `knowledge index --repo PATH_OR_URL`, "
-            "or `knowledge sources add`"
-        )
-    if dagster:
-        code = _record_refresh(session, ids, options)
-    else:
-        code = _refresh(session, ids, options, declared=declared, words_only=words_only)
-    return code or (FAILED if problems else SUCCESS)
-
-
-def _record_refresh(session: Session, ids: Sequence[str], options: RefreshOptions) -> int:
-    sources = session.settings.select_sources(dict.fromkeys(ids))
-    return run_recorded_refresh(session, [source.id for source in sources], options)
-
-
-def _refresh(
-    session: Session,
-    ids: Sequence[str],
-    options: RefreshOptions,
-    *,
-    declared: Sequence[str],
-    words_only: bool,
-) -> int:
-    from knowledge_pipeline.cli.progress import show_progress
-    from knowledge_pipeline.stages.unchanged import UnchangedRefresh
-
-    sources = session.settings.select_sources(dict.fromkeys(ids))
-    unchanged = UnchangedRefresh(session.lake, session.settings, sources, options)
-    if outcome := unchanged.recall():
-        return show_outcome(session, outcome, declared=list(declared))
-    if session.settings.evaluation.questions:
-        from knowledge_pipeline.evaluation.scores import require_measures
-
-        require_measures()  # now, rather than at the release
-    from knowledge_pipeline.extensions.questions import suggest_questions
-    from knowledge_pipeline.stages import pipeline
-    from knowledge_pipeline.stages.embeddings import estimate_rest_s
-    from knowledge_pipeline.store.release import find_live_release
-
-    width = len(str(len(sources)))
-    numbered = {
-        each.id: f"{number:{width}}/{len(sources)} {each.id}" if len(sources) > 1 else each.id
-        for number, each in enumerate(sources, 1)
-    }
-    is_first = find_live_release(session.lake) is None
-
-    def report_words(contexts: Sequence[RefreshContext]) -> None:
-        if not (session.as_json or session.quiet):
-            questions = suggest_questions(session.lake, sources) if is_first else [""]
-            question = next(iter(questions), 'knowledge search "a question, or a name"')
-            session.screen.print_note(describe_words(estimate_rest_s(contexts), question))
-
-    with show_progress(session.screen) as report_for:
-        outcome = pipeline.refresh(
-            *(session.lake, session.settings, sources, options),
-            report=lambda source: report_for(numbered[source.id]),
-            report_release=lambda release: session.screen.print_note(describe_early_release(release)),
-            report_words=report_words,
-            words_only=words_only,
-            listings=unchanged.listings,
-        )
-    if not words_only:
-        unchanged.keep(outcome)
-    code = show_outcome(session, outcome, declared=list(declared))
-    if is_first and outcome.release and outcome.release.version:
-        show_suggestions(session.screen, suggest_questions(session.lake, sources))
-    return code
-
-
-# FOLD cli.dagster_refresh
-# Refresh through Dagster in a process of its own: the command line does not import Dagster.
-
-_RECORD_MODULE = "knowledge_pipeline.defs.refresh_command"
-
-
-def run_recorded_refresh(session: Session, sources: Sequence[str], options: RefreshOptions) -> int:
-    """Refresh sources as a recorded run, and return the exit code; raises what kept it from starting."""
-    require_modules("--dagster", "dagster")
-    session.screen.print_note(f"Recording {len(sources)} sources in Dagster")
-    request = {"config": str(session.config_path), "sources": list(sources), "options": options.as_config()}
-    code, printed = _run_to_the_end([sys.executable, "-m", _RECORD_MODULE, json.dumps(request)])
-    if code == INTERRUPTED:
-        return INTERRUPTED
-    if code != SUCCESS:
-        raise KnowledgeError(f"the recorded run ended with exit code {code}: see its messages above")
-    response = json.loads(printed)
-    if "error" in response:
-        raise getattr(errors, response["kind"], KnowledgeError)(response["error"])
-    failure = response["failure"]
-    session.screen.print_json(response)
-    if failure and not session.as_json:
-        print_error(failure, kind="", code=FAILED, as_json=False)
-    session.screen.print_text(f"The run is recorded: `dagster dev` shows it as {response['run'][:8]}.")
-    return FAILED if failure else SUCCESS
-
-
-def _run_to_the_end(command: list[str]) -> tuple[int, str]:
-    """Run a program to its end, even when interrupted; its exit code and its output."""
-    restore_interrupt_handler()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:  # noqa: S603 - our own module
-        while True:
-            try:
-                printed, _ = child.communicate()
-                break
-            except KeyboardInterrupt:
-                if not sys.stdin.isatty():  # a terminal has interrupted the child already
-                    child.send_signal(signal.SIGINT)
-    return INTERRUPTED if child.returncode == -signal.SIGINT else child.returncode, printed
-
-
-# FOLD cli.commands.index
-# `index`: declare a repository's sources, and index them.
+    path = resolve_config(session.config) if session.config else folder / "knowledge.yaml"
+    write_initial_config(path, folder)
+    sources = load_settings(path).sources
+    declared = [{"id": source.id, "type": source.type} for source in sources]
+    session.screen.print_json({"config": str(path.absolute()), "sources": declared})
+    session.screen.print_text(f"Wrote {path}")
+    session.screen.print_table([{"source": source.id, "type": source.type} for source in sources])
+    option = "" if path.absolute().parent == Path.cwd() else f" --config {path}"
+    step = f"knowledge index{option}" if sources else "knowledge index --repo PATH_OR_URL"
+    session.screen.print_text(f"{'' if sources else 'Found nothing to index. '}Next: {step}")
 
 
 @example("""
@@ -425,41 +130,35 @@ def index(
     return run_refresh(session, ids, ORDINARY_REFRESH, dagster=dagster, declared=declared, words_only=words)
 
 
-# FOLD cli.commands.init
-# `init`: the first `knowledge.yaml`.
-
-
 @example("""
-    knowledge init
-    knowledge init ../service --config knowledge.yaml
+    knowledge refresh
+    knowledge refresh --source flask-code --source flask-docs
+    knowledge refresh --document tickets/issue/10002
+    knowledge refresh --dagster
 """)
-def init(
+def refresh(
     session: Session,
-    folder: Annotated[
-        Path, Argument(metavar="FOLDER", help="The folder to index.", show_default=False)
-    ] = Path(),
-) -> None:
-    """Write a knowledge.yaml that declares what a folder holds.
+    source: Sources = None,
+    document: Documents = None,
+    relist: Relist = False,
+    dagster: Dagster = False,
+    allow_empty: AllowEmpty = False,
+) -> int:
+    """Bring sources up to date, and publish a release of what changed.
 
-    Writes it into the folder, or to --config. Nothing is indexed yet.
+    Reads, chunks, embeds and indexes what changed. A source that fails keeps its last
+    content, and the others continue.
     """
-    from knowledge_pipeline.config.edit import write_initial_config
-    from knowledge_pipeline.config.file import load_settings
+    from knowledge_pipeline.stages.context import RefreshOptions
 
-    path = resolve_config(session.config) if session.config else folder / "knowledge.yaml"
-    write_initial_config(path, folder)
-    sources = load_settings(path).sources
-    declared = [{"id": source.id, "type": source.type} for source in sources]
-    session.screen.print_json({"config": str(path.absolute()), "sources": declared})
-    session.screen.print_text(f"Wrote {path}")
-    session.screen.print_table([{"source": source.id, "type": source.type} for source in sources])
-    option = "" if path.absolute().parent == Path.cwd() else f" --config {path}"
-    step = f"knowledge index{option}" if sources else "knowledge index --repo PATH_OR_URL"
-    session.screen.print_text(f"{'' if sources else 'Found nothing to index. '}Next: {step}")
-
-
-# FOLD cli.commands.reindex
-# `reindex`: rebuild what is stored.
+    documents = tuple(document or ())
+    if unclear := [document for document in documents if not document.partition("/")[2]]:
+        raise InvalidQuery(
+            f"--document {unclear[0]!r} names no document: write SOURCE/URI, as in jira/issue/10002"
+        )
+    ids = [*(source or ()), *(document.partition("/")[0] for document in documents)]
+    options = RefreshOptions(allow_empty=allow_empty, relist=relist, documents=documents)
+    return run_refresh(session, ids, options, dagster=dagster)
 
 
 @example("""
@@ -486,3 +185,280 @@ def reindex(
     del full
     options = RefreshOptions(full=True, reembed=reembed, allow_empty=allow_empty)
     return run_refresh(session, source or (), options, dagster=dagster)
+
+
+def run_refresh(
+    session: Session,
+    ids: Sequence[str],
+    options: RefreshOptions,
+    *,
+    dagster: bool = False,
+    declared: Sequence[str] = (),
+    words_only: bool = False,
+) -> int:
+    """Refresh sources (all without ids), and return the exit code; programs see the `declared` ids.
+
+    With `words_only`, vectors and the code graph are left to the next refresh.
+    Where all are refreshed, the members of organisations are discovered first; where that fails, those known
+    before are refreshed, and the command fails in the end.
+    """
+    problems: list[str] = []
+    if ids and session.settings.unlisted_organisations:  # perhaps listed by another machine
+        from knowledge_pipeline.store.listings import fetch_listings
+
+        fetch_listings(session.settings)
+        session.use_config(session.config_path)
+    if session.settings.organisations and not ids:
+        from knowledge_pipeline.cli.sources import discover_members
+
+        problems = [discovery.problem for discovery in discover_members(session) if discovery.problem]
+        if problems and not session.settings.sources:
+            raise SourceRefused("; ".join(problems))
+    if not session.settings.sources:
+        raise ConfigError(
+            f"{session.config_path} declares no source: run `knowledge index --repo PATH_OR_URL`, "
+            "or `knowledge sources add`"
+        )
+    sources = session.settings.select_sources(dict.fromkeys(ids))
+    if dagster:
+        code = _run_recorded_refresh(session, [source.id for source in sources], options)
+    else:
+        code = _refresh(session, sources, options, declared=declared, words_only=words_only)
+    return code or (FAILED if problems else SUCCESS)
+
+
+def _refresh(
+    session: Session,
+    sources: Sequence[SourceConfig],
+    options: RefreshOptions,
+    *,
+    declared: Sequence[str],
+    words_only: bool,
+) -> int:
+    from knowledge_pipeline.cli.progress import show_progress
+    from knowledge_pipeline.stages.unchanged import UnchangedRefresh
+
+    unchanged = UnchangedRefresh(session.lake, session.settings, sources, options)
+    if outcome := unchanged.recall():
+        return _show_outcome(session, outcome, declared=declared)
+    if session.settings.evaluation.questions:
+        from knowledge_pipeline.evaluation.scores import require_measures
+
+        require_measures()  # now, rather than at the release
+    from knowledge_pipeline.extensions.questions import suggest_questions
+    from knowledge_pipeline.stages import pipeline
+    from knowledge_pipeline.stages.embeddings import estimate_rest_s
+    from knowledge_pipeline.store.release import find_live_release
+
+    width = len(str(len(sources)))
+    numbered = {
+        source.id: f"{number:{width}}/{len(sources)} {source.id}" if len(sources) > 1 else source.id
+        for number, source in enumerate(sources, 1)
+    }
+    is_first = find_live_release(session.lake) is None
+
+    def report_words(contexts: Sequence[RefreshContext]) -> None:
+        if not (session.as_json or session.quiet):
+            questions = suggest_questions(session.lake, sources) if is_first else [""]
+            question = next(iter(questions), 'knowledge search "a question, or a name"')
+            session.screen.print_note(describe_words(estimate_rest_s(contexts), question))
+
+    with show_progress(session.screen) as report_for:
+        outcome = pipeline.refresh(
+            *(session.lake, session.settings, sources, options),
+            report=lambda source: report_for(numbered[source.id]),
+            report_release=lambda release: session.screen.print_note(_describe_early_release(release)),
+            report_words=report_words,
+            words_only=words_only,
+            listings=unchanged.listings,
+        )
+    if not words_only:
+        unchanged.keep(outcome)
+    code = _show_outcome(session, outcome, declared=declared)
+    if is_first and outcome.release and outcome.release.version:
+        _show_suggestions(session.screen, suggest_questions(session.lake, sources))
+    return code
+
+
+_RECORD_MODULE = "knowledge_pipeline.defs.refresh_command"
+
+
+def _run_recorded_refresh(session: Session, sources: Sequence[str], options: RefreshOptions) -> int:
+    """Refresh sources as a recorded run, and return the exit code; raises what kept it from starting."""
+    require_modules("--dagster", "dagster")
+    session.screen.print_note(f"Recording {len(sources)} sources in Dagster")
+    request = {"config": str(session.config_path), "sources": list(sources), "options": options.as_config()}
+    code, printed = _run_to_the_end([sys.executable, "-m", _RECORD_MODULE, json.dumps(request)])
+    if code == INTERRUPTED:
+        return INTERRUPTED
+    if code != SUCCESS:
+        raise KnowledgeError(f"the recorded run ended with exit code {code}: see its messages above")
+    response = json.loads(printed)
+    if "error" in response:
+        raise getattr(errors, response["kind"], KnowledgeError)(response["error"])
+    failure = response["failure"]
+    session.screen.print_json(response)
+    if failure and not session.as_json:
+        print_error(failure, kind="", code=FAILED, as_json=False)
+    session.screen.print_text(f"The run is recorded: `dagster dev` shows it as {response['run'][:8]}.")
+    return FAILED if failure else SUCCESS
+
+
+def _run_to_the_end(command: list[str]) -> tuple[int, str]:
+    """Run a program to its end, even when interrupted; its exit code and its output."""
+    restore_interrupt_handler()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:  # noqa: S603 - our own module
+        while True:
+            try:
+                printed, _ = child.communicate()
+                break
+            except KeyboardInterrupt:
+                if not sys.stdin.isatty():  # a terminal has interrupted the child already
+                    child.send_signal(signal.SIGINT)
+    return INTERRUPTED if child.returncode == -signal.SIGINT else child.returncode, printed
+
+
+_MAX_REASONS_SHOWN = 5
+_RELEASE_KEY = "release"  # under which the outcome reports a failure of the release
+_COUNT_FIELDS = ("seen", "added", "changed", "removed", "unchanged")
+_NUMBERS = ("seen", "added", "changed", "removed", "skipped", "chunks", "embedded")
+
+
+def _show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequence[str]) -> int:
+    """Show what was done, and return the exit code; programs also get the ids of new sources."""
+    from knowledge_pipeline.stages.context import describe_failures
+
+    by_source: dict[str, dict[str, Stats]] = {}
+    for stats in outcome.stats:
+        by_source.setdefault(stats.source, {})[stats.stage] = stats
+    summaries = [_summarize_source(source, stages) for source, stages in by_source.items()]
+    release, screen = outcome.release, session.screen
+    if screen.as_json:
+        live = None
+        if release and release.version:
+            counts = {"release": release.version, "new": release.has_changes, "rows": release.rows}
+            live = {**counts, "notes": list(release.notes)}
+        project = {"config": str(session.config_path), "declared": list(declared)}
+        failures = describe_failures(outcome.failures)
+        screen.print_json({**project, "sources": summaries, "failures": failures, "release": live})
+    else:
+        columns = ("source", *_NUMBERS, "seconds")
+        shown = [{**summary, "seconds": _format_seconds(summary["seconds"])} for summary in summaries]
+        rows = [{name: row[name] for name in columns} for row in shown]
+        screen.print_table(rows, right_aligned=_NUMBERS)
+        for summary in summaries:
+            _show_notes(session, summary)
+        for source, error in outcome.failures.items():
+            print_error(f"{source}: {error}", kind="", code=0, as_json=False)
+        screen.print_text(_format_release(release))
+    # a release is refused because of failed sources, so those decide
+    of_sources = [error for source, error in outcome.failures.items() if source != _RELEASE_KEY]
+    return exit_code_of_failures(of_sources or outcome.failures.values())
+
+
+def _describe_early_release(release: Stats) -> str:
+    """What can be asked while the rest is embedded."""
+    if release.unembedded == release.rows:
+        progress = "words find them, and vectors follow"
+    else:
+        progress = f"{format_share(release.embedded_share)} of them embedded"
+    return f"Release {release.version} is live: {release.rows:,} chunks; {progress}."
+
+
+def describe_words(seconds: float | None, question: str = "") -> str:
+    """That every source answers by its words, with a command line to try, and how long the vectors take."""
+    lines = ["Every source can be searched by its words now."]
+    if seconds is not None:
+        lines.append(f"The vectors take about {_format_rough_duration(seconds)}.")
+    if question:  # on a line of its own: a terminal with bars wraps long ones
+        lines += ["Try, in another terminal:", f"  {question}"]
+    return "\n".join(lines)
+
+
+def _format_rough_duration(seconds: float) -> str:
+    """`20 s`, `6 min`, `3 h`: as exact as an estimate is."""
+    if seconds < 90:
+        return f"{max(10, 10 * round(seconds / 10))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"
+
+
+def _show_suggestions(screen: Screen, questions: Sequence[str]) -> None:
+    if questions:
+        screen.print_text("Try:")
+    for question in questions:
+        screen.print_text(f"  {question}")
+
+
+def _summarize_source(source: str, stages: Mapping[str, Stats]) -> dict[str, Any]:
+    skipped, findings, notes = Counter[str](), Counter[str](), Counter[str]()
+    for stats in stages.values():
+        skipped.update(stats.skipped)
+        findings.update(stats.found)
+        notes.update(stats.notes)
+    embedded = stages.get("embeddings")  # none where words alone were indexed
+    return {
+        "source": source,
+        **{name: getattr(stages["snapshot"], name) for name in _COUNT_FIELDS},
+        "skipped": skipped.total(),
+        "skipped_reasons": dict(skipped.most_common()),
+        "chunks": stages["chunks"].rows,
+        "embedded": embedded.added + embedded.changed if embedded else 0,
+        "tokens": embedded.tokens if embedded else 0,
+        "cost": embedded.cost if embedded else 0.0,
+        "found": dict(findings.most_common()),
+        "notes": dict(notes.most_common()),
+        "seconds": {stage: stats.seconds for stage, stats in stages.items()},
+    }
+
+
+def _format_seconds(seconds: Mapping[str, float]) -> str:
+    """`6.1 = snapshot 1.2 + chunks 0.8 + ...`, without stages below a tenth of a second."""
+    parts = [f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05]
+    total = f"{sum(seconds.values()):.1f}"
+    return f"{total} = {' + '.join(parts)}" if len(parts) > 1 else total
+
+
+def _show_notes(session: Session, summary: Mapping[str, Any]) -> None:
+    source, screen = summary["source"], session.screen
+    reasons: Mapping[str, int] = summary["skipped_reasons"]
+    if screen.verbose and reasons:
+        for uri, reason in _list_skipped_documents(session.lake, source):
+            screen.print_text(f"{source}: skipped {uri}: {one_line(reason)}")
+    elif reasons:
+        for reason, count in list(reasons.items())[:_MAX_REASONS_SHOWN]:
+            screen.print_text(f"{source}: skipped {count:,}: {truncate(one_line(reason), 200)}")
+        rest = list(reasons.values())[_MAX_REASONS_SHOWN:]
+        if rest:
+            others = f"{len(rest)} other reasons (--verbose lists all)"
+            screen.print_text(f"{source}: skipped {sum(rest):,} for {others}")
+    for title, counts in (("sanitizer found", summary["found"]), ("note", summary["notes"])):
+        if counts:
+            listed = ", ".join(f"{one_line(name)} {count:,}" for name, count in counts.items())
+            screen.print_text(f"{source}: {title}: {listed}")
+
+
+def _list_skipped_documents(lake: Lake, source: str) -> list[tuple[str, str]]:
+    """Uri and reason of every skipped document."""
+    from knowledge_pipeline.store.filters import is_null
+
+    type_ = lake.list_stored_sources()[source]
+    tables: tuple[Any, ...] = (lake.snapshot(type_, source), lake.chunks(type_, source))
+    rows = [table.read_rows(["uri", "skipped"], ~is_null("skipped")).to_pylist() for table in tables]
+    return sorted((row["uri"], row["skipped"]) for part in rows for row in part)
+
+
+def _format_release(release: Stats | None) -> str:
+    if release is None:
+        return "Nothing new was released: the last release stays live."
+    if not release.version:
+        return "Nothing is released: there is nothing to search yet."
+    if release.notes:
+        return "".join(f"{note[:1].upper()}{note[1:]}." for note in release.notes)
+    rows, rest = f"{release.rows:,} rows", ""
+    if release.unembedded:
+        rest = (
+            f" {release.unembedded:,} have no vector yet: words find them, and `knowledge refresh` goes on."
+        )
+    if not release.has_changes:
+        return f"Nothing changed: release {release.version} stays live ({rows}).{rest}"
+    return f"Release {release.version} is live ({rows}).{rest}"

@@ -1,4 +1,4 @@
-"""`releases`: the releases that a rollback can return to."""
+"""`releases`, `rollback`, `export` and `publish`: what is released, and copies of it."""
 
 from __future__ import annotations
 
@@ -21,32 +21,6 @@ if TYPE_CHECKING:
     from knowledge_pipeline.store.release import Release
 
 
-# FOLD cli.render.releases
-# Releases as rows, for programs and for people.
-
-
-def release_json(release: Release, *, live: bool) -> dict[str, Any]:
-    """A release for programs."""
-    return {
-        "release": release.release,
-        "live": live,
-        "created": release.created_at.isoformat(timespec="seconds"),
-        "rows": release.rows,
-        "restores": release.restores,
-        "pinned_since": release.pinned_since and release.pinned_since.isoformat(timespec="seconds"),
-        "ranker": release.ranker and json.loads(release.ranker),
-        "spaces": dict(release.tables),
-    }
-
-
-def format_release_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of `release_json` for people."""
-    tables = ", ".join(f"{space} at version {version}" for space, version in row["spaces"].items())
-    times = {name: format_time(row[name]) for name in ("created", "pinned_since")}
-    ranker = "tuned" if row["ranker"] else "shipped"
-    return {**row, **times, "ranker": ranker, "spaces": tables}
-
-
 @example("""
     knowledge releases
     knowledge releases --json
@@ -67,27 +41,12 @@ def releases(
 
     if unpin:
         _unpin(session)
-    found = list_releases(session.lake)[::-1]
-    rows = [release_json(release, live=release is found[0]) for release in found]
+    kept = list_releases(session.lake)[::-1]
+    rows = [_release_json(release, live=release is kept[0]) for release in kept]
     session.screen.print_json({"releases": rows})
-    session.screen.print_table([format_release_row(row) for row in rows], right_aligned=("release", "rows"))
+    session.screen.print_table([_format_release_row(row) for row in rows], right_aligned=("release", "rows"))
     if not rows:
         session.screen.print_text("Nothing is released yet: run `knowledge index`.")
-
-
-def _unpin(session: Session) -> None:
-    from knowledge_pipeline.stages.pipeline import refresh_release
-    from knowledge_pipeline.store.release import find_live_release
-
-    live = find_live_release(session.lake)
-    if live is None or live.pinned_since is None:
-        raise NotFound("no release is pinned: refreshes publish what they change")
-    released = refresh_release(session.lake, session.settings, unpin=True)
-    session.screen.print_note(f"Release {released.version} is live, and no release is pinned any more.")
-
-
-# FOLD cli.commands.rollback
-# `rollback`: make an earlier release live again.
 
 
 @example("""
@@ -111,7 +70,7 @@ def rollback(
 
     pin = not until_next_refresh
     restored = roll_back_release(session.lake, session.settings_without_secrets, release, pin=pin)
-    session.screen.print_json(release_json(restored, live=True))
+    session.screen.print_json(_release_json(restored, live=True))
     session.screen.print_text(
         f"Release {restored.release} is live: the content of release {release} ({restored.rows:,} rows).\n"
         + (
@@ -120,10 +79,6 @@ def rollback(
             else "The next refresh publishes the newest content again."
         )
     )
-
-
-# FOLD cli.commands.export
-# `export`: stored documents as files.
 
 
 @example("""
@@ -154,9 +109,9 @@ def export(
     if to is None and (len(uri or ()) != 1 or session.as_json):
         raise WrongUsage("give --to FOLDER, or one --uri without --json for stdout")
     uris, settings = tuple(uri or ()), session.settings_without_secrets
-    found = iter_documents(session.lake, settings, source, uris=uris, include_archived=include_archived)
+    documents = iter_documents(session.lake, settings, source, uris=uris, include_archived=include_archived)
     if to is None:
-        for document in found:  # as it is, but with control characters escaped on a terminal
+        for document in documents:  # as it is, but with control characters escaped on a terminal
             if session.screen.is_terminal:
                 sys.stdout.write(escape_controls(document.content.decode("utf-8", "replace")))
             else:
@@ -166,56 +121,11 @@ def export(
     folder = to.expanduser()
     archived = 0
     results: list[ExportResult] = []
-    for document in found:
+    for document in documents:
         results.append(write_document(document, folder, force=force))
         archived += document.archived_at is not None
-    show_export(session.screen, source, folder, results, archived)
+    _show_export(session.screen, source, folder, results, archived)
     return FAILED if any(result.outcome in ("differs", "failed") for result in results) else None
-
-
-# FOLD cli.render.export
-# What `knowledge export` shows.
-
-
-def show_export(
-    screen: Screen, source: str, folder: Path, written: Sequence[ExportResult], archived: int
-) -> None:
-    """Show which files were written, and which were not."""
-    from knowledge_pipeline.stages.export import count_outcomes
-
-    counts = count_outcomes(written)
-    problems = [
-        {
-            "uri": each.uri,
-            "outcome": each.outcome,
-            "file": str(each.file),
-            "stored": str(each.stored_copy) if each.stored_copy else None,
-            "why": each.error or None,
-        }
-        for each in written
-        if each.outcome in ("differs", "failed")
-    ]
-    place = {"source": source, "folder": str(folder)}
-    screen.print_json({**place, **counts, "archived": archived, "problems": problems})
-    for each in written:
-        if each.outcome == "differs":
-            screen.print_text(f"{each.file} differs and is kept: the stored content is in {each.stored_copy}")
-        elif each.outcome == "failed":
-            screen.print_text(f"{each.file} was not written: {each.error}")
-        elif screen.verbose:
-            screen.print_text(f"{each.file}: {each.outcome}")
-    outcomes = [f"{count:,} {outcome}" for outcome, count in counts.items() if count and outcome != "differs"]
-    if counts["differs"]:
-        outcomes.append(f"{counts['differs']:,} kept because they differ (--force overwrites them)")
-    of_archived = f", {archived:,} of them archived" if archived else ""
-    screen.print_text(
-        f"{format_count(len(written), 'document')} of {source}{of_archived}: "
-        f"{', '.join(outcomes) or 'nothing'}"
-    )
-
-
-# FOLD cli.store.publish
-# `publish`: copy the live release to a database from which others serve it.
 
 
 @example("""
@@ -239,13 +149,80 @@ def publish(
     see the release from before until the copy is complete, then the new one. After a
     rollback it copies the difference back. docs/publish.md has queries with filters.
     """
-    from knowledge_pipeline.extensions import publish
-    from knowledge_pipeline.extensions.publish import open_target
+    from knowledge_pipeline.extensions.publish import open_target, refresh
 
-    result = publish.refresh(session.lake, session.settings_without_secrets, open_target(schema))
+    result = refresh(session.lake, session.settings_without_secrets, open_target(schema))
     session.screen.print_json(result.as_metadata())
     changes = f"{result.added:,} added, {result.changed:,} changed, {result.removed:,} removed"
     session.screen.print_text(
         f"Release {result.release} is in {result.target}: {format_count(result.rows, 'row')}, "
         f"{changes if result.has_changes else 'nothing changed'}, in {result.seconds:.1f} s."
+    )
+
+
+def _release_json(release: Release, *, live: bool) -> dict[str, Any]:
+    return {
+        "release": release.release,
+        "live": live,
+        "created": release.created_at.isoformat(timespec="seconds"),
+        "rows": release.rows,
+        "restores": release.restores,
+        "pinned_since": release.pinned_since and release.pinned_since.isoformat(timespec="seconds"),
+        "ranker": release.ranker and json.loads(release.ranker),
+        "spaces": dict(release.tables),
+    }
+
+
+def _format_release_row(row: dict[str, Any]) -> dict[str, Any]:
+    tables = ", ".join(f"{space} at version {version}" for space, version in row["spaces"].items())
+    times = {name: format_time(row[name]) for name in ("created", "pinned_since")}
+    ranker = "tuned" if row["ranker"] else "shipped"
+    return {**row, **times, "ranker": ranker, "spaces": tables}
+
+
+def _unpin(session: Session) -> None:
+    from knowledge_pipeline.stages.pipeline import refresh_release
+    from knowledge_pipeline.store.release import find_live_release
+
+    live = find_live_release(session.lake)
+    if live is None or live.pinned_since is None:
+        raise NotFound("no release is pinned: refreshes publish what they change")
+    released = refresh_release(session.lake, session.settings, unpin=True)
+    session.screen.print_note(f"Release {released.version} is live, and no release is pinned any more.")
+
+
+def _show_export(
+    screen: Screen, source: str, folder: Path, written: Sequence[ExportResult], archived: int
+) -> None:
+    from knowledge_pipeline.stages.export import count_outcomes
+
+    counts = count_outcomes(written)
+    problems = [
+        {
+            "uri": result.uri,
+            "outcome": result.outcome,
+            "file": str(result.file),
+            "stored": str(result.stored_copy) if result.stored_copy else None,
+            "why": result.error or None,
+        }
+        for result in written
+        if result.outcome in ("differs", "failed")
+    ]
+    origin = {"source": source, "folder": str(folder)}
+    screen.print_json({**origin, **counts, "archived": archived, "problems": problems})
+    for export in written:
+        if export.outcome == "differs":
+            copy = export.stored_copy
+            screen.print_text(f"{export.file} differs and is kept: the stored content is in {copy}")
+        elif export.outcome == "failed":
+            screen.print_text(f"{export.file} was not written: {export.error}")
+        elif screen.verbose:
+            screen.print_text(f"{export.file}: {export.outcome}")
+    outcomes = [f"{count:,} {outcome}" for outcome, count in counts.items() if count and outcome != "differs"]
+    if counts["differs"]:
+        outcomes.append(f"{counts['differs']:,} kept because they differ (--force overwrites them)")
+    of_archived = f", {archived:,} of them archived" if archived else ""
+    screen.print_text(
+        f"{format_count(len(written), 'document')} of {source}{of_archived}: "
+        f"{', '.join(outcomes) or 'nothing'}"
     )

@@ -1,7 +1,8 @@
 """What a command prints: results to stdout, everything else to stderr.
 
 On a terminal, results are tables and highlighted code; in a pipe, plain text in columns;
-with `--json`, stdout holds one JSON value and nothing else.
+with `--json`, stdout holds one JSON value and nothing else. An indexed file may hold escape
+sequences that move the cursor, rename the window or hide text: they are shown spelled out.
 """
 
 from __future__ import annotations
@@ -17,12 +18,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
 
-
-# FOLD cli.render.terminal_text
-# Text from documents, made safe for a terminal.
-#
-# An indexed file may hold escape sequences that move the cursor, rename the window or hide text. They are
-# shown spelled out, and never sent.
 
 _CONTROL_CHARS = (  # controls but tab and line feed; marks that turn the direction of text; lone surrogates
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff"

@@ -1,10 +1,11 @@
-"""The results of a search for people: citations first, then content, within bounds."""
+"""`search`, `similar`, `get`, `related`, `debug` and `feedback`: commands that ask the live release."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -46,51 +47,239 @@ if TYPE_CHECKING:
     from knowledge_pipeline.knowledge_base import KnowledgeBase
 
 
-# FOLD cli.render.relations
-# Documents and how they relate, for people and programs.
-
-_MAX_NAME_CHARS = 80
-
-
-def show_relations(screen: Screen, target: str, found: RelationsResponse, *, limit: int) -> None:
-    """Show the documents that `target` names and their first relations."""
-    screen.print_json(found.as_json())
-    if not found.documents:
-        screen.print_note(f"note: {one_line(target)} is mentioned, but is not indexed itself")
-    for document in found.documents:
-        screen.print_text(f"{format_document_name(document)}  [{document.source}]", style="bold cyan")
-    rows = [
-        {
-            "relation": describe_relation(relation),
-            "document": format_document_name(relation.document),
-            "source": relation.document.source,
-            "modified": (modified := relation.document.last_modified) and modified.date().isoformat(),
-            "get": f"{relation.document.source}:{relation.document.uri}",
-        }
-        for relation in found.relations[:limit]
-    ]
-    screen.print_table(rows)
-    if not rows:
-        screen.print_text("No indexed document mentions it, and it mentions none.")
-    if len(found.relations) > limit:
-        rest = format_count(len(found.relations) - limit, "more relation")
-        screen.print_note(f"{rest}: --limit shows them")
-    if found.is_truncated:
-        screen.print_note("note: more documents mention it than were read")
-    if mentions := [
-        unresolved_mention.target
-        for unresolved_mention in found.unresolved_mentions
-        if unresolved_mention.kind != "references"
-    ]:
-        screen.print_note(f"not indexed, or not visible: {', '.join(map(one_line, mentions))}")
+Limit = Annotated[int | None, Option("--limit", "-n", metavar="N", help="How many results.", min=1)]
+Lines = Annotated[
+    int, Option("--lines", metavar="N", help="Lines to show of each result; 0: only its location.", min=0)
+]
+Explain = Annotated[bool, Option("--explain", help="Explain each score, and show timings.")]
+Mode = Annotated[
+    SearchMode,
+    Option("--mode", help="Search by words and meaning, by words alone (no model), or by meaning alone."),
+]
+File = Annotated[
+    str | None, Option("--file", metavar="PATH", help="Find what is similar to this file, indexed or not.")
+]
 
 
-def format_document_name(document: RelatedDocument) -> str:
-    """The title with the status, or else the path; files also show their path."""
-    status = f" ({document.status})" if document.status else ""
-    name = document.title or document.path or document.uri
-    is_file = document.source_type in ("code", "markdown") and document.path != name
-    return truncate(one_line(name), _MAX_NAME_CHARS) + status + (f"  {document.path}" if is_file else "")
+@example("""
+    knowledge search "how are sessions signed"
+    knowledge search "retry with backoff" --type code --language python --path "src/**"
+    knowledge search "why was the cache removed" --type historical --since 180d
+    knowledge search "E_CONN_RESET" --mode words
+    knowledge search --file src/auth.py --json
+""")
+def search(
+    session: Session,
+    query: Annotated[
+        str | None,
+        Argument(metavar="QUERY", help="A question, keywords, or a name; `lang:go path:src/` narrow it."),
+    ] = None,
+    type: Annotated[
+        SearchType | None, Option("--type", "-t", help="What to look for.  [default: semantic]")
+    ] = None,
+    file: File = None,
+    limit: Limit = None,
+    lines: Lines = 12,
+    explain: Explain = False,
+    blame: Blame = False,
+    mode: Mode = "hybrid",
+    *,
+    filter_options: FilterOptions,
+) -> None:
+    """Find what answers a question best.
+
+    Types: semantic (everything), code (source files only), similar (like the given text
+    or --file), historical (commits). Results are citations: path, lines, score, content.
+    """
+    if file is not None and type not in (None, "similar"):
+        raise WrongUsage(f"--file finds what is similar to a file: omit --type {type}")
+    if blame and (file is not None or type == "similar"):
+        raise WrongUsage("--blame is for a question: ask `knowledge get ID --blame` of a similar result")
+    if query is None and file is None:
+        raise WrongUsage("give a QUERY, or --file")
+    filters = filter_options.to_filters()
+    if mode != "words":
+        session.preload_models(query or "")
+    with session.open_knowledge_base() as base:
+        if file is not None or type == "similar":
+            response = _search_similar(base, query, file, filters, limit=limit, explain=explain, mode=mode)
+        else:
+            response = base.search(
+                query or "",
+                type=type or "semantic",
+                filters=filters,
+                limit=limit,
+                explain=explain,
+                blame=blame,
+                mode=mode,
+            )
+        _show_results(session.screen, response, lines=lines)  # the log need not be written for that
+
+
+@example("""
+    knowledge similar --file src/auth.py
+    knowledge similar "for attempt in range(tries): ..."
+    git show HEAD:src/auth.py | knowledge similar -
+""")
+def similar(
+    session: Session,
+    text: Annotated[
+        str | None, Argument(metavar="TEXT", help="Code or prose; `-` reads it from stdin.")
+    ] = None,
+    file: File = None,
+    limit: Limit = None,
+    lines: Lines = 12,
+    explain: Explain = False,
+    mode: Mode = "hybrid",
+    *,
+    filter_options: FilterOptions,
+) -> None:
+    """Find what is similar to a text or to a file.
+
+    Chunks of the file itself are left out. Results are of the file's type, unless
+    --source-type says otherwise.
+    """
+    if (text is None) == (file is None):
+        raise WrongUsage("give either TEXT or --file")
+    filters = filter_options.to_filters()
+    example_text = sys.stdin.read(session.settings.limits.example_chars) if text == "-" else text
+    if mode != "words":
+        session.preload_models()
+    with session.open_knowledge_base() as base:
+        response = _search_similar(base, example_text, file, filters, limit=limit, explain=explain, mode=mode)
+    _show_results(session.screen, response, lines=lines)
+
+
+def _search_similar(
+    base: KnowledgeBase,
+    text: str | None,
+    file: str | None,
+    filters: Filters,
+    *,
+    limit: int | None,
+    explain: bool,
+    mode: SearchMode = "hybrid",
+) -> SearchResponse:
+    """What is similar to a text, to an indexed file, or to the content of another file."""
+    ask = partial(base.similar, filters=filters, limit=limit, explain=explain, mode=mode)
+    if file is None:
+        return ask(text=text)
+    missing: NotFound | None = None
+    for path, source in iter_index_locations(file, base.settings):
+        only_source = filters.sources[0] if len(filters.sources) == 1 else source
+        try:
+            return ask(text=text, path=path, source=only_source)
+        except NotFound as error:
+            missing = error
+    if missing and not Path(file).is_file():
+        raise missing
+    return ask(text=text or read_beginning(file, base.settings))
+
+
+@example("""
+    knowledge debug --query "how are sessions signed" --explain
+""")
+def debug(
+    session: Session,
+    query: Annotated[str, Option(metavar="QUERY", help="The question to look into.")],
+    type: Annotated[SearchType, Option("--type", "-t", help="What to look for.")] = "semantic",
+    limit: Annotated[int, Option("--limit", "-n", metavar="N", help="How many candidates.", min=1)] = 20,
+    mode: Annotated[
+        SearchMode, Option("--mode", help="Search by words and meaning, by words alone, or by meaning alone.")
+    ] = "hybrid",
+    explain: Annotated[
+        bool, Option("--explain", help="Accepted for scripts; this command always explains.")
+    ] = True,
+    *,
+    filter_options: FilterOptions,
+) -> None:
+    """Show how a question is answered, step by step.
+
+    Shows how the question was understood, the time of each step, and each candidate's ranks and scores.
+    """
+    del explain
+    filters = filter_options.to_filters()
+    with session.open_knowledge_base() as base:
+        if type == "similar":
+            response = base.similar(text=query, filters=filters, limit=limit, explain=True, mode=mode)
+        else:
+            response = base.search(query, type=type, filters=filters, limit=limit, explain=True, mode=mode)
+    _show_search_steps(session.screen, response)
+
+
+@example("""
+    knowledge get 3f2a9c...
+    knowledge get flask-code:src/flask/app.py --json
+    knowledge get 3f2a9c... --blame
+""")
+def get(
+    session: Session,
+    id: Annotated[str, Argument(metavar="ID", help="A chunk's id, or SOURCE:URI of a document.")],
+    blame: Blame = False,
+    trace: Annotated[
+        bool, Option("--trace", help="Show what made it instead: refresh, Dagster run, release.")
+    ] = False,
+) -> None:
+    """Show one chunk, or all chunks of a document, in full."""
+    with session.open_knowledge_base() as base:
+        if trace:
+            _show_trace(session.screen, base.trace(id))
+        else:
+            _show_results(session.screen, base.get(id, blame=blame), lines=None, scores=False)
+
+
+@example("""
+    knowledge related PROJ-12
+    knowledge related owner/name#45
+    knowledge related docs/decisions/store.md
+    knowledge related https://wiki.example.org/wiki/spaces/OPS/pages/98765 --json
+""")
+def related(
+    session: Session,
+    target: Annotated[
+        str,
+        Argument(metavar="TARGET", help="A ticket's key, owner/name#12, a commit, a URL, a path, or an ID."),
+    ],
+    limit: Annotated[
+        int, Option("--limit", "-n", metavar="N", help="How many relations to show.", min=1)
+    ] = 50,
+) -> None:
+    """Show what a document closes, implements, references or changes, and what does so to it.
+
+    Relations come from links, ids and phrases in texts ("fixes PROJ-12"), from front matter,
+    and from the services themselves, across all sources.
+    """
+    with session.open_knowledge_base() as base:
+        response = base.related(target)
+    _show_relations(session.screen, target, response, limit=limit)
+
+
+@example("""
+    knowledge search "retry with backoff" --json
+    knowledge feedback 1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed 3f2a9c... --useful
+""")
+def feedback(
+    session: Session,
+    query_id: Annotated[
+        str, Argument(metavar="QUERY_ID", help="The answer's `query_id`; --json and --explain show it.")
+    ],
+    result_id: Annotated[str, Argument(metavar="RESULT_ID", help="The result's id.")],
+    clicked: Annotated[bool, Option("--clicked", help="The result was opened.")] = False,
+    useful: Annotated[bool, Option("--useful", help="The result helped.")] = False,
+    useless: Annotated[bool, Option("--useless", help="The result did not help.")] = False,
+) -> None:
+    """Record whether a result was opened, useful or useless.
+
+    Feedback is stored for reports on answer quality, and `knowledge tune` learns from it; by itself
+    it does not change any search.
+    """
+    if clicked + useful + useless != 1:
+        raise WrongUsage("give one of --clicked, --useful and --useless")
+    judgement = "clicked" if clicked else "useful" if useful else "useless"
+    with session.open_knowledge_base(session.settings_without_secrets) as base:
+        base.feedback(query_id, result_id, judgement)
+    session.screen.print_json({"query_id": query_id, "result_id": result_id, "judgement": judgement})
+    session.screen.print_text(f"Noted: {judgement}.")
 
 
 _MAX_LINE_CHARS = 200
@@ -99,7 +288,50 @@ _MAX_NEIGHBOURS = 3  # of each kind
 _MAX_COMMITS = 5  # that changed the lines of a result
 
 
-def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, scores: bool = True) -> None:
+_MAX_NAME_CHARS = 80
+
+
+def _show_relations(screen: Screen, target: str, response: RelationsResponse, *, limit: int) -> None:
+    screen.print_json(response.as_json())
+    if not response.documents:
+        screen.print_note(f"note: {one_line(target)} is mentioned, but is not indexed itself")
+    for document in response.documents:
+        screen.print_text(f"{_format_document_name(document)}  [{document.source}]", style="bold cyan")
+    rows = [
+        {
+            "relation": describe_relation(relation),
+            "document": _format_document_name(relation.document),
+            "source": relation.document.source,
+            "modified": (modified := relation.document.last_modified) and modified.date().isoformat(),
+            "get": f"{relation.document.source}:{relation.document.uri}",
+        }
+        for relation in response.relations[:limit]
+    ]
+    screen.print_table(rows)
+    if not rows:
+        screen.print_text("No indexed document mentions it, and it mentions none.")
+    if len(response.relations) > limit:
+        rest = format_count(len(response.relations) - limit, "more relation")
+        screen.print_note(f"{rest}: --limit shows them")
+    if response.is_truncated:
+        screen.print_note("note: more documents mention it than were read")
+    if mentions := [
+        unresolved_mention.target
+        for unresolved_mention in response.unresolved_mentions
+        if unresolved_mention.kind != "references"
+    ]:
+        screen.print_note(f"not indexed, or not visible: {', '.join(map(one_line, mentions))}")
+
+
+def _format_document_name(document: RelatedDocument) -> str:
+    """The title with the status, or else the path; files also show their path."""
+    status = f" ({document.status})" if document.status else ""
+    name = document.title or document.path or document.uri
+    is_file = document.source_type in ("code", "markdown") and document.path != name
+    return truncate(one_line(name), _MAX_NAME_CHARS) + status + (f"  {document.path}" if is_file else "")
+
+
+def _show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, scores: bool = True) -> None:
     """Show results in their order, each with at most so many `lines` (None: all)."""
     screen.print_json(answer.as_json())
     for step in answer.degraded:
@@ -122,8 +354,8 @@ def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, s
             screen.print_text(f"   {one_line(line)}", style="dim")
         if result.related:
             related = (
-                f"{describe_relation(each)} {format_document_name(each.document)} [{each.document.source}]"
-                for each in result.related
+                f"{describe_relation(item)} {_format_document_name(item.document)} [{item.document.source}]"
+                for item in result.related
             )
             screen.print_text(f"   {' · '.join(related)}", style="dim")
         if result.graph:
@@ -139,8 +371,7 @@ def show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, s
         )
 
 
-def show_search_steps(screen: Screen, answer: SearchResponse) -> None:
-    """Show how an answer was found: the question as understood, the steps, the candidates."""
+def _show_search_steps(screen: Screen, answer: SearchResponse) -> None:
     screen.print_json(answer.as_json())
     explain = answer.explain or {}
     understood = {
@@ -177,9 +408,9 @@ def _format_location(result: SearchResult) -> str:
 
 
 def _format_label(result: SearchResult) -> str:
-    known = result.metadata
-    label = known.get("symbol") or known.get("section") or result.citation.title or ""
-    page = f" (page {known['page']})" if known.get("page") else ""
+    metadata = result.metadata
+    label = metadata.get("symbol") or metadata.get("section") or result.citation.title or ""
+    page = f" (page {metadata['page']})" if metadata.get("page") else ""
     return truncate(one_line(str(label)), 80) + page
 
 
@@ -239,134 +470,19 @@ def _format_score(score: float | None) -> str | None:
     return None if score is None else f"{score:.3f}"
 
 
-# FOLD cli.commands.search
-# `search`: ask the live release.
-
-Limit = Annotated[int | None, Option("--limit", "-n", metavar="N", help="How many results.", min=1)]
-Lines = Annotated[
-    int, Option("--lines", metavar="N", help="Lines to show of each result; 0: only its location.", min=0)
-]
-Explain = Annotated[bool, Option("--explain", help="Explain each score, and show timings.")]
-Mode = Annotated[
-    SearchMode,
-    Option("--mode", help="Search by words and meaning, by words alone (no model), or by meaning alone."),
-]
-File = Annotated[
-    str | None, Option("--file", metavar="PATH", help="Find what is similar to this file, indexed or not.")
-]
-
-
-@example("""
-    knowledge search "how are sessions signed"
-    knowledge search "retry with backoff" --type code --language python --path "src/**"
-    knowledge search "why was the cache removed" --type historical --since 180d
-    knowledge search "E_CONN_RESET" --mode words
-    knowledge search --file src/auth.py --json
-""")
-def search(
-    session: Session,
-    query: Annotated[
-        str | None,
-        Argument(metavar="QUERY", help="A question, keywords, or a name; `lang:go path:src/` narrow it."),
-    ] = None,
-    type: Annotated[
-        SearchType | None, Option("--type", "-t", help="What to look for.  [default: semantic]")
-    ] = None,
-    file: File = None,
-    limit: Limit = None,
-    lines: Lines = 12,
-    explain: Explain = False,
-    blame: Blame = False,
-    mode: Mode = "hybrid",
-    *,
-    filter_options: FilterOptions,
-) -> None:
-    """Find what answers a question best.
-
-    Types: semantic (everything), code (source files only), similar (like the given text
-    or --file), historical (commits). Results are citations: path, lines, score, content.
-    """
-    if file is not None and type not in (None, "similar"):
-        raise WrongUsage(f"--file finds what is similar to a file: omit --type {type}")
-    if blame and (file is not None or type == "similar"):
-        raise WrongUsage("--blame is for a question: ask `knowledge get ID --blame` of a similar result")
-    if query is None and file is None:
-        raise WrongUsage("give a QUERY, or --file")
-    filters = filter_options.to_filters()
-    if mode != "words":
-        session.preload_models(query or "")
-    with session.open_knowledge_base() as base:
-        if file is not None or type == "similar":
-            response = search_similar(base, query, file, filters, limit=limit, explain=explain, mode=mode)
-        else:
-            kind = type or "semantic"
-            response = base.search(
-                query or "",
-                type=kind,
-                filters=filters,
-                limit=limit,
-                explain=explain,
-                blame=blame,
-                mode=mode,
-            )
-        show_results(session.screen, response, lines=lines)  # the log need not be written for that
-
-
-def search_similar(
-    base: KnowledgeBase,
-    text: str | None,
-    file: str | None,
-    filters: Filters,
-    *,
-    limit: int | None,
-    explain: bool,
-    mode: SearchMode = "hybrid",
-) -> SearchResponse:
-    """What is similar to a text, to an indexed file, or to the content of another file."""
-    if file is None:
-        return base.similar(text=text, filters=filters, limit=limit, explain=explain, mode=mode)
-    missing: NotFound | None = None
-    for path, source in iter_index_locations(file, base.settings):
-        only_source = filters.sources[0] if len(filters.sources) == 1 else source
-        try:
-            return base.similar(
-                text=text,
-                path=path,
-                source=only_source,
-                filters=filters,
-                limit=limit,
-                explain=explain,
-                mode=mode,
-            )
-        except NotFound as error:
-            missing = error
-    if missing and not Path(file).is_file():
-        raise missing
-    return base.similar(
-        text=text or read_beginning(file, base.settings),
-        filters=filters,
-        limit=limit,
-        explain=explain,
-        mode=mode,
-    )
-
-
-# FOLD cli.render.trace
-# What made a result, for people and programs.
-
-
-def show_trace(screen: Screen, trace: TraceResponse) -> None:
+def _show_trace(screen: Screen, trace: TraceResponse) -> None:
     """Show the document, the chunk and the release, then each stage of the refresh."""
     screen.print_json(trace.as_json())
-    place = f"{trace.citation.path}:{trace.citation.lines.replace('L', '')}"
-    screen.print_text(f"{one_line(place)}  [{trace.citation.source}]  {trace.id}", style="bold cyan")
+    location = f"{trace.citation.path}:{trace.citation.lines.replace('L', '')}"
+    screen.print_text(f"{one_line(location)}  [{trace.citation.source}]  {trace.id}", style="bold cyan")
+    times = map(_format_time, (trace.indexed_at, trace.updated_at))
     first = f"{trace.first_release}, {_format_time(trace.first_released_at)}" if trace.first_release else None
     rows = [
         {"what": "revision in its source", "value": trace.revision},
         {"what": "document", "value": trace.document_hash},
         {"what": "chunk made of", "value": trace.chunk_fingerprint},
         {"what": "key of its vector", "value": trace.text_key},
-        {"what": "indexed first, as it is since", "value": _format_times(trace)},
+        {"what": "indexed first, as it is since", "value": ", ".join(times)},
         {"what": "first kept release with it", "value": first or "none is kept"},
         {"what": "release that answered", "value": trace.release},
     ]
@@ -389,172 +505,5 @@ def show_trace(screen: Screen, trace: TraceResponse) -> None:
         screen.print_note("note: the log of its refresh is gone")
 
 
-def _format_times(trace: TraceResponse) -> str:
-    return f"{_format_time(trace.indexed_at)}, {_format_time(trace.updated_at)}"
-
-
 def _format_time(moment: datetime | None) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}" if moment else ""
-
-
-# FOLD cli.commands.similar
-# `similar`: find what is like a text or a file.
-
-
-@example("""
-    knowledge similar --file src/auth.py
-    knowledge similar "for attempt in range(tries): ..."
-    git show HEAD:src/auth.py | knowledge similar -
-""")
-def similar(
-    session: Session,
-    text: Annotated[
-        str | None, Argument(metavar="TEXT", help="Code or prose; `-` reads it from stdin.")
-    ] = None,
-    file: File = None,
-    limit: Limit = None,
-    lines: Lines = 12,
-    explain: Explain = False,
-    mode: Mode = "hybrid",
-    *,
-    filter_options: FilterOptions,
-) -> None:
-    """Find what is similar to a text or to a file.
-
-    Chunks of the file itself are left out. Results are of the file's type, unless
-    --source-type says otherwise.
-    """
-    if (text is None) == (file is None):
-        raise WrongUsage("give either TEXT or --file")
-    filters = filter_options.to_filters()
-    example_text = sys.stdin.read(session.settings.limits.example_chars) if text == "-" else text
-    if mode != "words":
-        session.preload_models()
-    with session.open_knowledge_base() as base:
-        response = search_similar(base, example_text, file, filters, limit=limit, explain=explain, mode=mode)
-    show_results(session.screen, response, lines=lines)
-
-
-# FOLD cli.commands.debug
-# `debug`: how a question is answered, step by step.
-
-
-@example("""
-    knowledge debug --query "how are sessions signed" --explain
-""")
-def debug(
-    session: Session,
-    query: Annotated[str, Option(metavar="QUERY", help="The question to look into.")],
-    type: Annotated[SearchType, Option("--type", "-t", help="What to look for.")] = "semantic",
-    limit: Annotated[int, Option("--limit", "-n", metavar="N", help="How many candidates.", min=1)] = 20,
-    mode: Annotated[
-        SearchMode, Option("--mode", help="Search by words and meaning, by words alone, or by meaning alone.")
-    ] = "hybrid",
-    explain: Annotated[
-        bool, Option("--explain", help="Accepted for scripts; this command always explains.")
-    ] = True,
-    *,
-    filter_options: FilterOptions,
-) -> None:
-    """Show how a question is answered, step by step.
-
-    Shows how the question was understood, the time of each step, and each candidate's ranks and scores.
-    """
-    del explain
-    filters = filter_options.to_filters()
-    with session.open_knowledge_base() as base:
-        if type == "similar":
-            response = base.similar(text=query, filters=filters, limit=limit, explain=True, mode=mode)
-        else:
-            response = base.search(query, type=type, filters=filters, limit=limit, explain=True, mode=mode)
-    show_search_steps(session.screen, response)
-
-
-# FOLD cli.commands.get
-# `get`: one chunk or document, whole.
-
-
-@example("""
-    knowledge get 3f2a9c...
-    knowledge get flask-code:src/flask/app.py --json
-    knowledge get 3f2a9c... --blame
-""")
-def get(
-    session: Session,
-    id: Annotated[str, Argument(metavar="ID", help="A chunk's id, or SOURCE:URI of a document.")],
-    blame: Blame = False,
-    trace: Annotated[
-        bool, Option("--trace", help="Show what made it instead: refresh, Dagster run, release.")
-    ] = False,
-) -> None:
-    """Show one chunk, or all chunks of a document, in full."""
-    if trace:
-        with session.open_knowledge_base() as base:
-            traced = base.trace(id)
-        show_trace(session.screen, traced)
-        return
-    with session.open_knowledge_base() as base:
-        response = base.get(id, blame=blame)
-    show_results(session.screen, response, lines=None, scores=False)
-
-
-# FOLD cli.commands.feedback
-# `feedback`: what a reader thought of a result.
-
-
-@example("""
-    knowledge search "retry with backoff" --json
-    knowledge feedback 1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed 3f2a9c... --useful
-""")
-def feedback(
-    session: Session,
-    query_id: Annotated[
-        str, Argument(metavar="QUERY_ID", help="The answer's `query_id`; --json and --explain show it.")
-    ],
-    result_id: Annotated[str, Argument(metavar="RESULT_ID", help="The result's id.")],
-    clicked: Annotated[bool, Option("--clicked", help="The result was opened.")] = False,
-    useful: Annotated[bool, Option("--useful", help="The result helped.")] = False,
-    useless: Annotated[bool, Option("--useless", help="The result did not help.")] = False,
-) -> None:
-    """Record whether a result was opened, useful or useless.
-
-    Feedback is stored for reports on answer quality, and `knowledge tune` learns from it; by itself
-    it does not change any search.
-    """
-    if clicked + useful + useless != 1:
-        raise WrongUsage("give one of --clicked, --useful and --useless")
-    judgement = "clicked" if clicked else "useful" if useful else "useless"
-    with session.open_knowledge_base(session.settings_without_secrets) as base:
-        base.feedback(query_id, result_id, judgement)
-    session.screen.print_json({"query_id": query_id, "result_id": result_id, "judgement": judgement})
-    session.screen.print_text(f"Noted: {judgement}.")
-
-
-# FOLD cli.commands.related
-# `related`: how a document relates to others.
-
-
-@example("""
-    knowledge related PROJ-12
-    knowledge related owner/name#45
-    knowledge related docs/decisions/store.md
-    knowledge related https://wiki.example.org/wiki/spaces/OPS/pages/98765 --json
-""")
-def related(
-    session: Session,
-    target: Annotated[
-        str,
-        Argument(metavar="TARGET", help="A ticket's key, owner/name#12, a commit, a URL, a path, or an ID."),
-    ],
-    limit: Annotated[
-        int, Option("--limit", "-n", metavar="N", help="How many relations to show.", min=1)
-    ] = 50,
-) -> None:
-    """Show what a document closes, implements, references or changes, and what does so to it.
-
-    Relations come from links, ids and phrases in texts ("fixes PROJ-12"), from front matter,
-    and from the services themselves, across all sources.
-    """
-    with session.open_knowledge_base() as base:
-        found = base.related(target)
-    show_relations(session.screen, target, found, limit=limit)

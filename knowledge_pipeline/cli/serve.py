@@ -1,4 +1,4 @@
-"""`token create|list|revoke`: who may query a server."""
+"""`serve` and `mcp`: the servers for programs, people and agents; `token`: who may query them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,102 @@ from knowledge_pipeline.times import parse_duration
 if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
     from knowledge_pipeline.serve.tokens import Scope, Token, TokenStore
+TOKEN_ENV = "KNOWLEDGE_TOKEN"  # noqa: S105 - the name of a variable
+
+
+Tools = Literal["all", "core"]
+
+
+_FULL_ACCESS = (
+    "Without a token, public content only. All of it, until this server ends:\n{url}/sign-in?token={token}"
+)
+
+
+@example("""
+    knowledge serve
+    knowledge serve --port 9000
+    knowledge serve --host 0.0.0.0
+    knowledge serve --workers 4
+""")
+def serve(
+    session: Session,
+    host: Annotated[
+        str | None, Option(metavar="NAME", help="Where to listen.  [default: serve.host]")
+    ] = None,
+    port: Annotated[
+        int | None, Option(metavar="N", help="Port; 0: any free.  [default: serve.port]", min=0, max=65535)
+    ] = None,
+    workers: Annotated[
+        int | None,
+        Option(metavar="N", help="Processes that answer.  [default: serve.workers]", min=1, max=64),
+    ] = None,
+) -> None:
+    """Serve over HTTP until interrupted.
+
+    The search page is at /, the API at /api/v1/knowledge, its documentation at /docs. Requests
+    without a token are answered for this machine only, unless serve.anonymous says otherwise, and
+    see public content only. Where some is not public, a link to all of it is printed. With
+    several workers, SIGHUP has them read the configuration again, one after the other.
+    """
+    require_modules("`knowledge serve`", "fastapi")
+    options = {"host": host, "port": port, "workers": workers}
+    overrides = {name: value for name, value in options.items() if value is not None}
+    settings = session.settings
+    settings = settings.model_copy(update={"serve": settings.serve.model_copy(update=overrides)})
+    with _open_socket(settings.serve.host, settings.serve.port) as listening:
+        address, bound_port = listening.getsockname()[:2]
+        url = f"http://{f'[{address}]' if ':' in address else address}:{bound_port}"
+        if settings.serve.workers > 1:
+            _run_workers(session, settings, overrides, listening, url)
+        else:
+            _run_alone(session, settings, listening, url)
+
+
+@example("""
+    knowledge mcp
+    knowledge mcp --tools core
+    knowledge mcp --config /srv/knowledge/knowledge.yaml
+    knowledge mcp --token-env TEAM_TOKEN
+""")
+def mcp(
+    session: Session,
+    token_env: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="Answer with the access of the token in this environment variable.  "
+            f"[default: {TOKEN_ENV}, if it is set]",
+        ),
+    ] = None,
+    tools: Annotated[
+        Tools | None,
+        Option(help="all, or core: the five that most tasks need.  [default: serve.mcp.tools]"),
+    ] = None,
+) -> None:
+    """Serve an agent over stdin and stdout, by the Model Context Protocol.
+
+    Clients such as Claude Desktop, Cursor and VS Code start this command themselves: docs/agents.md
+    has their settings. Without a token, the whole store is visible. To share one server, run
+    `knowledge serve`, which speaks the same protocol at /mcp.
+    """
+    require_modules("`knowledge mcp`", "mcp")
+    from knowledge_pipeline.serve.mcp.server import run
+    from knowledge_pipeline.serve.service import Service
+
+    token = _read_token(token_env)
+    settings = session.settings
+    if tools is not None:
+        mcp_settings = settings.serve.mcp.model_copy(update={"tools": tools})
+        serve_settings = settings.serve.model_copy(update={"mcp": mcp_settings})
+        settings = settings.model_copy(update={"serve": serve_settings})
+    service = Service(settings, config=session.config_path)
+    try:
+        run(service, token=token, labels=session.labels)
+    finally:
+        service.close()
+
+
+MCP_COMMANDS = (install,)
 
 
 @example("""
@@ -137,54 +233,6 @@ def _format_row(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# FOLD cli.commands.serve
-# `serve`: the HTTP server for programs and people.
-
-_FULL_ACCESS = (
-    "Without a token, public content only. All of it, until this server ends:\n{url}/sign-in?token={token}"
-)
-
-
-@example("""
-    knowledge serve
-    knowledge serve --port 9000
-    knowledge serve --host 0.0.0.0
-    knowledge serve --workers 4
-""")
-def serve(
-    session: Session,
-    host: Annotated[
-        str | None, Option(metavar="NAME", help="Where to listen.  [default: serve.host]")
-    ] = None,
-    port: Annotated[
-        int | None, Option(metavar="N", help="Port; 0: any free.  [default: serve.port]", min=0, max=65535)
-    ] = None,
-    workers: Annotated[
-        int | None,
-        Option(metavar="N", help="Processes that answer.  [default: serve.workers]", min=1, max=64),
-    ] = None,
-) -> None:
-    """Serve over HTTP until interrupted.
-
-    The search page is at /, the API at /api/v1/knowledge, its documentation at /docs. Requests
-    without a token are answered for this machine only, unless serve.anonymous says otherwise, and
-    see public content only. Where some is not public, a link to all of it is printed. With
-    several workers, SIGHUP has them read the configuration again, one after the other.
-    """
-    require_modules("`knowledge serve`", "fastapi")
-    given = {"host": host, "port": port, "workers": workers}
-    overrides = {name: value for name, value in given.items() if value is not None}
-    settings = session.settings
-    settings = settings.model_copy(update={"serve": settings.serve.model_copy(update=overrides)})
-    with _open_socket(settings.serve.host, settings.serve.port) as listening:
-        address, bound_port = listening.getsockname()[:2]
-        shown = f"[{address}]" if ":" in address else address
-        if settings.serve.workers > 1:
-            _run_workers(session, settings, overrides, listening, f"http://{shown}:{bound_port}")
-        else:
-            _run_alone(session, settings, listening, f"http://{shown}:{bound_port}")
-
-
 def _run_alone(session: Session, settings: Settings, listener: socket.socket, url: str) -> None:
     from knowledge_pipeline.serve.service import Service
     from knowledge_pipeline.serve.workers import run
@@ -237,63 +285,6 @@ def _open_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         why = error.strerror or str(error)
         raise WrongUsage(f"cannot listen on {host}:{port} ({why}): give another --host or --port") from error
-
-
-# FOLD cli.commands.mcp
-# `mcp`: tools for agents, over stdin and stdout.
-
-Tools = Literal["all", "core"]
-TOKEN_ENV = "KNOWLEDGE_TOKEN"  # noqa: S105 - the name of a variable
-
-
-@example("""
-    knowledge mcp
-    knowledge mcp --tools core
-    knowledge mcp --config /srv/knowledge/knowledge.yaml
-    knowledge mcp --token-env TEAM_TOKEN
-""")
-def mcp(
-    session: Session,
-    token_env: Annotated[
-        str | None,
-        Option(
-            metavar="NAME",
-            help="Answer with the access of the token in this environment variable.  "
-            f"[default: {TOKEN_ENV}, if it is set]",
-        ),
-    ] = None,
-    tools: Annotated[
-        Tools | None,
-        Option(help="all, or core: the five that most tasks need.  [default: serve.mcp.tools]"),
-    ] = None,
-) -> None:
-    """Serve an agent over stdin and stdout, by the Model Context Protocol.
-
-    Clients such as Claude Desktop, Cursor and VS Code start this command themselves: docs/agents.md
-    has their settings. Without a token, the whole store is visible. To share one server, run
-    `knowledge serve`, which speaks the same protocol at /mcp.
-    """
-    require_modules("`knowledge mcp`", "mcp")
-    from knowledge_pipeline.serve.mcp.server import run
-    from knowledge_pipeline.serve.service import Service
-
-    token = _read_token(token_env)
-    service = Service(_choose_tools(session.settings, tools), config=session.config_path)
-    try:
-        run(service, token=token, labels=session.labels)
-    finally:
-        service.close()
-
-
-MCP_COMMANDS = (install,)
-
-
-def _choose_tools(settings: Settings, tools: Tools | None) -> Settings:
-    """The settings with the tools of this run."""
-    if tools is None:
-        return settings
-    mcp_settings = settings.serve.mcp.model_copy(update={"tools": tools})
-    return settings.model_copy(update={"serve": settings.serve.model_copy(update={"mcp": mcp_settings})})
 
 
 def _read_token(variable: str | None) -> str | None:

@@ -2,7 +2,7 @@
 
 A command is a function whose first parameter is a `Session`. `add_command` adds the shared options
 to it, and expands each parameter whose type is a dataclass into the options that its fields declare.
-The shared options may also precede the command's name.
+The shared options may also precede the command's name. Options and prompts of several commands are here too.
 """
 
 from __future__ import annotations
@@ -31,73 +31,6 @@ if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
     from knowledge_pipeline.knowledge_base import KnowledgeBase
     from knowledge_pipeline.store.lake import Lake
-
-
-# FOLD cli.options
-# Options that several commands share, and groups of options declared as dataclasses.
-
-
-def expand_option_group(group: type[Any]) -> list[inspect.Parameter]:
-    """One keyword-only parameter for each annotated field of a dataclass, as Typer reads them.
-
-    `Any`: fields of any dataclass.
-    """
-    hints = get_type_hints(group, include_extras=True)
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return [
-        inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name])
-        for field in fields(group)
-        if field.init
-    ]
-
-
-def complete_source_ids(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete the ids of configured sources; none if the file is missing or invalid."""
-    from knowledge_pipeline.config.file import find_config, load_settings
-
-    config = context.params.get("config")
-    with suppress(KnowledgeError, OSError):
-        sources = load_settings(Path(config) if config else find_config(Path.cwd()), allow_unset=True).sources
-        return [source.id for source in sources if source.id.startswith(incomplete)]
-    return []
-
-
-Names = list[str] | None
-"""The values of an option that may be repeated."""
-
-Source = Annotated[
-    str, Option("--source", "-s", metavar="ID", help="The source.", autocompletion=complete_source_ids)
-]
-Sources = Annotated[
-    Names,
-    Option(
-        "--source",
-        "-s",
-        metavar="ID",
-        help="Only this source (repeatable).",
-        autocompletion=complete_source_ids,
-    ),
-]
-Dagster = Annotated[bool, Option("--dagster", help="Record the run in Dagster.")]
-AllowEmpty = Annotated[
-    bool, Option("--allow-empty", help="Accept an empty listing from a source that had documents.")
-]
-Documents = Annotated[
-    Names,
-    Option(
-        "--document",
-        metavar="SOURCE/URI",
-        help="Of a service: read this document and no others, or archive it if it is gone (repeatable).",
-    ),
-]
-Relist = Annotated[bool, Option("--relist", help="List services in full, to detect deletions now.")]
-Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")]
-TokenVariable = Annotated[
-    str | None,
-    Option("--token-env", metavar="NAME", help="Environment variable that holds the token for --url."),
-]
-
-Blame = Annotated[bool, Option("--blame", help="Say who last changed the lines of each result, by git.")]
 
 
 Command = Callable[..., int | None]
@@ -201,6 +134,69 @@ class Session:
             self.__dict__.pop(name, None)
 
 
+def expand_option_group(group: type[Any]) -> list[inspect.Parameter]:
+    """One keyword-only parameter for each annotated field of a dataclass, as Typer reads them.
+
+    `Any`: fields of any dataclass.
+    """
+    hints = get_type_hints(group, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name])
+        for field in fields(group)
+        if field.init
+    ]
+
+
+def complete_source_ids(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete the ids of configured sources; none if the file is missing or invalid."""
+    from knowledge_pipeline.config.file import find_config, load_settings
+
+    config = context.params.get("config")
+    with suppress(KnowledgeError, OSError):
+        sources = load_settings(Path(config) if config else find_config(Path.cwd()), allow_unset=True).sources
+        return [source.id for source in sources if source.id.startswith(incomplete)]
+    return []
+
+
+Names = list[str] | None
+"""The values of an option that may be repeated."""
+
+Source = Annotated[
+    str, Option("--source", "-s", metavar="ID", help="The source.", autocompletion=complete_source_ids)
+]
+Sources = Annotated[
+    Names,
+    Option(
+        "--source",
+        "-s",
+        metavar="ID",
+        help="Only this source (repeatable).",
+        autocompletion=complete_source_ids,
+    ),
+]
+Dagster = Annotated[bool, Option("--dagster", help="Record the run in Dagster.")]
+AllowEmpty = Annotated[
+    bool, Option("--allow-empty", help="Accept an empty listing from a source that had documents.")
+]
+Documents = Annotated[
+    Names,
+    Option(
+        "--document",
+        metavar="SOURCE/URI",
+        help="Of a service: read this document and no others, or archive it if it is gone (repeatable).",
+    ),
+]
+Relist = Annotated[bool, Option("--relist", help="List services in full, to detect deletions now.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")]
+TokenVariable = Annotated[
+    str | None,
+    Option("--token-env", metavar="NAME", help="Environment variable that holds the token for --url."),
+]
+
+Blame = Annotated[bool, Option("--blame", help="Say who last changed the lines of each result, by git.")]
+
+
 def _warm_model(embedding: EmbeddingSettings, text: str) -> None:
     from knowledge_pipeline.embedding.registry import open_embedder
 
@@ -216,10 +212,10 @@ def resolve_config(path: Path) -> Path:
 
 def require_config(path: Path, *, option: str, remedy: str = "") -> Path:
     """The same, absolute; raises ConfigError if there is no such file."""
-    found = resolve_config(path)
-    if not found.is_file():
-        raise ConfigError(f"there is no {found}: correct {option}{remedy}")
-    return found.absolute()
+    config = resolve_config(path)
+    if not config.is_file():
+        raise ConfigError(f"there is no {config}: correct {option}{remedy}")
+    return config.absolute()
 
 
 class _NoteHandler(logging.Handler):
@@ -273,14 +269,14 @@ def _to_callback(function: Command) -> Callable[..., None]:
 
     @functools.wraps(function)
     def run(context: typer.Context, **options: Any) -> None:
-        shared = {each.name: options.pop(each.name) for each in expand_option_group(Session)}
+        shared = {parameter.name: options.pop(parameter.name) for parameter in expand_option_group(Session)}
         session = (context.obj or Session()).merge_options(shared)
         if context.invoked_subcommand is not None:
             context.obj = session
             return
         for name, group in groups.items():
-            given = {each.name: options.pop(each.name) for each in expand_option_group(group)}
-            options[name] = group(**given)
+            values = {parameter.name: options.pop(parameter.name) for parameter in expand_option_group(group)}
+            options[name] = group(**values)
         if function.__name__ not in _SHORT_COMMANDS:
             gc.enable()
         logging.getLogger("knowledge_pipeline").handlers = [_NoteHandler(session.screen)]
@@ -294,16 +290,16 @@ def expose_options(run: Callable[..., None], parameters: list[inspect.Parameter]
     """Let Typer see `parameters`, dataclasses expanded, and then the shared options."""
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     shown = [context]
-    for each in [*parameters, context.replace(name="shared", annotation=Session)]:
-        is_group = is_dataclass(each.annotation)
-        shown += expand_option_group(each.annotation) if is_group else [each.replace(kind=each.KEYWORD_ONLY)]
+    for parameter in [*parameters, context.replace(name="shared", annotation=Session)]:
+        is_group = is_dataclass(parameter.annotation)
+        shown += (
+            expand_option_group(parameter.annotation)
+            if is_group
+            else [parameter.replace(kind=parameter.KEYWORD_ONLY)]
+        )
     run.__dict__.pop("__wrapped__", None)
     run.__dict__["__signature__"] = inspect.Signature(shown)
-    run.__annotations__ = {each.name: each.annotation for each in shown}
-
-
-# FOLD cli.setting_overrides
-# `--set KEY=VALUE`: query settings for one run, checked like those of `knowledge.yaml`.
+    run.__annotations__ = {option.name: option.annotation for option in shown}
 
 
 def apply_overrides(settings: Settings, overrides: Sequence[str]) -> Settings:
@@ -326,7 +322,7 @@ def apply_overrides(settings: Settings, overrides: Sequence[str]) -> Settings:
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
-        problems = (to_problem(each, ParsedConfig(values)) for each in error.errors(include_url=False))
+        problems = (to_problem(detail, ParsedConfig(values)) for detail in error.errors(include_url=False))
         raise ConfigError("\n".join(f"--set {problem}" for problem in problems)) from None
 
 
@@ -347,10 +343,6 @@ def _set_override(values: dict[str, Any], override: str) -> None:
     values[key] = parsed.value
 
 
-# FOLD cli.local_files
-# Files named on the command line: those that a source holds, and those on this machine only.
-
-
 def iter_index_locations(file: str, settings: Settings) -> Iterator[tuple[str, str | None]]:
     """The paths that a file may have in the index, each with its source; None is any source.
 
@@ -359,15 +351,15 @@ def iter_index_locations(file: str, settings: Settings) -> Iterator[tuple[str, s
     from knowledge_pipeline.config.connections import LocalConnection
 
     path = Path(file).expanduser()
-    found = False
+    is_in_source = False
     for source in settings.sources if path.is_file() else ():
         if not isinstance(source.connection, LocalConnection):
             continue
         folder = source.connection.path.resolve()
         if path.resolve().is_relative_to(folder):
-            found = True
+            is_in_source = True
             yield path.resolve().relative_to(folder).as_posix(), source.id
-    if not found:
+    if not is_in_source:
         yield file, None
 
 
@@ -375,10 +367,6 @@ def read_beginning(file: str, settings: Settings) -> str:
     """As much as an example may have of a file that is not in the index."""
     text = Path(file).read_text(encoding="utf-8", errors="replace")
     return text[: settings.limits.example_chars]
-
-
-# FOLD cli.prompts
-# Questions to the person at the terminal.
 
 
 def confirm(session: Session, question: str, *, yes: bool) -> bool:

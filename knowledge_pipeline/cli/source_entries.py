@@ -1,4 +1,4 @@
-"""The sources that a folder or a repository needs, and the entries that declare them.
+"""The entries of `knowledge.yaml` for folders, repositories, services, organisations and tables.
 
 Nothing is written before the repository has answered: a mistyped address leaves
 `knowledge.yaml` unchanged.
@@ -18,19 +18,15 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 from urllib.parse import urlsplit
 
 from knowledge_pipeline.cli.session import Session, WrongUsage, resolve_config
-from knowledge_pipeline.config.connections import ARCHIVE_NAME
+from knowledge_pipeline.config.connections import ARCHIVE_NAME, GitConnection, LocalConnection
 from knowledge_pipeline.config.model import SettingsModel
-from knowledge_pipeline.config.sources import FILTER_TYPES, AttachmentSettings
+from knowledge_pipeline.config.sources import FILTER_TYPES, AttachmentSettings, SourceConfig
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.text import is_list, is_object
 
 if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
-    from knowledge_pipeline.config.sources import SourceConfig
 
-
-# FOLD cli.sources.service_entries
-# Entries of knowledge.yaml for sources that are read from a service.
 
 SourceEntry = dict[str, Any]
 """One item of `sources`, as written in the file; `Any`: plain YAML values."""
@@ -94,9 +90,9 @@ def build_service_entry(
 def parse_wiki_url(address: str) -> SourceEntry | None:
     """The connection of a wiki of GitHub or GitLab, by its address in a browser; None for any other."""
     for mark in ("/-/wikis", "/wiki"):
-        repository, found, rest = address.partition(mark)
+        repository, separator, rest = address.partition(mark)
         host = urlsplit(repository).hostname or ""
-        if found and rest[:1] in ("", "/") and ("github" in host or "gitlab" in host):
+        if separator and rest[:1] in ("", "/") and ("github" in host or "gitlab" in host):
             return {**_parse_repository_address(repository), "wiki": True}
     return None
 
@@ -112,8 +108,8 @@ def parse_bucket_url(address: str) -> SourceEntry | None:
         raise WrongUsage(
             "an az:// URL names no account: give https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX"
         )
-    if found := _AZURE_ADDRESS.fullmatch(address):
-        return {"type": "azure", **{name: value for name, value in found.groupdict().items() if value}}
+    if container := _AZURE_ADDRESS.fullmatch(address):
+        return {"type": "azure", **{name: value for name, value in container.groupdict().items() if value}}
     kind = {"s3": "s3", "gs": "gcs"}.get(scheme)
     if kind is None or not separator:
         return None
@@ -134,8 +130,7 @@ def build_archive_connection(bucket: SourceEntry) -> SourceEntry:
 
 def derive_archive_name(path: str) -> str:
     """The first part of an id: the name of an archive."""
-    name = ARCHIVE_NAME.sub("", path.rpartition("/")[2])
-    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_") or "archive"
+    return _to_slug(ARCHIVE_NAME.sub("", path.rpartition("/")[2])) or "archive"
 
 
 def derive_service_name(entry: SourceEntry) -> str:
@@ -148,13 +143,17 @@ def derive_service_name(entry: SourceEntry) -> str:
         name = path.rpartition("/")[2]
     else:
         name = (urlsplit(connection.get("url", "")).hostname or "workspace").partition(".")[0]
-    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_") or "site"
+    return _to_slug(name) or "site"
+
+
+def _to_slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")
 
 
 def _parse_repository_address(address: str) -> SourceEntry:
     """The connection of a repository: GitLab's if the host says so, or else GitHub's."""
-    found = _REPOSITORY_ADDRESS.match(address.strip().rstrip("/").removesuffix(".git"))
-    host, path = (found["host"] or _GITHUB, found["path"]) if found else ("", "")
+    match = _REPOSITORY_ADDRESS.match(address.strip().rstrip("/").removesuffix(".git"))
+    host, path = (match["host"] or _GITHUB, match["path"]) if match else ("", "")
     if "gitlab" in host:
         site = {} if host == _GITLAB else {"url": f"https://{host}"}
         return {"type": "gitlab", "project": path, **site}
@@ -192,15 +191,15 @@ class RepositoryLocation:
 
         A folder that is there goes before a name on GitHub. Raises ConfigError for two branches.
         """
-        named = _HOSTED.fullmatch(text)
-        if named is None or Path(text).expanduser().exists() or _GIT_ADDRESS.match(text):
+        match = _HOSTED.fullmatch(text)
+        if match is None or Path(text).expanduser().exists() or _GIT_ADDRESS.match(text):
             return cls(text, branch, token_variable)
-        if named["host"] is None and named["name"].count("/") > 1:
+        if match["host"] is None and match["name"].count("/") > 1:
             return cls(text, branch, token_variable)
-        if branch and named["branch"]:
+        if branch and match["branch"]:
             raise ConfigError(f"{text!r} and --branch name a branch each: give one")
-        url = f"https://{named['host'] or 'github.com/'}{named['name']}"
-        return cls(url, branch or named["branch"], token_variable, is_git=True)
+        url = f"https://{match['host'] or 'github.com/'}{match['name']}"
+        return cls(url, branch or match["branch"], token_variable, is_git=True)
 
     @property
     def is_local(self) -> bool:
@@ -233,7 +232,7 @@ class RepositoryLocation:
             name = re.split(r"[/:]", self.location.rstrip("/").removesuffix("/.git"))[-1]
         else:
             name = self.folder.name
-        return re.sub(r"[^a-z0-9_-]+", "-", name.removesuffix(".git").lower()).strip("-_") or "repo"
+        return _to_slug(name.removesuffix(".git")) or "repo"
 
     def require_valid(self) -> None:
         """Raises ConfigError if it is neither a folder nor an address."""
@@ -356,8 +355,6 @@ def validate_entry(entry: Mapping[str, Any], path: Path, *, allow_unset: bool = 
 
 def _source_identity(source: SourceConfig) -> tuple[str, ...]:
     """Equal for two sources that read the same."""
-    from knowledge_pipeline.config.connections import GitConnection, LocalConnection
-
     connection = source.connection
     if isinstance(connection, LocalConnection):
         return (source.type, "local", str(connection.path.resolve()))
@@ -373,9 +370,6 @@ def _has_documents(source: SourceConfig, settings: Settings) -> bool:
     with open_source(source, cache=Lake(settings.store).cache) as opened:
         return any(True for _ in opened.discover())
 
-
-# FOLD cli.sources.entry_keys
-# `--set KEY=VALUE` of `sources add`: every key that an entry of knowledge.yaml may have.
 
 _OPTIONS = {"id": "--id", "type": "TYPE", "connection.type": "--path or --url"}
 """Keys that have an option of their own, which decides other things as well."""
@@ -399,15 +393,15 @@ def apply_assignments(entry: dict[str, Any], assignments: Sequence[str]) -> None
             raise WrongUsage(f"found --set {assignment}; allowed: a key of the source: labels=bug,urgent")
         if option := _OPTIONS.get(name.strip()):
             raise WrongUsage(f"--set cannot set {name.strip()}: {option} does")
-        place: dict[str, Any] = entry
+        section: dict[str, Any] = entry
         for holder in holders:
-            inner = place.setdefault(holder, {})
+            inner = section.setdefault(holder, {})
             if not is_object(inner):
                 raise WrongUsage(f"--set {name}: {holder} holds a value, not keys")
-            place = inner
+            section = inner
         value = _read_value(text, _find_annotation(entry, (*holders, key)))
-        known = place.get(key)
-        place[key] = [*known, *value] if is_list(known) and is_list(value) else value
+        present = section.get(key)
+        section[key] = [*present, *value] if is_list(present) and is_list(value) else value
 
 
 def describe_keys() -> str:
@@ -426,7 +420,6 @@ def _wrap(names: Sequence[str]) -> list[str]:
 def _list_common_keys() -> Iterator[str]:
     """Keys of the sections that every source has; of a connection and an embedding there are many."""
     from knowledge_pipeline.config.problems import list_models
-    from knowledge_pipeline.config.sources import SourceConfig
 
     yield from ("namespace", "content_type", "upstream")
     for section in _SECTIONS:
@@ -438,13 +431,12 @@ def _list_common_keys() -> Iterator[str]:
 def _find_annotation(entry: Mapping[str, Any], path: Sequence[str]) -> Any:
     """The type of a key; None for an unknown one, which the settings refuse. `Any`: a type's own type."""
     from knowledge_pipeline.config.problems import list_models
-    from knowledge_pipeline.config.sources import SourceConfig
 
     models: list[type[SettingsModel]] = [SourceConfig]
     annotation: Any = None
     for key in path:
-        found = [model.model_fields[key] for model in models if key in model.model_fields]
-        annotation = found[0].annotation if found else None
+        fields = [model.model_fields[key] for model in models if key in model.model_fields]
+        annotation = fields[0].annotation if fields else None
         models = list_models(annotation)
         if key == "connection":
             tag = entry["connection"].get("type")
@@ -456,7 +448,7 @@ def _read_value(text: str, annotation: Any) -> Any:
     """A value as the file would have it: lists by commas or as JSON, numbers and switches, else the text."""
     parts = _list_types(annotation)
     if any(part in (tuple, list) for part in parts):
-        return _parse_json(text) if text.startswith("[") else [each.strip() for each in text.split(",")]
+        return _parse_json(text) if text.startswith("[") else [item.strip() for item in text.split(",")]
     is_switch = text in ("true", "false") and AttachmentSettings in parts  # of a whole section
     is_plain = not parts.isdisjoint({bool, int, float}) or text.startswith("{") or is_switch
     return _parse_json(text) if is_plain else text
@@ -470,14 +462,11 @@ def _parse_json(text: str) -> Any:
 
 def _list_types(annotation: Any) -> set[Any]:
     """The types in an annotation, and the generic ones: `tuple[str, ...] | None` has tuple and str."""
-    found = {get_origin(annotation) or annotation}
+    types = {get_origin(annotation) or annotation}
     for part in get_args(annotation):
-        found |= _list_types(part) if not isinstance(part, str) else set[Any]()
-    return found
+        types |= _list_types(part) if not isinstance(part, str) else set[Any]()
+    return types
 
-
-# FOLD cli.sources.organisation_entries
-# Entries of knowledge.yaml for organisations: all that a service has of what one address names.
 
 _OF_SITES = {"jira": "jira_projects", "confluence": "confluence_spaces", "slack": "slack_channels"}
 _ADDRESS = re.compile(
@@ -504,13 +493,13 @@ def build_organisation_connection(
         if pattern := find_archive_pattern(address):
             return {**bucket, "type": f"{bucket['type']}_archives", "prefix": pattern.rpartition("/")[0]}
         return {**bucket, "type": f"{bucket['type']}_folders"}
-    found = _ADDRESS.match(address.strip().rstrip("/"))
-    if found is None or ("gitlab" not in found["host"] and "/" in found["path"]):
+    match = _ADDRESS.match(address.strip().rstrip("/"))
+    if match is None or ("gitlab" not in match["host"] and "/" in match["path"]):
         raise WrongUsage(
             f"{address!r} is no organisation: give github.com/NAME, gitlab.com/GROUP, s3://BUCKET/PREFIX, "
             "the address of a Jira or Confluence site, or --path FOLDER"
         )
-    host, path = found["host"], found["path"]
+    host, path = match["host"], match["path"]
     is_gitlab = "gitlab" in host
     variable = token_variable or ("GITLAB_TOKEN" if is_gitlab else "GITHUB_TOKEN")
     identity = {"token": f"${{{variable}}}"}
@@ -530,17 +519,14 @@ def find_archive_pattern(address: str) -> str | None:
 
 def choose_organisation_id(connection: SourceEntry, used_ids: set[str]) -> str:
     """The name of the organisation, the site or the folder, with a number where that is taken."""
-    known: dict[str, str] = connection
-    named = (known.get(key) for key in ("organisation", "group", "prefix", "bucket", "path"))
-    name = next((each.rstrip("/").rpartition("/")[2] for each in named if each), "")
-    name = name or (urlsplit(known.get("url", "")).hostname or "").partition(".")[0]
-    slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:30] or known["type"].partition("_")[0]
+    keys: dict[str, str] = connection
+    names = (keys.get(key) for key in ("organisation", "group", "prefix", "bucket", "path"))
+    name = next((path.rstrip("/").rpartition("/")[2] for path in names if path), "")
+    name = name or (urlsplit(keys.get("url", "")).hostname or "").partition(".")[0]
+    slug = _to_slug(name)[:30] or keys["type"].partition("_")[0]
     numbers = ["", *map(str, range(2, len(used_ids) + 3))]  # no "-2": ids do not begin with another and "-"
     return next(f"{slug}{number}" for number in numbers if f"{slug}{number}" not in used_ids)
 
-
-# FOLD cli.sources.table_entries
-# Entries of knowledge.yaml for tables: files of rows, and queries to databases.
 
 _DATABASE_SUFFIXES = (".duckdb", ".ddb", ".db")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
@@ -556,8 +542,8 @@ def build_table_entry(path: Path | None, url: str | None, *, relative_to: Path) 
         raise WrongUsage("a table needs --path FILE, or --url '${NAME}' with the variable of its address")
     if path is not None:
         kind = "duckdb" if path.suffix.lower() in _DATABASE_SUFFIXES else "table_files"
-        named = path.stem if "*" not in path.stem else path.parent.name
-        return _build_entry({"type": kind, "path": _relative_path(path, relative_to)}, named)
+        name = path.stem if "*" not in path.stem else path.parent.name
+        return _build_entry({"type": kind, "path": _relative_path(path, relative_to)}, name)
     variable = _VARIABLE.fullmatch(url or "")
     if variable is None:
         raise WrongUsage(
@@ -567,8 +553,7 @@ def build_table_entry(path: Path | None, url: str | None, *, relative_to: Path) 
 
 
 def _build_entry(connection: SourceEntry, name: str) -> tuple[SourceEntry, str]:
-    slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")
-    return {"type": "table", "connection": connection}, slug or "table"
+    return {"type": "table", "connection": connection}, _to_slug(name) or "table"
 
 
 def _relative_path(path: Path, config: Path) -> str:

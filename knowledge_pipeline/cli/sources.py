@@ -1,4 +1,4 @@
-"""`sources add`: a new entry of knowledge.yaml, by what the options name."""
+"""`sources add|list|remove|test|discover`: the sources and organisations of `knowledge.yaml`."""
 
 from __future__ import annotations
 
@@ -47,6 +47,9 @@ from knowledge_pipeline.cli.source_entries import (
     resolve_target_config,
     validate_entry,
 )
+from knowledge_pipeline.config.organisations import LISTINGS, OrganisationMember, matches_any, read_listing
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources import FILTER_TYPES, SourceConfig, resolve_trigger
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.errors import (
     ConfigError,
@@ -62,12 +65,38 @@ if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
     from knowledge_pipeline.config.embedding import EmbeddingSettings
     from knowledge_pipeline.config.organisation import OrganisationSettings
-    from knowledge_pipeline.config.organisations import OrganisationMember
-    from knowledge_pipeline.config.settings import Settings
-    from knowledge_pipeline.config.sources import SourceConfig
     from knowledge_pipeline.connectors.base import Source
     from knowledge_pipeline.records import Document, Item
     from knowledge_pipeline.stages.organisations import Discovery
+
+
+Id = Annotated[str, Argument(metavar="ID", help="The source's id.", autocompletion=complete_source_ids)]
+
+
+@example("""
+    knowledge sources list
+    knowledge sources list --json
+""")
+def list_(session: Session) -> None:
+    """List the configured sources, and the organisations that some of them are of."""
+    rows = [
+        {
+            "source": source.id,
+            "type": source.type,
+            "where": source.connection.location,
+            "branch": getattr(source.connection, "branch", None),
+            "refreshed": resolve_trigger(source),
+            "visibility": source.access.visibility,
+        }
+        for source in session.settings_without_secrets.sources
+    ]
+    organisations = list_organisations(session.settings_without_secrets)
+    shown = {"config": str(session.config_path), "sources": rows}
+    session.screen.print_json({**shown, "organisations": organisations} if organisations else shown)
+    session.screen.print_table(organisations)
+    session.screen.print_table(rows)
+    if not rows and not organisations:
+        session.screen.print_text(f"{session.config_path} declares no source: run `knowledge sources add`.")
 
 
 @example(
@@ -142,8 +171,6 @@ def add(
     """Add a source to knowledge.yaml, keeping its comments; nothing is indexed yet."""
     from knowledge_pipeline.config.edit import USUAL_IDS
     from knowledge_pipeline.config.file import load_settings
-    from knowledge_pipeline.config.settings import Settings
-    from knowledge_pipeline.config.sources import FILTER_TYPES
 
     config = resolve_target_config(session)
     entry: SourceEntry
@@ -208,253 +235,14 @@ def add(
     if type in FILTER_TYPES["attachments"] and path is None:  # an export has none
         entry = {"attachments": True, **entry}
     settings = load_settings(config, allow_unset=True) if config.exists() else Settings()
-    used = {each.id for each in (*settings.sources, *settings.organisations)}
+    used = {entry_settings.id for entry_settings in (*settings.sources, *settings.organisations)}
     if all:
         connection = entry.pop("connection")
-        named = {"id": id or choose_organisation_id(connection, used), "connection": connection}
+        identity = {"id": id or choose_organisation_id(connection, used), "connection": connection}
         members = {"include": [pattern]} if (pattern := find_archive_pattern(url or "")) else {}
-        _add_organisation(session, config, {**named, **members, "sources": [entry]})
+        _add_organisation(session, config, {**identity, **members, "sources": [entry]})
     else:
         _add_entry(session, config, {"id": id or choose_free_id(name, used), **entry})
-
-
-def _choose_repository(
-    session: Session, path: Path | None, url: str | None, branch: str | None, token_variable: str | None
-) -> RepositoryLocation:
-    """The folder or git repository that the options name, or else the person."""
-    if path is not None and url is not None:
-        raise WrongUsage("give --path or --url, not both")
-    if path is not None and (branch or token_variable):
-        raise WrongUsage("--branch and --token-env need --url")
-    if path is not None and not path.expanduser().is_dir():
-        raise ConfigError(f"{path} is not a folder: correct --path")
-    if path is not None:
-        repository = RepositoryLocation(str(path), is_git=False)
-    elif url is not None:
-        repository = replace(RepositoryLocation.parse(url, branch, token_variable), is_git=True)
-    else:
-        named = ask(session, "Folder, or address of a git repository", option="--path FOLDER or --url URL")
-        repository = RepositoryLocation.parse(named, branch, token_variable)
-    repository.require_valid()
-    return repository
-
-
-def _add_entry(session: Session, config: Path, entry: SourceEntry) -> None:
-    """Write an entry if such a source can be opened, and say what comes next."""
-    from knowledge_pipeline.connectors.registry import open_source
-
-    with open_source(validate_entry(entry, config, allow_unset=True), cache=config.parent):
-        pass  # contacts no service
-    add_entries(session, config, [entry])
-    session.screen.print_json({"config": str(config), "added": entry})
-    id_ = entry["id"]
-    session.screen.print_text(f"Added {id_} to {config}.")
-    session.screen.print_text(f"Next: knowledge sources test {id_}, then knowledge refresh --source {id_}")
-
-
-def _add_organisation(session: Session, config: Path, entry: SourceEntry) -> None:
-    """Write an entry of an organisation, and say what comes next."""
-    add_entries(session, config, [entry], "organisations")
-    session.screen.print_json({"config": str(config), "added": entry})
-    session.screen.print_text(f"Added organisation {entry['id']} to {config}.")
-    session.screen.print_text(f"Next: knowledge sources test {entry['id']}, then knowledge refresh")
-
-
-def _relative_path(path: Path, config: Path) -> str:
-    """The path relative to the file's folder if it is inside, or else absolute."""
-    path, parent = path.expanduser().resolve(), config.resolve().parent
-    return path.relative_to(parent).as_posix() if path.is_relative_to(parent) else path.as_posix()
-
-
-# FOLD cli.sources.organisations
-# What commands do with organisations: discover their members, show them, try whether they can be read.
-
-_SHOWN = 5  # names of members in a line
-
-
-def discover_members(
-    session: Session, ids: Sequence[str] = (), *, accept_removals: bool = False
-) -> list[Discovery]:
-    """List organisations, all without ids, say what is new or wrong, and read the settings again.
-
-    Raises:
-        NotFound: there is no such organisation.
-        StoreError: a listing cannot be written.
-    """
-    from knowledge_pipeline.stages.organisations import discover, select_organisations
-
-    settings = session.settings
-    found: list[Discovery] = []
-    with show_progress(session.screen) as report_for:
-        for each in select_organisations(settings, ids):
-            report = report_for(each.id)
-            found.append(
-                discover(
-                    settings,
-                    each,
-                    accept_removals=accept_removals,
-                    report=lambda _, count, report=report: report("listing", count, None),
-                )
-            )
-    session.use_config(session.config_path)
-    for discovery in found:
-        _print_discovery(session, discovery)
-    return found
-
-
-def _print_discovery(session: Session, discovery: Discovery) -> None:
-    if discovery.problem:
-        rest = f"; the {format_count(discovery.taken, 'member')} known before stay" if discovery.taken else ""
-        session.screen.print_note(f"{discovery.problem}{rest}")
-        return
-    changes = [
-        f"{len(names):,} {what} ({_join_first_names(names)})"
-        for what, names in (("new", discovery.added), ("gone", discovery.removed))
-        if names
-    ]
-    if changes:
-        members = f"{discovery.taken:,} of {format_count(discovery.listed, 'member')}"
-        session.screen.print_note(f"{discovery.organisation}: {members}, {', '.join(changes)}")
-
-
-def _join_first_names(names: Sequence[str]) -> str:
-    return ", ".join([*names[:_SHOWN], *(["..."] if len(names) > _SHOWN else [])])
-
-
-def list_organisations(settings: Settings) -> list[dict[str, Any]]:
-    """A row for each: what was known of its members at the last listing."""
-    from knowledge_pipeline.config.organisations import LISTINGS, read_listing
-
-    rows: list[dict[str, Any]] = []
-    for organisation in settings.organisations:
-        location = organisation.connection.location
-        known = read_listing(settings.local_folder / LISTINGS, organisation.id, location)
-        rows.append(
-            {
-                "organisation": organisation.id,
-                "where": location,
-                "members": sum(map(organisation.takes, known.members)) if known else None,
-                "listed": len(known.members) if known else None,
-                "listed_at": known.listed_at if known else None,
-                "problem": (known.problem if known else "not listed yet: run `knowledge refresh`") or None,
-            }
-        )
-    return rows
-
-
-def probe_organisation(session: Session, organisation: OrganisationSettings) -> int:
-    """List an organisation without keeping the listing, and read a document of each kind of its sources.
-
-    A kind that the identity may not read fails with what it lacks.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        SourceRefused, SourceUnavailable: it cannot be listed.
-    """
-    from knowledge_pipeline.connectors.registry import list_members
-
-    with show_progress(session.screen):
-        members = list(list_members(organisation.connection))
-    taken = list(filter(organisation.takes, members))
-    counts = {
-        "archived": 0 if organisation.archived else sum(member.archived for member in members),
-        "forks": 0 if organisation.forks else sum(member.fork for member in members),
-    }
-    left_out = {reason: count for reason, count in counts.items() if count}
-    notes = _find_unused_patterns(organisation, members)
-    tried = [_probe_type(session, organisation, taken, source.type) for source in organisation.sources]
-    found = {
-        "organisation": organisation.id,
-        "listed": len(members),
-        "members": len(taken),
-        "left_out": left_out,
-        "sources": tried,
-        "notes": notes,
-    }
-    session.screen.print_json(found)
-    left = "".join(f", {count:,} {reason} left out" for reason, count in left_out.items())
-    session.screen.print_text(f"{organisation.id}: {len(taken):,} of {len(members):,} members taken{left}.")
-    session.screen.print_table(tried)
-    for note in notes:
-        session.screen.print_note(note)
-    failed = not taken or any(each["problem"] for each in tried)
-    return FAILED if failed else SUCCESS
-
-
-def _find_unused_patterns(
-    organisation: OrganisationSettings, members: Sequence[OrganisationMember]
-) -> list[str]:
-    from knowledge_pipeline.config.organisations import matches_any
-
-    patterns = [("include", each) for each in organisation.include]
-    patterns += [("exclude", each) for each in organisation.exclude]
-    patterns += [("sources.members", member) for source in organisation.sources for member in source.members]
-    return [
-        f"{key}: the pattern {pattern!r} fits no member, such as {members[0].name!r}: correct it"
-        for key, pattern in patterns
-        if members and not any(matches_any(organisation.connection, member, [pattern]) for member in members)
-    ]
-
-
-def _probe_type(
-    session: Session,
-    organisation: OrganisationSettings,
-    members: Sequence[OrganisationMember],
-    source_type: str,
-) -> dict[str, Any]:
-    """Whether a source of a type can be read: of the first few members that have one, until one can."""
-    from knowledge_pipeline.connectors.registry import open_source
-
-    row: dict[str, Any] = {"type": source_type, "member": None, "documents": None}
-    problem = "no member has it: correct its `members`, or `include`"
-    for member in members[:_SHOWN]:
-        for source in organisation.build_sources(member):
-            if source.type != source_type:
-                continue
-            try:
-                with open_source(source, cache=session.lake.cache) as opened:
-                    count = sum(1 for item in opened.discover() if not item.skip)
-            except KnowledgeError as error:
-                problem = str(error)
-                continue
-            return {**row, "member": member.name, "documents": count, "problem": None}
-    return {**row, "problem": problem}
-
-
-# FOLD cli.sources.commands
-# `sources list|remove|test|discover`: the entries of knowledge.yaml; `add` has a module of its own.
-
-Id = Annotated[str, Argument(metavar="ID", help="The source's id.", autocompletion=complete_source_ids)]
-
-
-@example("""
-    knowledge sources list
-    knowledge sources list --json
-""")
-def list_(session: Session) -> None:
-    """List the configured sources, and the organisations that some of them are of."""
-    from knowledge_pipeline.config.sources import resolve_trigger
-
-    rows = [
-        {
-            "source": source.id,
-            "type": source.type,
-            "where": source.connection.location,
-            "branch": getattr(source.connection, "branch", None),
-            "refreshed": resolve_trigger(source),
-            "visibility": source.access.visibility,
-        }
-        for source in session.settings_without_secrets.sources
-    ]
-    organisations = list_organisations(session.settings_without_secrets)
-    shown = {"config": str(session.config_path), "sources": rows}
-    session.screen.print_json({**shown, "organisations": organisations} if organisations else shown)
-    session.screen.print_table(organisations)
-    session.screen.print_table(rows)
-    if not rows and not organisations:
-        session.screen.print_text(f"{session.config_path} declares no source: run `knowledge sources add`.")
 
 
 @example("""
@@ -499,12 +287,11 @@ def test(session: Session, id: Id) -> int:
 
     Of an organisation, lists its members, and reads a source of each of its types.
     """
-
     for organisation in session.settings.organisations:
         if organisation.id == id:
-            return probe_organisation(session, organisation)
+            return _probe_organisation(session, organisation)
     (source,) = session.settings.select_sources([id])
-    return probe_source(session, source)
+    return _probe_source(session, source)
 
 
 @example("""
@@ -520,13 +307,213 @@ def discover(
     ] = False,
 ) -> int:
     """List the members of organisations, as every refresh does; nothing is indexed yet."""
-    found = discover_members(session, id or (), accept_removals=accept_removals)
-    session.screen.print_json([asdict(each) for each in found])
+    discoveries = discover_members(session, id or (), accept_removals=accept_removals)
+    session.screen.print_json([asdict(discovery) for discovery in discoveries])
     session.screen.print_table(list_organisations(session.settings))
-    return FAILED if any(each.problem for each in found) else SUCCESS
+    return FAILED if any(discovery.problem for discovery in discoveries) else SUCCESS
 
 
 COMMANDS = (list_, add, remove, test, discover)
+
+
+def _choose_repository(
+    session: Session, path: Path | None, url: str | None, branch: str | None, token_variable: str | None
+) -> RepositoryLocation:
+    """The folder or git repository that the options name, or else the person."""
+    if path is not None and url is not None:
+        raise WrongUsage("give --path or --url, not both")
+    if path is not None and (branch or token_variable):
+        raise WrongUsage("--branch and --token-env need --url")
+    if path is not None and not path.expanduser().is_dir():
+        raise ConfigError(f"{path} is not a folder: correct --path")
+    if path is not None:
+        repository = RepositoryLocation(str(path), is_git=False)
+    elif url is not None:
+        repository = replace(RepositoryLocation.parse(url, branch, token_variable), is_git=True)
+    else:
+        location = ask(session, "Folder, or address of a git repository", option="--path FOLDER or --url URL")
+        repository = RepositoryLocation.parse(location, branch, token_variable)
+    repository.require_valid()
+    return repository
+
+
+def _add_entry(session: Session, config: Path, entry: SourceEntry) -> None:
+    """Write an entry if such a source can be opened, and say what comes next."""
+    from knowledge_pipeline.connectors.registry import open_source
+
+    with open_source(validate_entry(entry, config, allow_unset=True), cache=config.parent):
+        pass  # contacts no service
+    add_entries(session, config, [entry])
+    session.screen.print_json({"config": str(config), "added": entry})
+    id_ = entry["id"]
+    session.screen.print_text(f"Added {id_} to {config}.")
+    session.screen.print_text(f"Next: knowledge sources test {id_}, then knowledge refresh --source {id_}")
+
+
+def _add_organisation(session: Session, config: Path, entry: SourceEntry) -> None:
+    add_entries(session, config, [entry], "organisations")
+    session.screen.print_json({"config": str(config), "added": entry})
+    session.screen.print_text(f"Added organisation {entry['id']} to {config}.")
+    session.screen.print_text(f"Next: knowledge sources test {entry['id']}, then knowledge refresh")
+
+
+def _relative_path(path: Path, config: Path) -> str:
+    """The path relative to the file's folder if it is inside, or else absolute."""
+    path, parent = path.expanduser().resolve(), config.resolve().parent
+    return path.relative_to(parent).as_posix() if path.is_relative_to(parent) else path.as_posix()
+
+
+_SHOWN = 5  # names of members in a line
+
+
+def discover_members(
+    session: Session, ids: Sequence[str] = (), *, accept_removals: bool = False
+) -> list[Discovery]:
+    """List organisations, all without ids, say what is new or wrong, and read the settings again.
+
+    Raises:
+        NotFound: there is no such organisation.
+        StoreError: a listing cannot be written.
+    """
+    from knowledge_pipeline.stages.organisations import discover, select_organisations
+
+    settings = session.settings
+    discoveries: list[Discovery] = []
+    with show_progress(session.screen) as report_for:
+        for organisation in select_organisations(settings, ids):
+            report = report_for(organisation.id)
+            discoveries.append(
+                discover(
+                    settings,
+                    organisation,
+                    accept_removals=accept_removals,
+                    report=lambda _, count, report=report: report("listing", count, None),
+                )
+            )
+    session.use_config(session.config_path)
+    for discovery in discoveries:
+        _print_discovery(session, discovery)
+    return discoveries
+
+
+def _print_discovery(session: Session, discovery: Discovery) -> None:
+    if discovery.problem:
+        rest = f"; the {format_count(discovery.taken, 'member')} known before stay" if discovery.taken else ""
+        session.screen.print_note(f"{discovery.problem}{rest}")
+        return
+    changes = [
+        f"{len(names):,} {what} ({_join_first_names(names)})"
+        for what, names in (("new", discovery.added), ("gone", discovery.removed))
+        if names
+    ]
+    if changes:
+        members = f"{discovery.taken:,} of {format_count(discovery.listed, 'member')}"
+        session.screen.print_note(f"{discovery.organisation}: {members}, {', '.join(changes)}")
+
+
+def _join_first_names(names: Sequence[str]) -> str:
+    return ", ".join([*names[:_SHOWN], *(["..."] if len(names) > _SHOWN else [])])
+
+
+def list_organisations(settings: Settings) -> list[dict[str, Any]]:
+    """A row for each: what was known of its members at the last listing."""
+    rows: list[dict[str, Any]] = []
+    for organisation in settings.organisations:
+        location = organisation.connection.location
+        listing = read_listing(settings.local_folder / LISTINGS, organisation.id, location)
+        rows.append(
+            {
+                "organisation": organisation.id,
+                "where": location,
+                "members": sum(map(organisation.takes, listing.members)) if listing else None,
+                "listed": len(listing.members) if listing else None,
+                "listed_at": listing.listed_at if listing else None,
+                "problem": (listing.problem if listing else "not listed yet: run `knowledge refresh`")
+                or None,
+            }
+        )
+    return rows
+
+
+def _probe_organisation(session: Session, organisation: OrganisationSettings) -> int:
+    """List an organisation without keeping the listing, and read a document of each kind of its sources.
+
+    A kind that the identity may not read fails with what it lacks.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SourceRefused, SourceUnavailable: it cannot be listed.
+    """
+    from knowledge_pipeline.connectors.registry import list_members
+
+    with show_progress(session.screen):
+        members = list(list_members(organisation.connection))
+    selected = list(filter(organisation.takes, members))
+    counts = {
+        "archived": 0 if organisation.archived else sum(member.archived for member in members),
+        "forks": 0 if organisation.forks else sum(member.fork for member in members),
+    }
+    left_out = {reason: count for reason, count in counts.items() if count}
+    notes = _find_unused_patterns(organisation, members)
+    tried = [_probe_type(session, organisation, selected, source.type) for source in organisation.sources]
+    report = {
+        "organisation": organisation.id,
+        "listed": len(members),
+        "members": len(selected),
+        "left_out": left_out,
+        "sources": tried,
+        "notes": notes,
+    }
+    session.screen.print_json(report)
+    left = "".join(f", {count:,} {reason} left out" for reason, count in left_out.items())
+    session.screen.print_text(
+        f"{organisation.id}: {len(selected):,} of {len(members):,} members taken{left}."
+    )
+    session.screen.print_table(tried)
+    for note in notes:
+        session.screen.print_note(note)
+    failed = not selected or any(row["problem"] for row in tried)
+    return FAILED if failed else SUCCESS
+
+
+def _find_unused_patterns(
+    organisation: OrganisationSettings, members: Sequence[OrganisationMember]
+) -> list[str]:
+    patterns = [("include", pattern) for pattern in organisation.include]
+    patterns += [("exclude", pattern) for pattern in organisation.exclude]
+    patterns += [("sources.members", member) for source in organisation.sources for member in source.members]
+    return [
+        f"{key}: the pattern {pattern!r} fits no member, such as {members[0].name!r}: correct it"
+        for key, pattern in patterns
+        if members and not any(matches_any(organisation.connection, member, [pattern]) for member in members)
+    ]
+
+
+def _probe_type(
+    session: Session,
+    organisation: OrganisationSettings,
+    members: Sequence[OrganisationMember],
+    source_type: str,
+) -> dict[str, Any]:
+    """Whether a source of a type can be read: of the first few members that have one, until one can."""
+    from knowledge_pipeline.connectors.registry import open_source
+
+    row: dict[str, Any] = {"type": source_type, "member": None, "documents": None}
+    problem = "no member has it: correct its `members`, or `include`"
+    for member in members[:_SHOWN]:
+        for source in organisation.build_sources(member):
+            if source.type != source_type:
+                continue
+            try:
+                with open_source(source, cache=session.lake.cache) as opened:
+                    count = sum(1 for item in opened.discover() if not item.skip)
+            except KnowledgeError as error:
+                problem = str(error)
+                continue
+            return {**row, "member": member.name, "documents": count, "problem": None}
+    return {**row, "problem": problem}
 
 
 def _require_own_entry(session: Session, id: str) -> None:
@@ -542,13 +529,10 @@ def _require_own_entry(session: Session, id: str) -> None:
         )
 
 
-# FOLD cli.render.sources
-# What `knowledge sources test` shows.
-
 _MAX_LINES_SHOWN = 8
 
 
-def show_listing(
+def _show_listing(
     screen: Screen,
     source: str,
     listed: int,
@@ -569,9 +553,9 @@ def show_listing(
         "beginning": document.text[:500],
     }
     counts = {"listed": listed, "skipped": dict(skipped.most_common())}
-    known = {"permissions": permissions} if permissions else {}
-    known |= {"embedding": embedding} if embedding else {}
-    screen.print_json({"source": source, **counts, "document": shown, **known})
+    extras = {"permissions": permissions} if permissions else {}
+    extras |= {"embedding": embedding} if embedding else {}
+    screen.print_json({"source": source, **counts, "document": shown, **extras})
     screen.print_text(f"{source}: {format_count(listed, 'document')}, {skipped.total():,} to be skipped.")
     for reason, count in skipped.most_common(5):
         screen.print_text(f"  {count:,}: {one_line(reason)}")
@@ -593,13 +577,10 @@ def show_listing(
             screen.print_text(f"  {one_line(note)}")
 
 
-# FOLD cli.sources.probe
-# Read a source without storing anything: its listing, one of its documents, and what embeds them.
-
 PROBED_PERMISSIONS = 100  # documents
 
 
-def probe_source(session: Session, source: SourceConfig) -> int:
+def _probe_source(session: Session, source: SourceConfig) -> int:
     """List a source, read one document, and ask the endpoint that embeds it, if one does.
 
     Returns:
@@ -618,7 +599,7 @@ def probe_source(session: Session, source: SourceConfig) -> int:
     if source.access.visibility == "from_source":
         permissions = _probe_permissions(source, [item.uri for item in items[:PROBED_PERMISSIONS]])
     embedding, code = _probe_embedding(session.settings.resolve_embedding(source))
-    show_listing(session.screen, source.id, len(items), skipped, document, permissions, embedding)
+    _show_listing(session.screen, source.id, len(items), skipped, document, permissions, embedding)
     return code
 
 
@@ -643,12 +624,12 @@ def _probe_permissions(source: SourceConfig, uris: list[str]) -> dict[str, Any]:
     """
     from knowledge_pipeline.connectors.registry import read_permissions
 
-    found = read_permissions(source, uris)
-    with_readers = len(uris) - found.count_closed(uris)
+    readers = read_permissions(source, uris)
+    with_readers = len(uris) - readers.count_closed(uris)
     if not with_readers:
-        reason = next(iter(found.problems), "the source names nobody who may read them")
+        reason = next(iter(readers.problems), "the source names nobody who may read them")
         raise SourceRefused(f"source {source.id!r}: no document has permissions that can be read: {reason}")
-    problems = dict(found.problems.most_common())
+    problems = dict(readers.problems.most_common())
     return {"documents": len(uris), "with_readers": with_readers, "problems": problems}
 
 
@@ -660,7 +641,3 @@ def _read_first_document(source: str, opened: Source, items: list[Item]) -> Docu
         except DocumentSkipped as skipped:
             reason = f"the first documents cannot be read ({item.uri}: {skipped})"
     raise SourceRefused(f"source {source!r}: {reason}")
-
-
-# FOLD cli.sources
-# `knowledge sources`: declare, test, list and remove sources.

@@ -1,4 +1,4 @@
-"""`costs`: what models cost, by session, project or another account; `costs report`: a call of one's own."""
+"""`sql`: the models of dbt_like_sql; `costs` and `costs report`: what language and embedding models cost."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import math
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -14,6 +15,7 @@ import typer
 from typer import Argument, Option
 
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
+from knowledge_pipeline.errors import ConfigError, InvalidQuery, KnowledgeError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,6 +23,64 @@ if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
     from knowledge_pipeline.sql_models.model import Model
     from knowledge_pipeline.sql_models.run import SqlResult
+
+
+def _complete_model_names(context: typer.Context, incomplete: str) -> list[str]:
+    from knowledge_pipeline.sql_models.parse import load_models
+
+    del context
+    with suppress(KnowledgeError, OSError):
+        return [model.name for model in load_models() if model.name.startswith(incomplete)]
+    return []
+
+
+@example("""
+    knowledge sql
+    knowledge sql stale_sources
+    knowledge sql cost_by_source
+    knowledge sql freshness --csv > freshness.csv
+    knowledge sql document_links --show
+    knowledge sql --query "select source, count(*) as n from document_links group by source"
+""")
+def sql(
+    session: Session,
+    model: Annotated[
+        str | None, Argument(metavar="MODEL", help="The model to run.", autocompletion=_complete_model_names)
+    ] = None,
+    query: Annotated[
+        str | None, Option(metavar="SELECT", help="Run this select over models and raw tables.")
+    ] = None,
+    show: Annotated[bool, Option("--show", help="Print the model's SQL, and do not run it.")] = False,
+    limit: Annotated[int, Option(metavar="N", help="Rows to print; 0: all.", min=0)] = 100,
+    as_csv: Annotated[bool, Option("--csv", help="Print CSV with a header line.")] = False,
+) -> None:
+    """Answer questions about the pipeline: cost, freshness, duplicates, links, quality.
+
+    MODEL is one of the SQL models in dbt_like_sql, and runs on the current store; without
+    one, the models are listed. Nothing is written. A --query may read the models and the
+    raw tables below them; it cannot reach files or the network.
+    """
+    from knowledge_pipeline.sql_models import run
+    from knowledge_pipeline.sql_models.parse import load_models, select_required_models
+
+    if model is not None and query is not None:
+        raise WrongUsage("give a MODEL or --query, not both")
+    if show and model is None:
+        raise WrongUsage("--show needs a MODEL")
+    if as_csv and session.as_json:
+        raise WrongUsage("give --csv or --json, not both")
+    loaded = load_models(own_folders=_list_own_folders(session))
+    sources = load_configured_sources(session) if query is not None or (model and not show) else None
+    if query is not None:
+        answer = run.run_query(session.lake, loaded, query, limit=limit or None, sources=sources)
+        _show_rows(session.screen, answer, as_csv=as_csv)
+    elif model is None:
+        _show_models(session.screen, loaded)
+    elif show:
+        _show_sql(session.screen, select_required_models(loaded, [model])[-1])
+    else:
+        answer = run.query_model(session.lake, loaded, model, limit=limit or None, sources=sources)
+        _show_rows(session.screen, answer, as_csv=as_csv)
 
 
 Account = Literal["session", "project", "on_behalf_of", "tenant", "model", "source"]
@@ -109,9 +169,10 @@ def report(
         session.screen.print_text(recorded.budget)
 
 
-def _read_text(path: Path | None, option: str) -> str | None:
-    from knowledge_pipeline.errors import InvalidQuery
+COMMANDS = (report,)
 
+
+def _read_text(path: Path | None, option: str) -> str | None:
     if path is None:
         return None
     try:
@@ -122,28 +183,8 @@ def _read_text(path: Path | None, option: str) -> str | None:
         ) from error
 
 
-COMMANDS = (report,)
-
-
-# FOLD cli.commands.sql
-# `sql`: list, show, run and query the models of dbt_like_sql.
-
-
-def complete_model_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete the names of models."""
-    from knowledge_pipeline.errors import KnowledgeError
-    from knowledge_pipeline.sql_models.parse import load_models
-
-    del context
-    with suppress(KnowledgeError, OSError):
-        return [model.name for model in load_models() if model.name.startswith(incomplete)]
-    return []
-
-
 def _list_own_folders(session: Session) -> tuple[Path, ...]:
     """Folders of the project's own models; none where there is no configuration, to list the others."""
-    from knowledge_pipeline.errors import ConfigError
-
     try:
         session.config_path  # noqa: B018 - raises where there is none
     except ConfigError:
@@ -160,65 +201,11 @@ def load_configured_sources(session: Session) -> pa.Table:
     return build_configured_sources(settings, session.config_path, compute_code_versions)
 
 
-@example("""
-    knowledge sql
-    knowledge sql stale_sources
-    knowledge sql cost_by_source
-    knowledge sql freshness --csv > freshness.csv
-    knowledge sql document_links --show
-    knowledge sql --query "select source, count(*) as n from document_links group by source"
-""")
-def sql(
-    session: Session,
-    model: Annotated[
-        str | None, Argument(metavar="MODEL", help="The model to run.", autocompletion=complete_model_names)
-    ] = None,
-    query: Annotated[
-        str | None, Option(metavar="SELECT", help="Run this select over models and raw tables.")
-    ] = None,
-    show: Annotated[bool, Option("--show", help="Print the model's SQL, and do not run it.")] = False,
-    limit: Annotated[int, Option(metavar="N", help="Rows to print; 0: all.", min=0)] = 100,
-    as_csv: Annotated[bool, Option("--csv", help="Print CSV with a header line.")] = False,
-) -> None:
-    """Answer questions about the pipeline: cost, freshness, duplicates, links, quality.
-
-    MODEL is one of the SQL models in dbt_like_sql, and runs on the current store; without
-    one, the models are listed. Nothing is written. A --query may read the models and the
-    raw tables below them; it cannot reach files or the network.
-    """
-    from knowledge_pipeline.sql_models import run
-    from knowledge_pipeline.sql_models.parse import load_models, select_required_models
-
-    if model is not None and query is not None:
-        raise WrongUsage("give a MODEL or --query, not both")
-    if show and model is None:
-        raise WrongUsage("--show needs a MODEL")
-    if as_csv and session.as_json:
-        raise WrongUsage("give --csv or --json, not both")
-    loaded = load_models(own_folders=_list_own_folders(session))
-    sources = load_configured_sources(session) if query is not None or (model and not show) else None
-    if query is not None:
-        answer = run.run_query(session.lake, loaded, query, limit=limit or None, sources=sources)
-        show_rows(session.screen, answer, as_csv=as_csv)
-    elif model is None:
-        show_models(session.screen, loaded)
-    elif show:
-        show_sql(session.screen, select_required_models(loaded, [model])[-1])
-    else:
-        answer = run.query_model(session.lake, loaded, model, limit=limit or None, sources=sources)
-        show_rows(session.screen, answer, as_csv=as_csv)
-
-
-# FOLD cli.render.sql
-# What `knowledge sql` shows: models, their SQL, and rows.
-
-
-def show_models(screen: Screen, models: list[Model]) -> None:
-    """List the models, layer by layer."""
+def _show_models(screen: Screen, models: list[Model]) -> None:
     rows = [
         {"model": model.name, "layer": model.layer, "answers": model.answers, "about": model.about}
         for layer in ("marts", "intermediate", "staging", "tests")
-        for model in sorted(models, key=lambda each: each.name)
+        for model in sorted(models, key=attrgetter("name"))
         if model.layer == layer
     ]
     screen.print_json({"models": rows})
@@ -230,15 +217,13 @@ def show_models(screen: Screen, models: list[Model]) -> None:
     )
 
 
-def show_sql(screen: Screen, model: Model) -> None:
-    """Show the SQL of a model."""
+def _show_sql(screen: Screen, model: Model) -> None:
     columns = {name: {"type": c.type, "comment": c.comment} for name, c in model.columns.items()}
     screen.print_json({"model": model.name, "layer": model.layer, "sql": model.sql, "columns": columns})
     screen.print_text(model.sql)
 
 
-def show_rows(screen: Screen, answer: SqlResult, *, as_csv: bool) -> None:
-    """Show the rows of a query."""
+def _show_rows(screen: Screen, answer: SqlResult, *, as_csv: bool) -> None:
     import pyarrow as pa
 
     table, types = cast("Any", answer).rows, cast("Any", pa.types)

@@ -15,6 +15,8 @@ from knowledge_pipeline.query.describe import format_share
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
+    from knowledge_pipeline.config.settings import Settings
+    from knowledge_pipeline.store.lake import Lake
     from knowledge_pipeline.store.release import Release
 
 
@@ -46,14 +48,14 @@ def status(
         counts = _count(session, detailed=detailed)
         if not detailed:
             cache.keep(counts)
-    found = {"config": str(session.config_path), "store": str(settings.store), **counts}
+    report = {"config": str(session.config_path), "store": str(settings.store), **counts}
     if not is_federation:  # each store of one has its own
-        found["events"] = _list_events(session, {row["source"] for row in counts["sources"]})
+        report["events"] = _list_events(session, {row["source"] for row in counts["sources"]})
     if settings.organisations:
         from knowledge_pipeline.cli.sources import list_organisations
 
-        found["organisations"] = list_organisations(settings)
-    show_status(session.screen, found, detailed=detailed)
+        report["organisations"] = list_organisations(settings)
+    _show_status(session.screen, report, detailed=detailed)
 
 
 def _list_events(session: Session, sources: Container[str]) -> list[dict[str, Any]]:
@@ -71,32 +73,26 @@ def _list_events(session: Session, sources: Container[str]) -> list[dict[str, An
 def _count_federation(session: Session, *, detailed: bool) -> dict[str, Any]:
     """The stores of a federation as one, each source with its store."""
     from knowledge_pipeline.query.federation import MemberStores, unite_releases
-    from knowledge_pipeline.stages.store_summary import (
-        summarize_code_graph,
-        summarize_sources,
-        summarize_spaces,
-    )
-    from knowledge_pipeline.store.lance_storage import compute_size
     from knowledge_pipeline.store.release import find_live_release
 
     stores = MemberStores.open(session.settings_without_secrets.federation.stores)
     for name, problem in stores.problems.items():
         session.screen.print_note(f"the store {name!r} is left out: {problem}")
-    found = {each.name: find_live_release(each.lake) for each in stores.opened}
-    live = {name: release for name, release in found.items() if release}
-    sources = [
-        {**row, "store": each.name}
-        for each in stores.opened
-        for row in summarize_sources(each.lake, each.settings, detailed=detailed)
-    ]
+    releases = {store.name: find_live_release(store.lake) for store in stores.opened}
+    live = {name: release for name, release in releases.items() if release}
+    summaries = [_summarize(store.lake, store.settings, detailed=detailed) for store in stores.opened]
     counts: dict[str, Any] = {
         "release": _describe(unite_releases(live)) if live else None,
-        "sources": sources,
+        "sources": [
+            {**row, "store": store.name}
+            for store, summary in zip(stores.opened, summaries, strict=True)
+            for row in summary["sources"]
+        ],
     }
     if detailed:
-        counts["spaces"] = [row for each in stores.opened for row in summarize_spaces(each.lake)]
-        counts["code_graph"] = [row for each in stores.opened for row in summarize_code_graph(each.lake)]
-        counts["disk_bytes"] = sum(compute_size(each.lake.root) for each in stores.opened)
+        for table in ("spaces", "code_graph"):
+            counts[table] = [row for summary in summaries for row in summary[table]]
+        counts["disk_bytes"] = sum(summary["disk_bytes"] for summary in summaries)
     return counts
 
 
@@ -113,26 +109,27 @@ def _describe(release: Release) -> dict[str, Any]:
 
 
 def _count(session: Session, *, detailed: bool) -> dict[str, Any]:
-    from knowledge_pipeline.stages.store_summary import (
-        summarize_code_graph,
-        summarize_sources,
-        summarize_spaces,
-    )
-    from knowledge_pipeline.store.lance_storage import compute_size
     from knowledge_pipeline.store.release import find_live_release
 
-    lake, settings = session.lake, session.settings_without_secrets
-    release = find_live_release(lake)
-    counts: dict[str, Any] = {
-        "release": _describe(release) if release else None,
-        "sources": summarize_sources(lake, settings, detailed=detailed),
+    release = find_live_release(session.lake)
+    summary = _summarize(session.lake, session.settings_without_secrets, detailed=detailed)
+    states = {"states": _list_states(session)} if detailed else {}
+    return {"release": _describe(release) if release else None, **summary, **states}
+
+
+def _summarize(lake: Lake, settings: Settings, *, detailed: bool) -> dict[str, Any]:
+    from knowledge_pipeline.stages import store_summary
+    from knowledge_pipeline.store.lance_storage import compute_size
+
+    sources = store_summary.summarize_sources(lake, settings, detailed=detailed)
+    if not detailed:
+        return {"sources": sources}
+    return {
+        "sources": sources,
+        "spaces": store_summary.summarize_spaces(lake),
+        "code_graph": store_summary.summarize_code_graph(lake),
+        "disk_bytes": compute_size(lake.root),
     }
-    if detailed:
-        counts["spaces"] = summarize_spaces(lake)
-        counts["code_graph"] = summarize_code_graph(lake)
-        counts["disk_bytes"] = compute_size(lake.root)
-        counts["states"] = _list_states(session)
-    return counts
 
 
 def _list_states(session: Session) -> list[dict[str, Any]]:
@@ -150,14 +147,10 @@ def _list_states(session: Session) -> list[dict[str, Any]]:
     ]
 
 
-# FOLD cli.render.status
-# What `knowledge status` shows.
-
-
-def show_status(screen: Screen, found: dict[str, Any], *, detailed: bool) -> None:
+def _show_status(screen: Screen, report: dict[str, Any], *, detailed: bool) -> None:
     """Show what `status --json` prints."""
-    screen.print_json(found)
-    release, sources = found["release"], found["sources"]
+    screen.print_json(report)
+    release, sources = report["release"], report["sources"]
     if release:
         created = format_time(release["created"])
         share = release["embedded_share"]
@@ -169,27 +162,26 @@ def show_status(screen: Screen, found: dict[str, Any], *, detailed: bool) -> Non
             screen.print_text(f"R{pin[1:]}: refreshes publish nothing until `knowledge releases --unpin`.")
     elif sources:
         screen.print_text("Nothing is released yet: run `knowledge index`.")
-    screen.print_text(f"Configuration {found['config']}, store {found['store']}")
-    organisations = found.get("organisations", ())
+    screen.print_text(f"Configuration {report['config']}, store {report['store']}")
+    organisations = report.get("organisations", ())
     screen.print_table(list(organisations), right_aligned=("members", "listed"))
     if not sources and not organisations:
         screen.print_text("No source is declared: run `knowledge index --repo PATH_OR_URL`.")
     numbers = ("documents", "archived", "skipped", "chunks", "rows", "embedded", "versions", "disk")
     screen.print_table([_format_row(row) for row in sources], right_aligned=numbers)
-    screen.print_table([_format_event(row) for row in found.get("events", ())])
+    screen.print_table([_format_event(row) for row in report.get("events", ())])
     if not detailed:
         return
     for table in ("spaces", "code_graph"):
         numbers = ("rows", "unindexed", "versions", "disk")
-        screen.print_table([_format_row(row) for row in found[table]], right_aligned=numbers)
-    states = [
-        _format_state(row) for row in found.get("states", ())
-    ]  # those of a federation are in its stores
+        screen.print_table([_format_row(row) for row in report[table]], right_aligned=numbers)
+    # those of a federation are in its stores
+    states = [_format_state(row) for row in report.get("states", ())]
     screen.print_table(states, right_aligned=("age_hours", "skipped", "cost"))
     for row in sources:
         for reason, count in list(row["skipped_reasons"].items())[:5]:
             screen.print_text(f"{row['source']}: skipped {count:,}: {truncate(one_line(reason), 200)}")
-    screen.print_text(f"The store takes {format_size(found['disk_bytes'])}.")
+    screen.print_text(f"The store takes {format_size(report['disk_bytes'])}.")
 
 
 def _format_row(row: dict[str, Any]) -> dict[str, Any]:

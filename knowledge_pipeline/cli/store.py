@@ -1,4 +1,4 @@
-"""`maintain`: keep the store small and fast."""
+"""`maintain`, `migrate` and `purge`: commands about the store as a whole."""
 
 from __future__ import annotations
 
@@ -44,75 +44,18 @@ def maintain(
     release can still be rolled back to. Sources that are being refreshed are left for the
     next run. The command can be stopped at any moment.
     """
-    from knowledge_pipeline import maintenance as maintain
-    from knowledge_pipeline.maintenance import MaintenanceOptions
+    from knowledge_pipeline import maintenance
 
     lines = ProgressLines(session.screen.print_note)
-    report = maintain.refresh(
+    report = maintenance.refresh(
         session.lake,
         session.settings_without_secrets,
-        options=MaintenanceOptions(collect_vectors=not keep_vectors, grace_s=grace * 60, dry_run=dry_run),
+        options=maintenance.MaintenanceOptions(
+            collect_vectors=not keep_vectors, grace_s=grace * 60, dry_run=dry_run
+        ),
         report=partial(lines.report, "maintenance"),
     )
-    show_maintenance(session.screen, report)
-
-
-# FOLD cli.render.maintain
-# What `knowledge maintain` shows.
-
-_ACTION_LABELS: dict[Action, str] = {
-    "vectors": "unused vectors collected",
-    "compaction": "fragments merged",
-    "indexes": "indexes brought up to date",
-    "releases": "old releases removed",
-    "versions": "old versions removed",
-    "logs": "old log entries deleted",
-    "leftovers": "leftovers removed",
-}
-
-
-def show_maintenance(screen: Screen, maintained: MaintenanceReport) -> None:
-    """Show what each action did, and how much space was freed."""
-    screen.print_json(maintained.as_metadata())
-    rows = [
-        {
-            "what": _ACTION_LABELS[result.action],
-            "tables": result.touched_count,
-            "removed": result.removed or None,
-            "before": format_size(result.bytes_before),
-            "after": format_size(result.bytes_after),
-            "seconds": result.seconds,
-        }
-        for result in maintained.actions.values()
-    ]
-    screen.print_table(rows, right_aligned=("tables", "removed", "before", "after", "seconds"))
-    if screen.verbose or maintained.dry_run:
-        for result in maintained.actions.values():
-            for path in result.touched:
-                screen.print_text(f"{result.action}: {path}")
-    for subject, reason in maintained.skipped.items():
-        screen.print_text(f"{subject}: skipped: {reason}")
-    if maintained.release:
-        screen.print_text(f"Release {maintained.release.release} is live: the same rows, in fewer fragments.")
-    screen.print_text(_format_summary(maintained))
-
-
-def _format_summary(maintained: MaintenanceReport) -> str:
-    checked = f"{format_count(maintained.sources, 'source')} checked in {maintained.seconds:.1f} s"
-    if not maintained.has_changes:
-        return f"Nothing to do: {checked}."
-    if maintained.dry_run:
-        return f"Dry run, nothing was changed: {checked}."
-    if maintained.freed_bytes < 0:
-        return (
-            f"{format_size(-maintained.freed_bytes)} more for now: rewritten tables keep their old version "
-            f"until the next maintenance; {checked}."
-        )
-    return f"{format_size(maintained.freed_bytes)} freed: {checked}."
-
-
-# FOLD cli.store.migrate
-# `migrate`: bring a store that an earlier version wrote up to date.
+    _show_maintenance(session.screen, report)
 
 
 @example("""
@@ -148,72 +91,27 @@ def migrate(
             screen.print_note(name)
 
     if undo:
-        show_undone(screen, migrate.undo_migration(lake, report=report))
+        tables = migrate.undo_migration(lake, report=report)
+        screen.print_json({"tables": list(tables)})
+        screen.print_text(
+            f"{format_count(len(tables), 'table')} from before the migration again: "
+            "use the program that wrote them, or `knowledge migrate`."
+        )
     elif commit:
-        show_committed(screen, migrate.commit_migration(lake))
+        tables = migrate.commit_migration(lake)
+        screen.print_json({"tables": list(tables)})
+        screen.print_text(
+            f"The migration of {format_count(len(tables), 'table')} is final: "
+            "`knowledge maintain` deletes the versions from before."
+            if tables
+            else "There is no migration to commit."
+        )
     else:
         versions = migrate.read_versions(lake)
         if dry_run:
-            show_plan(screen, versions)
+            _show_plan(screen, versions)
         else:
-            show_migrated(screen, versions, migrate.migrate(lake, report=report))
-
-
-# FOLD cli.render.migrate
-# What `knowledge migrate` shows.
-
-_STATES: dict[MigrationState, str] = {
-    "current": "The store is of the present schema: there is nothing to migrate.",
-    "older": "An earlier version wrote the store: `knowledge migrate` brings it up to date.",
-    "half": "A migration was interrupted: `knowledge migrate` completes it, `--undo` takes it back.",
-    "migrated": "The store is migrated. `knowledge migrate --commit` makes it final, `--undo` takes it back.",
-}
-
-
-def show_plan(screen: Screen, versions: StoreVersions) -> None:
-    """Show every table that an earlier schema wrote, and where the store stands."""
-    older = [table for table in versions.tables if table.needs_migration]
-    rows = [{"table": each.name, "schema": each.version, "rows": each.count_rows()} for each in older]
-    screen.print_json({"state": versions.state, "tables": rows})
-    screen.print_table(rows, right_aligned=("schema", "rows"))
-    screen.print_text(_STATES[versions.state])
-
-
-def show_migrated(screen: Screen, before: StoreVersions, tables: Sequence[str]) -> None:
-    """Show how many tables were migrated, and what may be done then."""
-    screen.print_json({"from": before.oldest, "tables": list(tables)})
-    if not tables:
-        screen.print_text(_STATES["migrated" if before.state == "migrated" else "current"])
-        return
-    screen.print_text(
-        f"Migrated {format_count(len(tables), 'table')} from schema version {before.oldest}.\n"
-        "Try it: `knowledge search`, `knowledge refresh`. `knowledge migrate --undo` takes it back, "
-        "`--commit` makes it final."
-    )
-
-
-def show_undone(screen: Screen, tables: Sequence[str]) -> None:
-    """Show how many tables are again what they were."""
-    screen.print_json({"tables": list(tables)})
-    screen.print_text(
-        f"{format_count(len(tables), 'table')} from before the migration again: "
-        "use the program that wrote them, or `knowledge migrate`."
-    )
-
-
-def show_committed(screen: Screen, tables: Sequence[str]) -> None:
-    """Show how many tables have no way back now."""
-    screen.print_json({"tables": list(tables)})
-    screen.print_text(
-        f"The migration of {format_count(len(tables), 'table')} is final: "
-        "`knowledge maintain` deletes the versions from before."
-        if tables
-        else "There is no migration to commit."
-    )
-
-
-# FOLD cli.commands.purge
-# `purge`: erase content permanently.
+            _show_migrated(screen, versions, migrate.migrate(lake, report=report))
 
 
 @example("""
@@ -253,5 +151,79 @@ def purge(
     return None
 
 
-# FOLD cli.store
-# Commands about the store as a whole: bring it up to date, publish it elsewhere.
+_ACTION_LABELS: dict[Action, str] = {
+    "vectors": "unused vectors collected",
+    "compaction": "fragments merged",
+    "indexes": "indexes brought up to date",
+    "releases": "old releases removed",
+    "versions": "old versions removed",
+    "logs": "old log entries deleted",
+    "leftovers": "leftovers removed",
+}
+
+
+def _show_maintenance(screen: Screen, maintained: MaintenanceReport) -> None:
+    screen.print_json(maintained.as_metadata())
+    rows = [
+        {
+            "what": _ACTION_LABELS[result.action],
+            "tables": result.touched_count,
+            "removed": result.removed or None,
+            "before": format_size(result.bytes_before),
+            "after": format_size(result.bytes_after),
+            "seconds": result.seconds,
+        }
+        for result in maintained.actions.values()
+    ]
+    screen.print_table(rows, right_aligned=("tables", "removed", "before", "after", "seconds"))
+    if screen.verbose or maintained.dry_run:
+        for result in maintained.actions.values():
+            for path in result.touched:
+                screen.print_text(f"{result.action}: {path}")
+    for subject, reason in maintained.skipped.items():
+        screen.print_text(f"{subject}: skipped: {reason}")
+    if maintained.release:
+        screen.print_text(f"Release {maintained.release.release} is live: the same rows, in fewer fragments.")
+    screen.print_text(_format_summary(maintained))
+
+
+def _format_summary(maintained: MaintenanceReport) -> str:
+    checked = f"{format_count(maintained.sources, 'source')} checked in {maintained.seconds:.1f} s"
+    if not maintained.has_changes:
+        return f"Nothing to do: {checked}."
+    if maintained.dry_run:
+        return f"Dry run, nothing was changed: {checked}."
+    if maintained.freed_bytes < 0:
+        return (
+            f"{format_size(-maintained.freed_bytes)} more for now: rewritten tables keep their old version "
+            f"until the next maintenance; {checked}."
+        )
+    return f"{format_size(maintained.freed_bytes)} freed: {checked}."
+
+
+_STATES: dict[MigrationState, str] = {
+    "current": "The store is of the present schema: there is nothing to migrate.",
+    "older": "An earlier version wrote the store: `knowledge migrate` brings it up to date.",
+    "half": "A migration was interrupted: `knowledge migrate` completes it, `--undo` takes it back.",
+    "migrated": "The store is migrated. `knowledge migrate --commit` makes it final, `--undo` takes it back.",
+}
+
+
+def _show_plan(screen: Screen, versions: StoreVersions) -> None:
+    older = [table for table in versions.tables if table.needs_migration]
+    rows = [{"table": table.name, "schema": table.version, "rows": table.count_rows()} for table in older]
+    screen.print_json({"state": versions.state, "tables": rows})
+    screen.print_table(rows, right_aligned=("schema", "rows"))
+    screen.print_text(_STATES[versions.state])
+
+
+def _show_migrated(screen: Screen, before: StoreVersions, tables: Sequence[str]) -> None:
+    screen.print_json({"from": before.oldest, "tables": list(tables)})
+    if not tables:
+        screen.print_text(_STATES["migrated" if before.state == "migrated" else "current"])
+        return
+    screen.print_text(
+        f"Migrated {format_count(len(tables), 'table')} from schema version {before.oldest}.\n"
+        "Try it: `knowledge search`, `knowledge refresh`. `knowledge migrate --undo` takes it back, "
+        "`--commit` makes it final."
+    )

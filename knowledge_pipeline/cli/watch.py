@@ -1,8 +1,7 @@
-"""`watch`: refresh sources as their files change."""
+"""`watch`: refresh local folders and remote repositories as they change."""
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 import time
@@ -22,6 +21,7 @@ from knowledge_pipeline.cli.exit_codes import FAILED, format_error, print_error
 from knowledge_pipeline.cli.progress import show_progress
 from knowledge_pipeline.cli.screen import format_count
 from knowledge_pipeline.cli.session import Session, Sources, example
+from knowledge_pipeline.config.connections import GitConnection
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, TransientError
 from knowledge_pipeline.stages.upkeep import PostponedUpkeep
 from knowledge_pipeline.store.lake import Lake
@@ -35,282 +35,8 @@ if TYPE_CHECKING:
     from knowledge_pipeline.stages.progress import ProgressCallback
 
 
-# FOLD cli.watch.folders
-# What `knowledge watch` watches: folders that come and go, and the file that names them.
-
 WATCHED_TRIGGERS = frozenset({"realtime", "on_commit"})
 """Triggers of the sources that are watched if none is named."""
-
-_POLL_INTERVAL_S = 0.4  # between two checks of what raises no event: knowledge.yaml, missing folders
-_SAVE_SETTLED_S = 0.15  # without a further change, a save is complete
-
-
-class WatchedSources:
-    """The chosen sources of a `knowledge.yaml`, which is read again when it changes."""
-
-    settings: Settings
-    lake: Lake
-    sources: Sequence[SourceConfig]
-    folders: Mapping[str, Path]  # of the sources on this machine, by id
-    idle: IdleSources
-
-    def __init__(self, path: Path, ids: Sequence[str], *, everything: bool) -> None:
-        """Read the file.
-
-        Raises:
-            ConfigError: it is invalid, or names nothing to watch.
-            NotFound: no source has such an id.
-        """
-        self._path, self._ids, self._everything = path, ids, everything
-        self._generation, self._tried = 0, ()
-        self._load_config()
-        if not self.sources:
-            raise ConfigError(
-                f"no source is refreshed as it changes: set refresh.trigger to realtime or on_commit in "
-                f"{path}, name one with --source, or give --all"
-            )
-
-    def _load_config(self) -> None:
-        from knowledge_pipeline.config.file import load_settings
-        from knowledge_pipeline.config.sources import resolve_trigger
-        from knowledge_pipeline.stages import pipeline
-
-        settings = load_settings(self._path)
-        sources: Sequence[SourceConfig] = settings.sources
-        if self._ids:
-            sources = settings.select_sources(dict.fromkeys(self._ids))
-        elif not self._everything:
-            sources = [source for source in sources if resolve_trigger(source) in WATCHED_TRIGGERS]
-        self.settings, self.lake, self.sources = settings, Lake(settings.store), sources
-        self.idle = pipeline.IdleSources()
-        self._generation += 1
-
-    def reload_if_edited(self) -> bool:
-        """Read the file again if it was edited; returns whether it was. Raises as the constructor does.
-
-        If the file is invalid now, the last valid settings stay.
-        """
-        from knowledge_pipeline.config.file import read_stamp
-
-        stamp = read_stamp(self._path, self.settings)  # (): an editor is about to put it back
-        if not stamp or stamp in (self.settings.stamp, self._tried):
-            return False
-        self._tried = stamp  # and if it is invalid, not again
-        self._load_config()
-        return True
-
-    def iter_changes(self, *, debounce_s: float) -> Iterator[set[str] | None]:
-        """Changed paths, as they change, and an empty set now and then.
-
-        None each time that watching starts over, after which everything must be checked: at
-        first, after `reload_if_edited` found an edit, and when a folder disappeared or returned.
-
-        Args:
-            debounce_s: how long successive changes are collected at most.
-
-        Raises:
-            SourceRefused: the system does not allow watching.
-        """
-        import watchfiles
-
-        from knowledge_pipeline.connectors.files import find_watched_folder
-
-        while True:
-            found = {source.id: find_watched_folder(source) for source in self.sources}
-            self.folders = {id_: folder for id_, folder in found.items() if folder}
-            generation, identities = self._generation, self._read_identities()
-            changes = watchfiles.watch(
-                *(folder for folder, identity in identities.items() if identity),
-                watch_filter=None,
-                debounce=round(debounce_s * 1000),
-                step=round(min(_SAVE_SETTLED_S, debounce_s) * 1000),
-                rust_timeout=round(_POLL_INTERVAL_S * 1000),
-                yield_on_timeout=True,
-            )
-            try:
-                next(changes)  # starts watching
-                yield None
-                while (generation, identities) == (self._generation, self._read_identities()):
-                    yield {path for _, path in next(changes)}
-            except FileNotFoundError:  # a folder disappeared just now
-                time.sleep(_POLL_INTERVAL_S)
-            except OSError as error:
-                raise SourceRefused(
-                    f"the folders cannot be watched ({error}): raise fs.inotify.max_user_watches, "
-                    "or watch fewer sources with --source"
-                ) from error
-            finally:
-                changes.close()
-
-    def _read_identities(self) -> dict[Path, tuple[int, int] | None]:
-        """Device and inode of each folder; None for a folder that is missing."""
-        found = {folder: _stat(folder) for folder in self.folders.values()}
-        return {folder: status and (status.st_dev, status.st_ino) for folder, status in found.items()}
-
-    def find_affected_sources(self, changed: Iterable[str]) -> set[str]:
-        """Ids of the sources that changed paths may concern."""
-        below = _group_by_folder(changed, set(self.folders.values()))
-        return {
-            source.id
-            for source in self.sources
-            if (folder := self.folders.get(source.id)) in below and self._is_affected(source, below[folder])
-        }
-
-    def _is_affected(self, source: SourceConfig, changed: Iterable[str]) -> bool:
-        from knowledge_pipeline.connectors.base import uri_to_path
-        from knowledge_pipeline.connectors.files import is_affected_by
-        from knowledge_pipeline.store.filters import is_null
-
-        @cache
-        def load_paths() -> set[str]:
-            """The documents at the last refresh, and their folders."""
-            snapshot: Any = self.lake.snapshot(source.type, source.id)  # pyarrow is untyped
-            uris: list[str] = snapshot.read_rows(["uri"], is_null("archived_at"))["uri"].to_pylist()
-            files = [PurePosixPath(uri_to_path(uri)) for uri in uris]
-            folders = {folder for file in files for folder in file.parents}
-            return {path.as_posix() for path in folders.union(files)}
-
-        try:
-            return is_affected_by(
-                source,
-                self.folders[source.id],
-                changed,
-                store=self.lake.folder,
-                was_document=lambda path: path in load_paths(),
-            )
-        except KnowledgeError:  # the refresh meets the same error, and reports it
-            return True
-
-
-def _group_by_folder(changed: Iterable[str], folders: set[Path]) -> dict[Path, list[str]]:
-    """The changed paths in each folder; folders may be nested."""
-    found: dict[Path, list[str]] = defaultdict(list)
-
-    @cache
-    def list_around(folder: Path) -> list[Path]:
-        return [each for each in (folder, *folder.parents) if each in folders]
-
-    for path in changed:
-        for folder in list_around(Path(path)) if Path(path) in folders else list_around(Path(path).parent):
-            found[folder].append(path)
-    return found
-
-
-def _stat(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except OSError:
-        return None
-
-
-# FOLD cli.watch.remotes
-# Checks remote repositories for `knowledge watch`, in a thread: they may be slow to answer.
-
-RemoteChanges = dict[str, KnowledgeError | None]
-"""Ids of sources whose branch moved since the last check, or the error that prevented the check."""
-
-
-class RemotePoller:
-    """Polls the watched sources that have a git connection."""
-
-    def __init__(self, sources: Sequence[SourceConfig], *, interval_s: float) -> None:
-        """Check once, so that what is pushed from now on is a change."""
-        self.interval_s = interval_s
-        self.polled_at = time.time()  # Unix time
-        self._heads: dict[object, str | None] = {}
-        self._changes: queue.SimpleQueue[RemoteChanges] = queue.SimpleQueue()
-        self.set_sources(sources)
-        self._poll_once()
-        threading.Thread(target=self._poll_forever, name="remote-poller", daemon=True).start()
-
-    def set_sources(self, sources: Sequence[SourceConfig]) -> None:
-        """Check these from now on."""
-        from knowledge_pipeline.config.connections import GitConnection
-        from knowledge_pipeline.config.sources import RefreshSettings
-
-        on_commit = {"refresh": RefreshSettings(trigger="on_commit")}  # overrides the source's own trigger
-        remote = [source for source in sources if isinstance(source.connection, GitConnection)]
-        self._sources = [source.model_copy(update=on_commit) for source in remote]
-
-    def count_repositories(self) -> int:
-        """How many sources have a repository that it checks."""
-        return len(self._sources)
-
-    def drain_changes(self) -> RemoteChanges:
-        """The changes since the last call, without waiting."""
-        found: RemoteChanges = {}
-        while not self._changes.empty():
-            found |= self._changes.get()
-        return found
-
-    def _poll_forever(self) -> None:
-        while True:
-            time.sleep(self.interval_s)
-            self._changes.put(self._poll_once())
-            self.polled_at = time.time()
-
-    def _poll_once(self) -> RemoteChanges:
-        from knowledge_pipeline.connectors.git import remote_heads
-
-        watches = remote_heads.group_by_watched_branch(self._sources)
-        queries = list(remote_heads.build_queries(watches).values())
-        answers = remote_heads.poll_remote_heads(queries) if queries else {}
-        changes: RemoteChanges = {}
-        for watch, sources in watches.items():
-            heads = answers.get(watch.repository)
-            if isinstance(heads, KnowledgeError):
-                changes |= dict.fromkeys((source.id for source in sources), heads)
-            elif heads is not None:
-                commit = heads.commit_of(watch.branch, watch.further)
-                if watch not in self._heads or self._heads[watch] != commit:
-                    self._heads[watch] = commit
-                    changes |= dict.fromkeys(source.id for source in sources)
-        return changes
-
-
-# FOLD cli.watch.status
-# `watch --status`: how the watchers of a store are.
-
-_TIMES = ("started_at", "looked_at", "last_error_at", "polled_at")
-
-
-def show_watchers(session: Session) -> None:
-    """Print each watcher; end with exit code 1 if one is unhealthy, or none runs."""
-    reports = list_watchers(Lake(session.settings.store).folder)
-    is_healthy = bool(reports) and all(each.problem is None for each in reports)
-    if session.as_json:
-        watchers = [_to_json(each) for each in reports]
-        session.screen.print_json({"healthy": is_healthy, "watchers": watchers})
-    elif not reports:
-        session.screen.print_text("No watcher runs on this store: start `knowledge watch`.")
-    else:
-        session.screen.print_table([_to_row(each) for each in reports])
-        for report in reports:
-            for sentence in filter(None, (report.problem, report.heartbeat.last_error)):
-                session.screen.print_text(f"{report.heartbeat.pid}: {sentence}")
-    if not is_healthy:
-        raise typer.Exit(FAILED)
-
-
-def _to_json(report: WatcherReport) -> dict[str, Any]:
-    values = asdict(report.heartbeat)
-    for name in _TIMES:
-        at = values[name]
-        values[name] = None if at is None else datetime.fromtimestamp(at).astimezone().isoformat()
-    return {**values, "healthy": report.problem is None, "problem": report.problem}
-
-
-def _to_row(report: WatcherReport) -> dict[str, Any]:
-    beat = report.heartbeat
-    doing = f"refreshes {', '.join(beat.refreshing)}" if beat.refreshing else f"waits for {beat.waits_for}"
-    return {
-        "pid": str(beat.pid),
-        "health": "unhealthy" if report.problem else "ok",
-        "looked": f"{datetime.fromtimestamp(beat.looked_at):%H:%M:%S}",
-        "doing": doing if beat.state != "starting" else "starts",
-        "sources": beat.sources,
-        "behind": ", ".join(beat.behind) or "none",
-    }
 
 
 UPKEEP_AFTER_S = 3.0
@@ -318,6 +44,9 @@ UPKEEP_AFTER_S = 3.0
 
 RETRY_S = 30.0
 """After how long a temporary failure is tried again, even without a change."""
+
+_POLL_INTERVAL_S = 0.4  # between two checks of what raises no event: knowledge.yaml, missing folders
+_SAVE_SETTLED_S = 0.15  # without a further change, a save is complete
 
 _COUNT_FIELDS = ("added", "changed", "removed")
 _FILE, _REFRESH, _RELEASE, _UPKEEP = "knowledge.yaml", "refresh", "release", "upkeep"
@@ -358,7 +87,7 @@ def watch(
     knowledge.yaml apply as soon as they are saved.
     """
     if status:
-        show_watchers(session)
+        _show_watchers(session)
         return
     watched = WatchedSources(session.config_path, source or (), everything=everything)
     Watcher(session, watched, poll_s=poll).run(debounce_s=debounce)
@@ -423,12 +152,10 @@ class Watcher:
         beat.state, beat.refreshing, beat.sources = "waiting", (), len(self._watched.sources)
         beat.behind = tuple(source.id for source in self._watched.sources if source.id in self._failed)
         places = ((folders, "folder"), (repositories, "remote repository source"))
-        named = [format_count(count, name) for count, name in places if count]
-        beat.waits_for = f"changes of {' and '.join(named) or 'nothing'}"
-        beat.poll_s, beat.polled_at = (
-            self._poller.interval_s if repositories else None,
-            self._poller.polled_at,
-        )
+        parts = [format_count(count, name) for count, name in places if count]
+        beat.waits_for = f"changes of {' and '.join(parts) or 'nothing'}"
+        beat.poll_s = self._poller.interval_s if repositories else None
+        beat.polled_at = self._poller.polled_at
         self._beat.renew()
         if was != (beat.state, beat.behind, beat.waits_for):
             self._beat.write()
@@ -528,7 +255,9 @@ class Watcher:
         from knowledge_pipeline.embedding.registry import open_embedder
 
         settings = self._watched.settings
-        by_name = {str(each): each for each in map(settings.resolve_embedding, self._watched.sources)}
+        by_name = {
+            str(embedding): embedding for embedding in map(settings.resolve_embedding, self._watched.sources)
+        }
         for embedding in by_name.values():
             with suppress(KnowledgeError):  # reported by the refresh
                 embedder = open_embedder(embedding)
@@ -540,5 +269,259 @@ class Watcher:
         self._session.screen.print_note(f"Watching {sources} in {folders}; Ctrl-C ends it")
 
 
-# FOLD cli.watch
-# `knowledge watch`: local folders and remote repositories, refreshed as they change.
+class WatchedSources:
+    """The chosen sources of a `knowledge.yaml`, which is read again when it changes."""
+
+    settings: Settings
+    lake: Lake
+    sources: Sequence[SourceConfig]
+    folders: Mapping[str, Path]  # of the sources on this machine, by id
+    idle: IdleSources
+
+    def __init__(self, path: Path, ids: Sequence[str], *, everything: bool) -> None:
+        """Read the file.
+
+        Raises:
+            ConfigError: it is invalid, or names nothing to watch.
+            NotFound: no source has such an id.
+        """
+        self._path, self._ids, self._everything = path, ids, everything
+        self._generation, self._tried = 0, ()
+        self._load_config()
+        if not self.sources:
+            raise ConfigError(
+                f"no source is refreshed as it changes: set refresh.trigger to realtime or on_commit in "
+                f"{path}, name one with --source, or give --all"
+            )
+
+    def _load_config(self) -> None:
+        from knowledge_pipeline.config.file import load_settings
+        from knowledge_pipeline.config.sources import resolve_trigger
+        from knowledge_pipeline.stages import pipeline
+
+        settings = load_settings(self._path)
+        sources: Sequence[SourceConfig] = settings.sources
+        if self._ids:
+            sources = settings.select_sources(dict.fromkeys(self._ids))
+        elif not self._everything:
+            sources = [source for source in sources if resolve_trigger(source) in WATCHED_TRIGGERS]
+        self.settings, self.lake, self.sources = settings, Lake(settings.store), sources
+        self.idle = pipeline.IdleSources()
+        self._generation += 1
+
+    def reload_if_edited(self) -> bool:
+        """Read the file again if it was edited; returns whether it was. Raises as the constructor does.
+
+        If the file is invalid now, the last valid settings stay.
+        """
+        from knowledge_pipeline.config.file import read_stamp
+
+        stamp = read_stamp(self._path, self.settings)  # (): an editor is about to put it back
+        if not stamp or stamp in (self.settings.stamp, self._tried):
+            return False
+        self._tried = stamp  # and if it is invalid, not again
+        self._load_config()
+        return True
+
+    def iter_changes(self, *, debounce_s: float) -> Iterator[set[str] | None]:
+        """Changed paths, as they change, and an empty set now and then.
+
+        None each time that watching starts over, after which everything must be checked: at
+        first, after `reload_if_edited` found an edit, and when a folder disappeared or returned.
+
+        Args:
+            debounce_s: how long successive changes are collected at most.
+
+        Raises:
+            SourceRefused: the system does not allow watching.
+        """
+        import watchfiles
+
+        from knowledge_pipeline.connectors.files import find_watched_folder
+
+        while True:
+            folders = {source.id: find_watched_folder(source) for source in self.sources}
+            self.folders = {id_: folder for id_, folder in folders.items() if folder}
+            generation, identities = self._generation, self._read_identities()
+            changes = watchfiles.watch(
+                *(folder for folder, identity in identities.items() if identity),
+                watch_filter=None,
+                debounce=round(debounce_s * 1000),
+                step=round(min(_SAVE_SETTLED_S, debounce_s) * 1000),
+                rust_timeout=round(_POLL_INTERVAL_S * 1000),
+                yield_on_timeout=True,
+            )
+            try:
+                next(changes)  # starts watching
+                yield None
+                while (generation, identities) == (self._generation, self._read_identities()):
+                    yield {path for _, path in next(changes)}
+            except FileNotFoundError:  # a folder disappeared just now
+                time.sleep(_POLL_INTERVAL_S)
+            except OSError as error:
+                raise SourceRefused(
+                    f"the folders cannot be watched ({error}): raise fs.inotify.max_user_watches, "
+                    "or watch fewer sources with --source"
+                ) from error
+            finally:
+                changes.close()
+
+    def _read_identities(self) -> dict[Path, tuple[int, int] | None]:
+        """Device and inode of each folder; None for a folder that is missing."""
+        identities: dict[Path, tuple[int, int] | None] = dict.fromkeys(self.folders.values())
+        for folder in identities:
+            with suppress(OSError):
+                status = folder.stat()
+                identities[folder] = status.st_dev, status.st_ino
+        return identities
+
+    def find_affected_sources(self, changed: Iterable[str]) -> set[str]:
+        """Ids of the sources that changed paths may concern."""
+        below = _group_by_folder(changed, set(self.folders.values()))
+        return {
+            source.id
+            for source in self.sources
+            if (folder := self.folders.get(source.id)) in below and self._is_affected(source, below[folder])
+        }
+
+    def _is_affected(self, source: SourceConfig, changed: Iterable[str]) -> bool:
+        from knowledge_pipeline.connectors.base import uri_to_path
+        from knowledge_pipeline.connectors.files import is_affected_by
+        from knowledge_pipeline.store.filters import is_null
+
+        @cache
+        def load_paths() -> set[str]:
+            """The documents at the last refresh, and their folders."""
+            snapshot: Any = self.lake.snapshot(source.type, source.id)  # pyarrow is untyped
+            uris: list[str] = snapshot.read_rows(["uri"], is_null("archived_at"))["uri"].to_pylist()
+            files = [PurePosixPath(uri_to_path(uri)) for uri in uris]
+            folders = {folder for file in files for folder in file.parents}
+            return {path.as_posix() for path in folders.union(files)}
+
+        try:
+            return is_affected_by(
+                source,
+                self.folders[source.id],
+                changed,
+                store=self.lake.folder,
+                was_document=lambda path: path in load_paths(),
+            )
+        except KnowledgeError:  # the refresh meets the same error, and reports it
+            return True
+
+
+def _group_by_folder(changed: Iterable[str], folders: set[Path]) -> dict[Path, list[str]]:
+    """The changed paths in each folder; folders may be nested."""
+    paths_by_folder: dict[Path, list[str]] = defaultdict(list)
+
+    @cache
+    def list_around(folder: Path) -> list[Path]:
+        return [parent for parent in (folder, *folder.parents) if parent in folders]
+
+    for path in changed:
+        for folder in list_around(Path(path)) if Path(path) in folders else list_around(Path(path).parent):
+            paths_by_folder[folder].append(path)
+    return paths_by_folder
+
+
+RemoteChanges = dict[str, KnowledgeError | None]
+"""Ids of sources whose branch moved since the last check, or the error that prevented the check."""
+
+
+class RemotePoller:
+    """Polls the watched sources that have a git connection, in a thread: hosts may be slow to answer."""
+
+    def __init__(self, sources: Sequence[SourceConfig], *, interval_s: float) -> None:
+        """Check once, so that what is pushed from now on is a change."""
+        self.interval_s = interval_s
+        self.polled_at = time.time()  # Unix time
+        self._heads: dict[object, str | None] = {}
+        self._changes: queue.SimpleQueue[RemoteChanges] = queue.SimpleQueue()
+        self.set_sources(sources)
+        self._poll_once()
+        threading.Thread(target=self._poll_forever, name="remote-poller", daemon=True).start()
+
+    def set_sources(self, sources: Sequence[SourceConfig]) -> None:
+        """Check these from now on."""
+        from knowledge_pipeline.config.sources import RefreshSettings
+
+        on_commit = {"refresh": RefreshSettings(trigger="on_commit")}  # overrides the source's own trigger
+        remote = [source for source in sources if isinstance(source.connection, GitConnection)]
+        self._sources = [source.model_copy(update=on_commit) for source in remote]
+
+    def count_repositories(self) -> int:
+        """How many sources have a repository that it checks."""
+        return len(self._sources)
+
+    def drain_changes(self) -> RemoteChanges:
+        """The changes since the last call, without waiting."""
+        changes: RemoteChanges = {}
+        while not self._changes.empty():
+            changes |= self._changes.get()
+        return changes
+
+    def _poll_forever(self) -> None:
+        while True:
+            time.sleep(self.interval_s)
+            self._changes.put(self._poll_once())
+            self.polled_at = time.time()
+
+    def _poll_once(self) -> RemoteChanges:
+        from knowledge_pipeline.connectors.git import remote_heads
+
+        watches = remote_heads.group_by_watched_branch(self._sources)
+        queries = list(remote_heads.build_queries(watches).values())
+        answers = remote_heads.poll_remote_heads(queries) if queries else {}
+        changes: RemoteChanges = {}
+        for watch, sources in watches.items():
+            heads = answers.get(watch.repository)
+            if isinstance(heads, KnowledgeError):
+                changes |= dict.fromkeys((source.id for source in sources), heads)
+            elif heads is not None:
+                commit = heads.commit_of(watch.branch, watch.further)
+                if watch not in self._heads or self._heads[watch] != commit:
+                    self._heads[watch] = commit
+                    changes |= dict.fromkeys(source.id for source in sources)
+        return changes
+
+
+_TIMES = ("started_at", "looked_at", "last_error_at", "polled_at")
+
+
+def _show_watchers(session: Session) -> None:
+    """Print each watcher; end with exit code 1 if one is unhealthy, or none runs."""
+    reports = list_watchers(Lake(session.settings.store).folder)
+    is_healthy = bool(reports) and all(report.problem is None for report in reports)
+    if session.as_json:
+        watchers = [_to_json(report) for report in reports]
+        session.screen.print_json({"healthy": is_healthy, "watchers": watchers})
+    elif not reports:
+        session.screen.print_text("No watcher runs on this store: start `knowledge watch`.")
+    else:
+        session.screen.print_table([_to_row(report) for report in reports])
+        for report in reports:
+            for sentence in filter(None, (report.problem, report.heartbeat.last_error)):
+                session.screen.print_text(f"{report.heartbeat.pid}: {sentence}")
+    if not is_healthy:
+        raise typer.Exit(FAILED)
+
+
+def _to_json(report: WatcherReport) -> dict[str, Any]:
+    values = asdict(report.heartbeat)
+    for name in _TIMES:
+        at = values[name]
+        values[name] = None if at is None else datetime.fromtimestamp(at).astimezone().isoformat()
+    return {**values, "healthy": report.problem is None, "problem": report.problem}
+
+
+def _to_row(report: WatcherReport) -> dict[str, Any]:
+    beat = report.heartbeat
+    doing = f"refreshes {', '.join(beat.refreshing)}" if beat.refreshing else f"waits for {beat.waits_for}"
+    return {
+        "pid": str(beat.pid),
+        "health": "unhealthy" if report.problem else "ok",
+        "looked": f"{datetime.fromtimestamp(beat.looked_at):%H:%M:%S}",
+        "doing": doing if beat.state != "starting" else "starts",
+        "sources": beat.sources,
+        "behind": ", ".join(beat.behind) or "none",
+    }

@@ -44,4 +44,3 @@ Connection = Annotated[
     | CustomConnection,
     Field(discriminator="type"),
 ]
-"""A connection of any type, as a source has it."""

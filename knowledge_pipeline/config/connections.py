@@ -1,4 +1,7 @@
-"""Repositories: over git, and at the services that host them, GitHub and GitLab."""
+"""Where documents are read from: one model for each kind of connection in `knowledge.yaml`.
+
+Secrets are written `${NAME}` in the file and held as `SecretStr`, which prints as stars.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,6 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import Field, SecretStr, model_validator
 
 from knowledge_pipeline.config.model import PluginName, SettingsModel
-
-# FOLD config.connections.base
-# What all connections have: where a source is read from, and by which host.
 
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/\S*)?$")]
 """A URL without a user or password."""
@@ -80,15 +80,14 @@ class GitConnection(BaseConnection):
     def _check_single_identity(self) -> GitConnection:
         if self.token and self.app:
             raise ValueError("give a token or an app, not both")
-        if self.app and not (self.url.startswith(("https://", "http://")) and self._is_of_github):
+        if self.app and not (
+            self.url.startswith(("https://", "http://"))
+            and _GITHUB_REPOSITORY.fullmatch(self.host_and_path[1])
+        ):
             raise ValueError(
                 "an app reads only from GitHub: give a url such as https://github.com/OWNER/NAME"
             )
         return self
-
-    @property
-    def _is_of_github(self) -> bool:
-        return _GITHUB_REPOSITORY.fullmatch(self.host_and_path[1]) is not None
 
     @property
     def location(self) -> str:
@@ -231,10 +230,6 @@ def strip_credentials(text: str) -> str:
     return _USERINFO.sub("", text)
 
 
-# FOLD config.connections.buckets
-# Buckets of object stores: S3, Google Cloud Storage and Azure Blob Storage.
-
-
 class S3Access(SettingsModel):
     """How to reach S3, or a service that speaks its protocol."""
 
@@ -246,8 +241,8 @@ class S3Access(SettingsModel):
     @model_validator(mode="after")
     def _check_key_pair(self) -> S3Access:
         if bool(self.access_key_id) != bool(self.secret_access_key):
-            given, missing = ("access_key_id", "secret_access_key")[:: 1 if self.access_key_id else -1]
-            raise ValueError(f"{given} without {missing}: give both, or none")
+            present, missing = ("access_key_id", "secret_access_key")[:: 1 if self.access_key_id else -1]
+            raise ValueError(f"{present} without {missing}: give both, or none")
         return self
 
 
@@ -301,9 +296,9 @@ class AzureConnection(BaseConnection):
 
     @model_validator(mode="after")
     def _check_one_identity(self) -> AzureConnection:
-        given = [name for name in ("account_key", "sas_token", "anonymous") if getattr(self, name)]
-        if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} exclude each other: give one, or none")
+        identities = [name for name in ("account_key", "sas_token", "anonymous") if getattr(self, name)]
+        if len(identities) > 1:
+            raise ValueError(f"{' and '.join(identities)} exclude each other: give one, or none")
         return self
 
     @property
@@ -320,10 +315,6 @@ class AzureConnection(BaseConnection):
     def host(self) -> str | None:
         """Of the account."""
         return urlsplit(self.account_url).hostname
-
-
-# FOLD config.connections.tables
-# Tables whose rows are documents: files, DuckDB and PostgreSQL.
 
 
 class TableFilesConnection(BaseConnection):
@@ -378,10 +369,6 @@ class PostgresConnection(BaseConnection):
         return None
 
 
-# FOLD config.connections.services
-# Tickets, pages and messages: Jira, Confluence, and Slack with its exports.
-
-
 class JiraConnection(ServiceConnection):
     """A Jira site: Cloud with an e-mail and API token, or Server and Data Center with a personal token."""
 
@@ -418,9 +405,6 @@ class SlackExportConnection(BaseConnection):
         return str(self.path)
 
 
-# FOLD config.connections.archive_file
-# Archives whose files are read as if they were unpacked.
-
 ARCHIVE_NAME = re.compile(r"\.(?:zip|tar|tar\.gz|tgz)$", re.IGNORECASE)
 """How the names of archives end."""
 
@@ -454,10 +438,6 @@ class ArchiveFileConnection(BaseConnection):
         return self.object.host if self.object else None
 
 
-# FOLD config.connections.custom
-# What another package reads.
-
-
 class CustomConnection(BaseConnection):
     """A source that another package brings, and the settings that it takes; see docs/extending.md."""
 
@@ -471,10 +451,6 @@ class CustomConnection(BaseConnection):
         return self.use
 
 
-# FOLD config.connections.local
-# A folder of this machine.
-
-
 class LocalConnection(BaseConnection):
     """A folder on this machine, read as it is; `.gitignore` files are honoured."""
 
@@ -485,9 +461,3 @@ class LocalConnection(BaseConnection):
     def location(self) -> str:
         """The folder, as written."""
         return str(self.path)
-
-
-# FOLD config.connections
-# Where documents are read from: one model for each kind of connection in `knowledge.yaml`.
-#
-# Secrets are written `${NAME}` in the file and held as `SecretStr`, which prints as stars.

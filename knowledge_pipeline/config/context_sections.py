@@ -34,10 +34,10 @@ SectionsByTemplate = dict[str, tuple[SectionSettings, ...]]
 def require_valid_sections(sections: SectionsByTemplate) -> None:
     """Raise ValueError where a template's shares exceed 1, or a name occurs twice."""
     for template, several in sections.items():
-        if (shares := sum(each.share for each in several)) > 1 + 1e-9:
+        if (shares := sum(section.share for section in several)) > 1 + 1e-9:
             raise ValueError(
                 f"the shares of context.sections.{template} sum to {shares:g}; allowed: at most 1"
             )
-        names = [each.name for each in several]
+        names = [section.name for section in several]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"context.sections.{template} has two sections {twice!r}: rename one")

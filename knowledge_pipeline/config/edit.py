@@ -1,8 +1,10 @@
-"""Add and remove sources in `knowledge.yaml` without touching a character of the rest.
+"""Write a first `knowledge.yaml`; add and remove sources without touching a character of the rest.
 
-The new text is validated before it replaces the file in one step; on any error the file
-stays as it was. Environment variables may be missing here: a source can be added on a
-machine without the secrets.
+Nothing is dumped again: the lines of one entry are inserted or removed where the parser's events place them,
+so every other character stays, as no round trip of ruamel.yaml keeps it
+(docs/decisions/structure-and-interfaces.md). The new text is validated before it replaces the file in one
+step; on any error the file stays as it was. Environment variables may be missing here: a source can be added
+on a machine without the secrets.
 """
 
 # ruamel.yaml leaves its events untyped.
@@ -37,13 +39,6 @@ from knowledge_pipeline.config.file import check_config, format_problems, read_c
 from knowledge_pipeline.config.problems import ParsedConfig, parse_config
 from knowledge_pipeline.errors import Busy, ConfigError, NotFound
 from knowledge_pipeline.text import PARSED_LANGUAGES, detect_language
-
-# FOLD config.yaml_edit
-# Insert one entry into a list of a YAML text, such as `sources`, or remove one, as text.
-#
-# Nothing is dumped again: the lines of one entry are inserted or removed where the parser's events place
-# them, so every other character stays, as no round trip of ruamel.yaml keeps it (docs/decisions/structure-
-# and-interfaces.md). Pure; the caller checks the result.
 
 _DASH = re.compile(r" *-(?=[ \t\r\n])")
 _BLANK_LINE = re.compile(r"\n[ \t]*\r?\n")
@@ -112,7 +107,7 @@ def _locate_list(text: str, name: str) -> _ListSpan:
         raise ConfigError("lines end in a bare carriage return: save the file with usual line ends")
     events = list(YAML(typ="safe", pure=True).parse(text))
     is_node = (isinstance(event, (CollectionStartEvent, ScalarEvent)) for event in events)
-    root = next((position for position, found in enumerate(is_node) if found), len(events))
+    root = next((position for position, is_root in enumerate(is_node) if is_root), len(events))
     if root == len(events) or not isinstance(events[root], MappingStartEvent):
         return _ListSpan(key_end=-1)
     children = _split_children(events, root)
@@ -255,8 +250,8 @@ def add_source(path: Path, entry: Mapping[str, Any], key: str = "sources") -> No
     text = read_config(path)
     _require_valid(text, path)
     before, added = parse_config(text, name=path.name), _to_plain(entry)
-    known = before.list_at(key)
-    ids, singular = [each["id"] for each in known], key.removesuffix("s")
+    entries = before.list_at(key)
+    ids, singular = [item["id"] for item in entries], key.removesuffix("s")
     if (name := str(added.get("id"))) in ids:
         line = before.line_of((key, ids.index(name), "id"))
         raise ConfigError(f"{path.name}:{line}: there is a {singular} {name!r} already: choose another id")
@@ -264,7 +259,7 @@ def add_source(path: Path, entry: Mapping[str, Any], key: str = "sources") -> No
     if problems := _describe_problems(edited, path):
         raise ConfigError(f"the {singular} was not added: {problems}")
     after = parse_config(edited, name=path.name)
-    _require_other_values_unchanged(before, after, {key: [*known, *after.list_at(key)[-1:]]}, path)
+    _require_other_values_unchanged(before, after, {key: [*entries, *after.list_at(key)[-1:]]}, path)
     _replace_file(path, edited, expected=text)
 
 
@@ -280,16 +275,16 @@ def remove_source(path: Path, source_id: str) -> None:
     text = read_config(path)
     before = parse_config(text, name=path.name)
     positions = range(len(before.sources))
-    found = [index for index in positions if before.value_at(("sources", index, "id")) == source_id]
-    if not found:
+    indexes = [index for index in positions if before.value_at(("sources", index, "id")) == source_id]
+    if not indexes:
         raise NotFound(f"no source {source_id!r} in {path}: `knowledge sources list` shows them")
-    if len(found) > 1:
-        raise ConfigError(f"{len(found)} sources in {path} have the id {source_id!r}: rename one by hand")
-    edited = remove_entry(text, found[0])
+    if len(indexes) > 1:
+        raise ConfigError(f"{len(indexes)} sources in {path} have the id {source_id!r}: rename one by hand")
+    edited = remove_entry(text, indexes[0])
     if problems := _describe_problems(edited, path):
         _require_valid(text, path)
         raise ConfigError(f"{source_id!r} was not removed, the rest needs it: {problems}")
-    rest = [source for index, source in enumerate(before.sources) if index != found[0]]
+    rest = [source for index, source in enumerate(before.sources) if index != indexes[0]]
     _require_other_values_unchanged(before, parse_config(edited, name=path.name), {"sources": rest}, path)
     _replace_file(path, edited, expected=text)
 
@@ -350,11 +345,6 @@ def _to_plain(value: Any) -> Any:
         return [_to_plain(inner) for inner in cast("Sequence[Any]", value)]
     return str(value) if isinstance(value, Path) else value
 
-
-# FOLD config.template
-# The initial `knowledge.yaml` of a folder: its sources, with comments.
-#
-# Reads only file names, and the first kilobytes of YAML and JSON files.
 
 _MAX_FILES = 50_000
 _MAX_SPECIFICATIONS = 2_000  # YAML and JSON files that are opened
@@ -452,23 +442,24 @@ def _quote_yaml(text: str) -> str:
 
 
 def _detect_source_types(folder: Path) -> Iterator[str]:
+    """By the names of files alone, and the first kilobytes of YAML and JSON files."""
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder: name the folder to index")
-    found: set[str] = {"git_history"} if (folder / ".git").exists() else set()
+    types: set[str] = {"git_history"} if (folder / ".git").exists() else set()
     opened = 0
     for path in _walk_files(folder):
         suffix = path.suffix.lower()
         if detect_language(path.name) in PARSED_LANGUAGES:
-            found.add("code")
+            types.add("code")
         if suffix in _MARKDOWN_SUFFIXES or path.name.lower() == "readme":
-            found.add("markdown")
+            types.add("markdown")
         if suffix in _PAGED_SUFFIXES:
-            found.add("files")
-        if suffix in _SPECIFICATION_SUFFIXES and "openapi" not in found and opened < _MAX_SPECIFICATIONS:
+            types.add("files")
+        if suffix in _SPECIFICATION_SUFFIXES and "openapi" not in types and opened < _MAX_SPECIFICATIONS:
             opened += 1
             if _is_openapi(path):
-                found.add("openapi")
-    yield from (kind for kind in _DESCRIPTIONS if kind in found)
+                types.add("openapi")
+    yield from (kind for kind in _DESCRIPTIONS if kind in types)
 
 
 def _walk_files(folder: Path) -> Iterator[Path]:

@@ -107,20 +107,23 @@ class EmbeddingSettings(SettingsModel):
         """Name the models of the profile, or of the default one where neither it nor a model is given."""
         if not isinstance(values, Mapping):
             return values
-        given = cast(Mapping[str, Any], values)
-        if given.get("provider", "local") != "local":
-            if given.get("profile"):
+        settings = cast(Mapping[str, Any], values)
+        if settings.get("provider", "local") != "local":
+            if settings.get("profile"):
                 raise ValueError(
                     "profile chooses models of this machine: remove it, or set provider to local"
                 )
-            return {**_list_provider_defaults(given), **{k: v for k, v in given.items() if v is not None}}
-        profile = given.get("profile") or (None if given.get("model") else DEFAULT_PROFILE)
+            return {
+                **_list_provider_defaults(settings),
+                **{k: v for k, v in settings.items() if v is not None},
+            }
+        profile = settings.get("profile") or (None if settings.get("model") else DEFAULT_PROFILE)
         models = PROFILES.get(cast(Profile, profile)) if isinstance(profile, str) else None
         if models is None:  # a model by name, or a wrong profile, which its field reports
-            return given
-        if given.get("model") not in (None, "", *models):
+            return settings
+        if settings.get("model") not in (None, "", *models):
             raise ValueError("profile chooses the models: remove either profile or model")
-        return {**given, "profile": profile, "model": models.prose}
+        return {**settings, "profile": profile, "model": models.prose}
 
     def resolve(self, source_type: str, content: Content | None = None) -> EmbeddingSettings:
         """The same settings with the one model, or ensemble, that embeds sources of a type.
@@ -156,10 +159,10 @@ class EmbeddingSettings(SettingsModel):
     def _check_provider_keys(self) -> EmbeddingSettings:
         for provider, names in _OWN_KEYS.items():
             defaults = type(self).model_fields
-            given = [name for name in names if getattr(self, name) != defaults[name].get_default()]
-            if given and self.provider != provider:
+            own = [name for name in names if getattr(self, name) != defaults[name].get_default()]
+            if own and self.provider != provider:
                 raise ValueError(
-                    f"{given[0]} is for the provider {provider}: remove it, or set provider to that"
+                    f"{own[0]} is for the provider {provider}: remove it, or set provider to that"
                 )
         if self.provider == "ollama" and self.query_task is not None:
             raise ValueError("query_task is for endpoints with tasks, which Ollama has none of: remove it")
@@ -183,12 +186,12 @@ class EmbeddingSettings(SettingsModel):
         return self
 
 
-def _list_provider_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
+def _list_provider_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What a provider needs where the settings do not say it."""
-    if given.get("provider") == "ollama":
+    if settings.get("provider") == "ollama":
         return {"base_url": "http://localhost:11434"}
-    if given.get("provider") == "vertex":
-        location = given.get("location") or "us-central1"
+    if settings.get("provider") == "vertex":
+        location = settings.get("location") or "us-central1"
         host = "aiplatform" if location == "global" else f"{location}-aiplatform"
         return {"base_url": f"https://{host}.googleapis.com/v1", "max_input_tokens": 2048}
     return {}

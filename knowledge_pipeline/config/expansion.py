@@ -24,7 +24,7 @@ def add_members(settings: Settings) -> Settings:
     folder = find_listings_folder(settings)
     if folder is None:
         return settings
-    found: list[SourceConfig] = []
+    sources: list[SourceConfig] = []
     unlisted: list[str] = []
     declared = {source.id for source in settings.sources}
     for organisation in settings.organisations:
@@ -39,5 +39,5 @@ def add_members(settings: Settings) -> Settings:
                         f"source {source.id!r} has the id of a source of organisation {organisation.id!r} "
                         f"(member {member.name}): rename it, or exclude the member"
                     )
-                found.append(source)
-    return settings.with_members(found, unlisted)
+                sources.append(source)
+    return settings.with_members(sources, unlisted)

@@ -63,15 +63,15 @@ _CONSEQUENT_ERROR = "default_factory_not_called"  # because of another error, wh
 
 def find_config(start: Path) -> Path:
     """The file to use: `KNOWLEDGE_CONFIG`, or in `start` or its nearest parent; else raises ConfigError."""
-    if named := os.environ.get("KNOWLEDGE_CONFIG"):
-        path = Path(named).expanduser().absolute()
+    if variable := os.environ.get("KNOWLEDGE_CONFIG"):
+        path = Path(variable).expanduser().absolute()
         if not path.is_file():
             raise ConfigError(f"KNOWLEDGE_CONFIG names {path}, which is not a file: correct it or unset it")
         return path
     folder = start.absolute()
-    for place in (folder, *folder.parents):
-        if (place / CONFIG_NAME).is_file():
-            return place / CONFIG_NAME
+    for parent in (folder, *folder.parents):
+        if (parent / CONFIG_NAME).is_file():
+            return parent / CONFIG_NAME
     raise ConfigError(f"no {CONFIG_NAME} in {folder} or a folder above it: run `knowledge init`")
 
 
@@ -86,8 +86,8 @@ def load_settings(path: Path, *, allow_unset: bool = False, override: bool = Tru
     settings, problems = check_config(read_config(path), path, allow_unset=allow_unset)
     if settings is None or problems:
         raise ConfigError(format_problems(problems, path))
-    if override:
-        settings = _apply_store(settings)
+    if override and (store := os.environ.get("KNOWLEDGE_STORE")):
+        settings = settings.model_copy(update=_override_store(settings, store))
     stamp += _stat_listings(settings)
     settings = add_members(settings).with_stamp(stamp)
     return _apply_embedding_mode(settings) if override else settings
@@ -152,9 +152,11 @@ def check_config(
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
         problems = [to_problem(error, parsed) for error in errors if error["type"] != _CONSEQUENT_ERROR]
-        known = {problem.key_path for problem in parsed.problems} | resolver.unset_keys
-        known |= {() for key_path in known if key_path[-1:] == ("id",)}  # the schema reports double ids too
-        parsed.problems += [problem for problem in problems if problem.key_path not in known]
+        reported = {problem.key_path for problem in parsed.problems} | resolver.unset_keys
+        reported |= {
+            () for key_path in reported if key_path[-1:] == ("id",)
+        }  # the schema reports double ids too
+        parsed.problems += [problem for problem in problems if problem.key_path not in reported]
     return settings, sorted(parsed.problems, key=lambda problem: problem.line)
 
 
@@ -166,10 +168,10 @@ def _validate(values: Any) -> Settings:
     """
     if is_object(values):
         with suppress(ValidationError):  # which would name another class
-            found = _omit_rules(frozenset(Settings.model_fields.keys() - values.keys())).model_validate(
+            settings = _omit_rules(frozenset(Settings.model_fields.keys() - values.keys())).model_validate(
                 values
             )
-            return Settings.model_construct(_fields_set=found.model_fields_set, **found.__dict__)
+            return Settings.model_construct(_fields_set=settings.model_fields_set, **settings.__dict__)
     return Settings.model_validate(values)
 
 
@@ -230,8 +232,9 @@ class _ValueResolver:
         if not is_secret and (_PASSWORD_IN_URL.search(text) or _TOKEN_IN_URL.search(text)):
             self.parsed.add_problem(key_path, _INSIDE_URL)
         if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-            found = "found a character that cannot be stored; allowed: Unicode text"
-            self.parsed.add_problem(key_path, found)
+            self.parsed.add_problem(
+                key_path, "found a character that cannot be stored; allowed: Unicode text"
+            )
             return ""
         return text if key_path in self.unset_keys else self._resolve_path(text, key_path)
 
@@ -240,8 +243,8 @@ class _ValueResolver:
         if match[0] == "$${":
             return "${"
         if name is None:
-            found = "found '${' without a variable's name; allowed: ${NAME}, or $${ for '${'"
-            self.parsed.add_problem(key_path, found)
+            problem = "found '${' without a variable's name; allowed: ${NAME}, or $${ for '${'"
+            self.parsed.add_problem(key_path, problem)
         elif name in os.environ:
             return os.environ[name]
         elif not self.allow_unset:
@@ -266,14 +269,7 @@ class _ValueResolver:
         return str(path) if is_path or path.exists() else text
 
 
-def _apply_store(settings: Settings) -> Settings:
-    """The settings with `KNOWLEDGE_STORE` applied."""
-    store = os.environ.get("KNOWLEDGE_STORE")
-    return settings.model_copy(update=_override_store(settings, store)) if store else settings
-
-
 def _apply_embedding_mode(settings: Settings) -> Settings:
-    """The settings with `KNOWLEDGE_EMBEDDING_MODE` applied."""
     mode = os.environ.get("KNOWLEDGE_EMBEDDING_MODE", "")
     if mode not in ("", "local", "api"):
         raise ConfigError("KNOWLEDGE_EMBEDDING_MODE must be `local` or `api`: correct it or unset it")
@@ -284,13 +280,12 @@ def _apply_embedding_mode(settings: Settings) -> Settings:
         if source.embedding:
             switched = _switch_provider(source.embedding, mode)
             sources[index] = source.model_copy(update={"embedding": switched})
-    embedding = _switch_provider(settings.embedding, mode)
     by_content = {
         content: _switch_provider(own, mode) if own else None
         for content, own in settings.embedding_by_content
     }
     changes = {
-        "embedding": embedding,
+        "embedding": _switch_provider(settings.embedding, mode),
         "embedding_by_content": settings.embedding_by_content.model_copy(update=by_content),
         "sources": tuple(sources),
     }

@@ -13,9 +13,6 @@ from knowledge_pipeline.config.context_sections import SectionsByTemplate, requi
 from knowledge_pipeline.config.model import SettingsModel
 from knowledge_pipeline.contract.filters import EventType
 
-# FOLD config.identity
-# Where people sign in, and what their groups allow: an OpenID provider, such as Keycloak, Entra or Auth0.
-
 Provider = Literal["generic", "keycloak", "entra", "auth0"]
 
 _CLAIMS: dict[Provider, dict[str, str | None]] = {

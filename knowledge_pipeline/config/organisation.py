@@ -41,7 +41,11 @@ class OrganisationSettings(MemberFilter):
     def _build_example(self, index: int, source: MemberSource) -> SourceConfig:
         """One that is validated, as a source that is declared by itself."""
         connection, name = self.connection, self.connection.member_filter
-        allowed = [each for each, known in CONNECTIONS_BY_TYPE.items() if connection.reads in known]
+        allowed = [
+            source_type
+            for source_type, connections in CONNECTIONS_BY_TYPE.items()
+            if connection.reads in connections
+        ]
         if source.type not in allowed:
             raise ValueError(
                 f"sources[{index}]: type {source.type!r} is not read from members of {connection.type!r}; "
@@ -49,12 +53,12 @@ class OrganisationSettings(MemberFilter):
             )
         if name in source.model_fields_set:
             raise ValueError(f"sources[{index}]: {name} is the member's own: name members in `include`")
-        values = {each: getattr(source, each) for each in source.model_fields_set - {"members"}}
+        values = {key: getattr(source, key) for key in source.model_fields_set - {"members"}}
         values |= {name: (connection.example,)} if name else {}
         try:
             return SourceConfig(**values, id=self.id, connection=connection.connect(connection.example))
         except ValidationError as error:
-            reasons = "; ".join(str(each["msg"]).removeprefix("Value error, ") for each in error.errors())
+            reasons = "; ".join(str(detail["msg"]).removeprefix("Value error, ") for detail in error.errors())
             raise ValueError(f"sources[{index}]: {reasons}") from None
 
     def takes(self, member: OrganisationMember) -> bool:

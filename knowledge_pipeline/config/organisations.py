@@ -1,4 +1,4 @@
-"""Where the members of an organisation are listed, and how one member is read.
+"""Where the members of an organisation are listed, which are taken, and what the last listing found.
 
 A member is what becomes a source of its own: a repository, a project, a space, a channel, a folder, an
 archive. Secrets are held as for the connections of sources.
@@ -93,7 +93,7 @@ class GithubOrganisationConnection(ServiceConnection, OrganisationConnection):
 
     @model_validator(mode="after")
     def _check_choices(self) -> GithubOrganisationConnection:
-        if sum(each is not None for each in (self.organisation, self.user, self.topic)) != 1:
+        if sum(choice is not None for choice in (self.organisation, self.user, self.topic)) != 1:
             raise ValueError("give one of organisation, user and topic")
         if (self.token is None) == (self.app is None):
             raise ValueError("give a token or an app: GitHub lists repositories only for who signs in")
@@ -315,9 +315,6 @@ AnyOrganisationConnection = Annotated[
 """A connection of any type, as an organisation has it."""
 
 
-# FOLD config.organisations.members
-# The members of organisations: which are taken, and what their sources are called.
-
 MemberPatterns = tuple[Annotated[str, StringConstraints(min_length=1, pattern=r"^\S")], ...]
 """Names of members, with `*`, `?` and `[...]` as of files; upper and lower case are alike."""
 
@@ -372,18 +369,16 @@ def build_source_id(
     return f"{organisation}-{slug}-{source_type}"
 
 
-# FOLD config.organisations.listing
-# The last listing of an organisation, in the store's folder of this machine.
-#
-# It is derived data, made again from the service, and holds no secret: `load_settings` makes sources of it.
-
 LISTINGS = "organisations"
 """The folder, below the store's."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrganisationListing:
-    """What an organisation consisted of, at its last complete listing."""
+    """What an organisation consisted of, at its last complete listing.
+
+    It is kept in the store's folder of this machine, made again from the service, and holds no secret.
+    """
 
     location: str  # of the connection: another one has other members
     listed_at: str  # ISO 8601
@@ -398,7 +393,7 @@ def read_listing(folder: Path, organisation: str, location: str) -> Organisation
         if not is_object(kept) or kept.get("location") != location or not is_list(kept["members"]):
             return None
         members = tuple(
-            OrganisationMember(topics=tuple(each.pop("topics", ())), **each) for each in kept["members"]
+            OrganisationMember(topics=tuple(member.pop("topics", ())), **member) for member in kept["members"]
         )
         return OrganisationListing(location, str(kept["listed_at"]), members, str(kept.get("problem", "")))
     except (OSError, ValueError, TypeError, KeyError):
@@ -407,7 +402,12 @@ def read_listing(folder: Path, organisation: str, location: str) -> Organisation
 
 def write_listing(folder: Path, organisation: str, listing: OrganisationListing) -> None:
     """Replace the listing in one step. Raises OSError."""
-    text = json.dumps({**asdict(listing), "members": [_to_json(member) for member in listing.members]})
+    # A member has what is not as usual: a listing of thousands is read with every configuration.
+    members = [
+        {name: value for name, value in asdict(member).items() if value or name == "name"}
+        for member in listing.members
+    ]
+    text = json.dumps({**asdict(listing), "members": members})
     replace_listing(folder, organisation, text.encode())
 
 
@@ -420,12 +420,3 @@ def replace_listing(folder: Path, organisation: str, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     Path(file.name).replace(folder / f"{organisation}.json")
-
-
-def _to_json(member: OrganisationMember) -> dict[str, Any]:
-    """What is not as usual: a listing of thousands is read with every configuration."""
-    return {name: value for name, value in asdict(member).items() if value or name == "name"}
-
-
-# FOLD config.organisations
-# Organisations: one entry of `knowledge.yaml` for all the repositories, spaces or channels of a service.

@@ -1,8 +1,9 @@
-"""The text of `knowledge.yaml` as plain values, with the line of every key.
+"""The text of `knowledge.yaml` as plain values with the line of every key, and what is wrong with them.
 
-Only the node graph of ruamel.yaml is used: nothing is constructed, whatever tags a
-file holds, and every scalar stays the text as written (`since: 2024-01-31` is not a
-date, `branch: 1.10` not a number); the schema decides what it means. Never prints values.
+Only the node graph of ruamel.yaml is used: nothing is constructed, whatever tags a file holds, and every
+scalar stays the text as written (`since: 2024-01-31` is not a date, `branch: 1.10` not a number); the schema
+decides what it means. Pydantic's errors become one problem each: where, what was found, what is allowed, what
+was probably meant. Values are shown as written, before `${NAME}` is replaced; secrets never are.
 """
 
 # ruamel.yaml leaves its nodes untyped.
@@ -85,8 +86,8 @@ class ParsedConfig:
 
     def list_at(self, key: str) -> list[Any]:
         """The items of a list at the top; none if it is missing or not a list."""
-        found = self.value_at((key,))
-        return found if isinstance(found, list) else []
+        items = self.value_at((key,))
+        return items if isinstance(items, list) else []
 
     def add_problem(self, key_path: ConfigPath, text: str) -> None:
         """Add a problem at the line of its key."""
@@ -190,20 +191,20 @@ class _NodeConverter:
         here = (*key_path, str(key.value))
         if key.value in values:
             line = min(key.start_mark.line + 1, self.last_line)
-            found = f"found the key twice, first on line {self.parsed.line_of(here)}; allowed: once"
-            return self.parsed.problems.append(ConfigProblem(line, here, found))
+            problem = f"found the key twice, first on line {self.parsed.line_of(here)}; allowed: once"
+            return self.parsed.problems.append(ConfigProblem(line, here, problem))
         self._record_line(here, key)
         values[str(key.value)] = self._convert_node(value, here)
 
     def _merge_mapping(self, node: Node, key_path: ConfigPath, values: dict[str, Any]) -> None:
         self._check_bounds(key_path)
         if not isinstance(node, MappingNode):
-            found = "found '<<' with a value that is not a mapping; allowed: *ANCHOR"
-            return self.parsed.add_problem(key_path, found)
+            problem = "found '<<' with a value that is not a mapping; allowed: *ANCHOR"
+            return self.parsed.add_problem(key_path, problem)
         plain = [pair for pair in node.value if pair[0].tag != _TAG_PREFIX + "merge"]
         if len(plain) < len(node.value):
-            found = "found '<<' inside a merged mapping; allowed: one level of '<<'"
-            self.parsed.add_problem(key_path, found)
+            problem = "found '<<' inside a merged mapping; allowed: one level of '<<'"
+            self.parsed.add_problem(key_path, problem)
         for key, value in plain:
             if key.value not in values:
                 self._add_entry(key, value, key_path, values)
@@ -218,12 +219,6 @@ class _NodeConverter:
         if len(key_path) > MAX_DEPTH:
             raise RecursionError
 
-
-# FOLD config.problems
-# Pydantic's errors, translated for the person who writes `knowledge.yaml`.
-#
-# One problem per error: where, what was found, what is allowed, what was probably meant. Values are shown
-# as written in the file, before `${NAME}` is replaced; secrets never are.
 
 _ALLOWED_BY_KEY = {
     "id": "a-z, 0-9, - and _, at most 64, a letter or digit first",
@@ -258,7 +253,6 @@ def _list_leaf_types(annotation: Any) -> Iterator[Any]:
 
 
 def _list_settings_models(model: type[SettingsModel]) -> Iterator[type[SettingsModel]]:
-    """All settings that derive from a model."""
     for subclass in model.__subclasses__():
         yield subclass
         yield from _list_settings_models(subclass)
@@ -326,18 +320,20 @@ def _describe_error(
 
 def _locate_error(loc: tuple[int | str, ...], model: type[SettingsModel]) -> _ErrorLocation:
     """Follow pydantic's location through the settings; it names the tag of a union, the file does not."""
-    found = _ErrorLocation((), None, [model])
+    location = _ErrorLocation((), None, [model])
     for part in loc:
         if isinstance(part, int):
-            found = replace(found, key_path=(*found.key_path, part))
-        elif len(found.models) > 1:
-            found = replace(found, models=[model for model in found.models if part in _list_type_tags(model)])
+            location = replace(location, key_path=(*location.key_path, part))
+        elif len(location.models) > 1:
+            location = replace(
+                location, models=[model for model in location.models if part in _list_type_tags(model)]
+            )
         else:
-            parent = found.models[0] if found.models else None
+            parent = location.models[0] if location.models else None
             field = parent.model_fields.get(part) if parent else None
             models = list_models(field.annotation) if field else []
-            found = _ErrorLocation((*found.key_path, part), parent, models)
-    return found
+            location = _ErrorLocation((*location.key_path, part), parent, models)
+    return location
 
 
 def _list_type_tags(model: type[SettingsModel]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The whole of `knowledge.yaml` as frozen, validated settings.
+"""The whole of `knowledge.yaml` as frozen, validated settings, and hashes of those that decide rows.
 
 Only shapes and rules live here; `config.file` reads and checks the file, `config.edit` edits it.
 """
@@ -38,9 +38,6 @@ from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptio
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.plugins import describe_settings
 from knowledge_pipeline.records import hash_strings
-
-# FOLD config.query
-# How questions are answered: the settings `query` and `language_model`.
 
 
 class LanguageModelSettings(SettingsModel):
@@ -137,10 +134,6 @@ class QuerySettings(SettingsModel):
         return tuple(name for name, used in uses.items() if used)
 
 
-# FOLD config.costs
-# The section `costs`: budgets of language models, prices of models that agents report, texts to keep.
-
-
 class BudgetSettings(SettingsModel):
     """What models may cost in a day or a month of UTC, in the currency of the prices."""
 
@@ -178,9 +171,6 @@ class CostSettings(SettingsModel):
     keep_texts: bool = False  # whether reported prompts and responses are kept, without their secrets
 
 
-# FOLD config.federation
-# The section `federation`: the stores that are asked together, as if they were one.
-
 StoreName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 
 
@@ -203,10 +193,6 @@ class FederationSettings(SettingsModel):
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"two stores have the name {twice!r}: names must be unique")
         return self
-
-
-# FOLD config.limits
-# The section `limits`: the most that one question may ask for, by whatever interface it comes.
 
 
 class LimitSettings(SettingsModel):
@@ -308,22 +294,23 @@ class Settings(SettingsModel):
 
     def with_store_options(self, store: Path | ObjectStore) -> Path | ObjectStore:
         """A store with these settings' options and local folder; raises ValueError if it takes none."""
-        given = self.store_options != StoreOptions.defaults()
+        has_options = self.store_options != StoreOptions.defaults()
         if not isinstance(store, ObjectStore):
-            if given or self.store_folder:
+            if has_options or self.store_folder:
                 raise ValueError("store_options and store_folder belong to a store at a URL, not to a folder")
             return store
-        if given and store.scheme != "s3":
+        if has_options and store.scheme != "s3":
             raise ValueError("store_options apply to s3:// only; the environment configures gs:// and az://")
-        options = self.store_options if given else store.options
+        options = self.store_options if has_options else store.options
         return store.model_copy(update={"options": options, "folder": self.store_folder or store.folder})
 
     @model_validator(mode="after")
     def _require_language_model(self) -> Settings:
         uses = self.query.list_language_model_keys()
         if uses and self.language_model is None:
-            keys = " and ".join(uses)
-            raise ValueError(f"{keys} needs a language model: add language_model, or switch it off")
+            raise ValueError(
+                f"{' and '.join(uses)} needs a language model: add language_model, or switch it off"
+            )
         return self
 
     @model_validator(mode="after")
@@ -352,9 +339,9 @@ class Settings(SettingsModel):
 
     def with_members(self, sources: Sequence[SourceConfig], unlisted: Sequence[str]) -> Settings:
         """These settings with the sources of organisations, and the ids of those that are not listed yet."""
-        found = self.model_copy(update={"sources": (*self.sources, *sources)})
-        found._unlisted = tuple(unlisted)
-        return found
+        settings = self.model_copy(update={"sources": (*self.sources, *sources)})
+        settings._unlisted = tuple(unlisted)
+        return settings
 
     @property
     def unlisted_organisations(self) -> tuple[str, ...]:
@@ -386,8 +373,10 @@ class Settings(SettingsModel):
         ids = list(ids) or list(by_id)
         for id_ in ids:
             if id_ not in by_id:
-                known = ", ".join(islice(by_id, _MAX_NAMED)) + (", ..." if len(by_id) > _MAX_NAMED else "")
-                raise NotFound(f"there is no source {id_!r}; configured sources: {known or 'none'}")
+                configured = ", ".join(islice(by_id, _MAX_NAMED)) + (
+                    ", ..." if len(by_id) > _MAX_NAMED else ""
+                )
+                raise NotFound(f"there is no source {id_!r}; configured sources: {configured or 'none'}")
         return [by_id[id_] for id_ in ids]
 
     def resolve_embedding(self, source: SourceConfig) -> EmbeddingSettings:
@@ -408,10 +397,6 @@ class Settings(SettingsModel):
         return list(dict.fromkeys(chosen)) or [self.embedding.resolve("markdown")]
 
 
-# FOLD config.settings_digests
-# Hashes of the settings that decide a source's rows, to tell whether they changed.
-
-
 def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[str, str]:
     """A hash of each kind of settings of a source, without secrets."""
     plain = source.connection.model_dump(mode="json", exclude={"token", "app", "email", "settings", "wiki"})
@@ -425,8 +410,8 @@ def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[s
     kept = embedding.model_dump(mode="json", include={"document_prompt", "document_task"})
     model |= {name: value for name, value in kept.items() if value is not None}
     if embedding.provider != "local":
-        place = _strip_secrets(embedding.base_url)
-        model |= {"place": place, "max_input_tokens": embedding.max_input_tokens}
+        endpoint = _strip_secrets(embedding.base_url)
+        model |= {"place": endpoint, "max_input_tokens": embedding.max_input_tokens}
     access, tags = source.access.model_dump(mode="json"), source.tags
     read = {
         "source": {**own, "connection": connection},
@@ -442,9 +427,6 @@ def _strip_secrets(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.netloc.rpartition('@')[2]}{parts.path}"
 
-
-# FOLD config.dagster_url
-# The address of the Dagster UI, where people open it.
 
 URL_VARIABLE = "KNOWLEDGE_DAGSTER_URL"
 

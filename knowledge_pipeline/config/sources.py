@@ -1,4 +1,4 @@
-"""One source, as an entry of `sources` in `knowledge.yaml` declares it, and the defaults of its type."""
+"""Sources: what the entries of `sources` in `knowledge.yaml` may say, and the defaults of each type."""
 
 from __future__ import annotations
 
@@ -23,9 +23,6 @@ from knowledge_pipeline.config.embedding import Content, EmbeddingSettings
 from knowledge_pipeline.config.model import PluginName, SettingsModel
 from knowledge_pipeline.contract.filters import SourceType, build_namespace_tag
 from knowledge_pipeline.records import PULL_PREFIXES, is_wrong_pattern
-
-# FOLD config.sources.filters
-# Which documents a source takes, by filters that depend on its type.
 
 NameList = tuple[str, ...]
 ContentType = Literal["page", "blogpost", "whiteboard", "database"]
@@ -158,12 +155,14 @@ def dump_filters(filters: SourceFilters) -> dict[str, Any]:
     return filters.model_dump(mode="json", include=FILTER_TYPES.keys() - unset)
 
 
-def require_supported_filters(filters: SourceFilters, source_type: str) -> None:
+def _require_supported_filters(filters: SourceFilters, source_type: str) -> None:
     """Raises ValueError if a filter is set that does not apply to the type: it would have no effect."""
     for name, types in FILTER_TYPES.items():
         default = SourceFilters.model_fields[name].default
         if getattr(filters, name) != default and source_type not in types:
-            own = ", ".join(each for each in FILTER_TYPES if source_type in FILTER_TYPES[each])
+            own = ", ".join(
+                filter_name for filter_name in FILTER_TYPES if source_type in FILTER_TYPES[filter_name]
+            )
             raise ValueError(
                 f"{name} does not apply to type {source_type!r}, only to {', '.join(types)}: use {own}"
             )
@@ -177,9 +176,6 @@ def require_supported_filters(filters: SourceFilters, source_type: str) -> None:
             f"state {filters.state!r} does not apply to type {source_type!r}: use {', '.join(states)}"
         )
 
-
-# FOLD config.sources.chunking
-# The settings of a source that say how its documents are cut and described.
 
 ChunkingStrategy = Literal[
     "fixed_size", "sentence", "paragraph", "semantic", "ast_aware", "endpoint", "commit", "conversation"
@@ -235,7 +231,7 @@ class MetadataSettings(SettingsModel):
     coverage: Path | None = None  # a coverage.xml or lcov file, for `test_coverage`
 
 
-def require_read_keys(source_type: str, chunking: ChunkingSettings, metadata: MetadataSettings) -> None:
+def _require_read_keys(source_type: str, chunking: ChunkingSettings, metadata: MetadataSettings) -> None:
     """Raises ValueError if a key is set that nothing reads for the type: it would have no effect."""
     strategy = chunking.strategy
     is_parsed = strategy == "ast_aware" or (strategy is None and source_type in _PARSED_TYPES)
@@ -251,10 +247,6 @@ def require_read_keys(source_type: str, chunking: ChunkingSettings, metadata: Me
             f"metadata.coverage does not apply to type {source_type!r}, only to {', '.join(_PARSED_TYPES)}: "
             "use metadata.custom"
         )
-
-
-# FOLD config.sources.access
-# Who may find the content of a source.
 
 
 class AccessSettings(SettingsModel):
@@ -284,9 +276,6 @@ class AccessSettings(SettingsModel):
         return self
 
 
-# FOLD config.sources.permissions
-# Which service says who may read the documents of a source: `access.visibility: from_source`.
-
 PermissionConnection = (
     ConfluenceConnection | JiraConnection | SlackConnection | GithubConnection | GitlabConnection
 )
@@ -295,7 +284,7 @@ GIT_READ_TYPES: frozenset[SourceType] = frozenset({"code", "markdown", "openapi"
 """Types that git reads, also over a connection to GitHub or GitLab."""
 
 
-def find_permission_connection(
+def _find_permission_connection(
     source_type: SourceType, connection: Connection, access: AccessSettings
 ) -> PermissionConnection | None:
     """The service to ask, of a connection as it is declared; None: there is none.
@@ -303,12 +292,12 @@ def find_permission_connection(
     Raises:
         ValueError: there is none, and `access` needs one.
     """
-    found = connection if isinstance(connection, PermissionConnection) else None
+    service = connection if isinstance(connection, PermissionConnection) else None
     if isinstance(connection, GitConnection):
-        found = connection.to_code_host()
-    if found is None and access.visibility == "from_source":
+        service = connection.to_code_host()
+    if service is None and access.visibility == "from_source":
         raise ValueError(_format_refusal(source_type, connection.type))
-    return found
+    return service
 
 
 def _format_refusal(source_type: SourceType, connection_type: str) -> str:
@@ -424,7 +413,7 @@ class SourceConfig(SourceTemplate):
                 f"type {self.type!r} is not read over connection.type {self.connection.type!r}; "
                 f"allowed: {', '.join(allowed)}"
             )
-        require_supported_filters(self, self.type)
+        _require_supported_filters(self, self.type)
         if self.files.extractor and self.type != "files" and self.attachments is None:
             raise ValueError(f"files.extractor reads attachments of type {self.type!r}: set attachments too")
         if self.attachments and self.connection.type == "slack_export":
@@ -433,7 +422,7 @@ class SourceConfig(SourceTemplate):
             )
         if self.branches:
             self._require_further_branches()
-        require_read_keys(self.type, self.chunking, self.metadata)
+        _require_read_keys(self.type, self.chunking, self.metadata)
         if isinstance(self.connection, CodeHostConnection):
             self.connection.require_readable_wiki(self.type)
         return self._connect(self.connection)
@@ -448,14 +437,14 @@ class SourceConfig(SourceTemplate):
             raise ValueError("branches does not apply to a wiki: remove the key")
         if wrong := [branch for branch in self.branches if is_wrong_pattern(branch, self.connection.type)]:
             service = self.connection.type
-            heads = [f"{prefix}*" for each, prefix in PULL_PREFIXES.items() if service in (each, "git")]
+            heads = [f"{prefix}*" for host, prefix in PULL_PREFIXES.items() if service in (host, "git")]
             raise ValueError(
                 f"branches has {wrong[0]!r}, which names no branch: write names or patterns such as "
                 f"'release/*', and {' or '.join(map(repr, heads))} for the heads of pull requests"
             )
 
     def _connect(self, connection: Connection) -> SourceConfig:
-        self._permission_connection = find_permission_connection(self.type, connection, self.access)
+        self._permission_connection = _find_permission_connection(self.type, connection, self.access)
         if self.type in GIT_READ_TYPES and isinstance(connection, GithubConnection | GitlabConnection):
             connection = connection.to_git()  # the same repository, by git
         object.__setattr__(self, "connection", connection)
@@ -491,7 +480,3 @@ def resolve_trigger(source: SourceConfig) -> Trigger:
     if usual == "weekly" and source.access.visibility == "from_source":
         usual = "daily"  # permissions are as old as the last refresh
     return source.refresh.trigger or usual
-
-
-# FOLD config.sources
-# Sources: what the entries of `sources` in `knowledge.yaml` may say.

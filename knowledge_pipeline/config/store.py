@@ -51,12 +51,12 @@ class StoreOptions(S3Access):
     def encryption(self) -> dict[str, str]:
         """What each upload asks of the bucket, under the names that Lance and obstore use."""
         bucket_key = None if self.sse_bucket_key is None else str(self.sse_bucket_key).lower()
-        found = {
+        options = {
             "aws_server_side_encryption": self.server_side_encryption,
             "aws_sse_kms_key_id": self.sse_kms_key_id,
             "aws_sse_bucket_key_enabled": bucket_key,
         }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in options.items() if value}
 
 
 class ObjectStore(BaseModel):

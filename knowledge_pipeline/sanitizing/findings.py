@@ -30,11 +30,11 @@ def find_occurrences(text: str, needle: str) -> Iterator[int]:
 def merge_overlapping(findings: Iterable[Finding]) -> list[Finding]:
     """The findings in order; overlapping ones are united, named by the first given among the earliest."""
     whole: list[Finding] = []
-    for found in sorted(findings, key=lambda finding: finding.start_char):
-        if whole and found.start_char < whole[-1].end_char:
-            whole[-1] = whole[-1]._replace(end_char=max(whole[-1].end_char, found.end_char))
+    for item in sorted(findings, key=lambda finding: finding.start_char):
+        if whole and item.start_char < whole[-1].end_char:
+            whole[-1] = whole[-1]._replace(end_char=max(whole[-1].end_char, item.end_char))
         else:
-            whole.append(found)
+            whole.append(item)
     return whole
 
 

@@ -18,49 +18,6 @@ from knowledge_pipeline.sanitizing.findings import REDACTION_PREFIX, Finding, me
 from knowledge_pipeline.sanitizing.personal_data import find_personal_data
 from knowledge_pipeline.sanitizing.secrets import find_secrets
 
-# FOLD sanitizing.custom
-# Sanitizers of other packages: functions that find what else must not be indexed.
-
-CustomSanitizer = Callable[[str], Iterable[Finding]]
-"""Finds in a text what is put out of sight: half-open spans in characters, each of one kind.
-
-A kind is of small letters, digits and `_`. It gets its own result again, with `[REDACTED:kind]` in it.
-"""
-
-_KEY = "sanitize.custom"
-
-
-class SanitizerFailed(Exception):
-    """A custom sanitizer raised, or found what is no span of the text; `str(error)` names it."""
-
-
-def find_custom(name: str, text: str) -> Iterator[Finding]:
-    """What a custom sanitizer finds in a text, but for redactions.
-
-    Raises:
-        ConfigError: it cannot be loaded.
-        SanitizerFailed: it raised, or found no span. The text must then not be used.
-    """
-    find: CustomSanitizer = load_plugin("sanitizer", name, key=_KEY).value
-    try:
-        findings = [Finding(int(start), int(end), str(kind)) for start, end, kind in find(text)]
-    except ConfigError:
-        raise
-    except Exception as error:  # whatever a foreign function does
-        raise SanitizerFailed(f"the sanitizer {name} failed: {type(error).__name__}") from error
-    for found in findings:
-        is_kind = found.kind.replace("_", "a").isalnum() and found.kind.isascii()
-        if not (0 <= found.start_char < found.end_char <= len(text)) or not is_kind:
-            raise SanitizerFailed(f"the sanitizer {name} found what is no span with a kind")
-        if REDACTION_PREFIX not in text[max(0, found.start_char - len(REDACTION_PREFIX)) : found.end_char]:
-            yield found
-
-
-def fingerprint_sanitizer(name: str) -> str:
-    """Changes with its module; raises ConfigError if it cannot be loaded."""
-    return load_plugin("sanitizer", name, key=_KEY).fingerprint
-
-
 VERSION = 2
 """Raised when a detector changes: chunks are built again."""
 
@@ -96,10 +53,10 @@ def sanitize(text: str, settings: SanitizeSettings) -> SanitizedText:
         findings: list[Finding] = []
         dropped = False
         for find, treatment in detectors:
-            found = list(find(text)) if treatment != "off" else []
-            findings += found
-            dropped |= treatment == "drop" and bool(found)
-        findings += (found for name in settings.custom for found in find_custom(name, text))
+            matches = list(find(text)) if treatment != "off" else []
+            findings += matches
+            dropped |= treatment == "drop" and bool(matches)
+        findings += (finding for name in settings.custom for finding in _find_custom(name, text))
         findings = merge_overlapping(findings)
         if not findings:
             break
@@ -112,7 +69,7 @@ def sanitize(text: str, settings: SanitizeSettings) -> SanitizedText:
 
 def fingerprint(settings: SanitizeSettings) -> str:
     """Equal for settings and versions that treat every text alike."""
-    own = [fingerprint_sanitizer(name) for name in settings.custom]
+    own = [load_plugin("sanitizer", name, key=_KEY).fingerprint for name in settings.custom]
     if settings.secrets == settings.personal_data == "off":
         return ", ".join(["off", *own])
     parts = [f"sanitize {VERSION}", f"secrets {settings.secrets}", f"personal {settings.personal_data}"]
@@ -121,3 +78,41 @@ def fingerprint(settings: SanitizeSettings) -> str:
             f"{package} {metadata.version(package)}" for package in ("phonenumberslite", "python-stdnum")
         ]
     return ", ".join([*parts, *own])
+
+
+CustomSanitizer = Callable[[str], Iterable[Finding]]
+"""Finds in a text what is put out of sight: half-open spans in characters, each of one kind.
+
+A kind is of small letters, digits and `_`. It gets its own result again, with `[REDACTED:kind]` in it.
+"""
+
+_KEY = "sanitize.custom"
+
+
+class SanitizerFailed(Exception):
+    """A custom sanitizer raised, or found what is no span of the text; `str(error)` names it."""
+
+
+def _find_custom(name: str, text: str) -> Iterator[Finding]:
+    """What a custom sanitizer finds in a text, but for redactions.
+
+    Raises:
+        ConfigError: it cannot be loaded.
+        SanitizerFailed: it raised, or found no span. The text must then not be used.
+    """
+    find: CustomSanitizer = load_plugin("sanitizer", name, key=_KEY).value
+    try:
+        findings = [Finding(int(start), int(end), str(kind)) for start, end, kind in find(text)]
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever a foreign function does
+        raise SanitizerFailed(f"the sanitizer {name} failed: {type(error).__name__}") from error
+    for finding in findings:
+        is_kind = finding.kind.replace("_", "a").isalnum() and finding.kind.isascii()
+        if not (0 <= finding.start_char < finding.end_char <= len(text)) or not is_kind:
+            raise SanitizerFailed(f"the sanitizer {name} found what is no span with a kind")
+        if (
+            REDACTION_PREFIX
+            not in text[max(0, finding.start_char - len(REDACTION_PREFIX)) : finding.end_char]
+        ):
+            yield finding

@@ -1,7 +1,8 @@
-"""Finds secrets by their format: the issuer's prefix, a length, an alphabet.
+"""Finds secrets: private keys, tokens, passwords in URLs, and values that only their name reveals.
 
-Every pattern is bounded and tried only where one of its prefixes occurs, so that no text
-makes it slow. Prefixes are first searched for in the long words of a text, a sixth of usual code.
+Tokens are known by their format: the issuer's prefix, a length, an alphabet. Every pattern is bounded and
+tried only where one of its prefixes occurs, so that no text makes it slow. Prefixes are first searched for in
+the long words of a text, a sixth of usual code.
 """
 
 from __future__ import annotations
@@ -15,6 +16,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from knowledge_pipeline.sanitizing.findings import REDACTION_PREFIX, Finding, find_occurrences
+
+
+def find_secrets(text: str) -> Iterator[Finding]:
+    """Every secret of a text, by kind; findings may overlap."""
+    yield from _find_private_keys(text)
+    yield from _find_tokens(text)
+    yield from _find_url_passwords(text)
+    yield from _find_assigned_secrets(text)
+
 
 _LONG_WORD = re.compile(r"[A-Za-z0-9_./+=~:@-]{17,}+")
 """What any token is part of: all characters of all tokens, and the length of the shortest."""
@@ -186,23 +196,17 @@ _FORMATS = (
 )
 
 
-def find_tokens(text: str) -> Iterator[Finding]:
+def _find_tokens(text: str) -> Iterator[Finding]:
     """Every token of a known form, in the order of the table."""
     long_words = "\n".join(_LONG_WORD.findall(text))
     if not long_words:
         return
     for kind, prefixes, pattern in _FORMATS:
-        for prefix in (each for each in prefixes if each in long_words):
+        for prefix in (candidate for candidate in prefixes if candidate in long_words):
             for at in find_occurrences(text, prefix):
                 if match := pattern.match(text, at):
                     yield Finding(*match.span(), kind)
 
-
-# FOLD sanitizing.assignments
-# Finds secrets that only their name reveals: `db_password = "…"`, `API_KEY=…`, `Authorization: Bearer …`.
-#
-# A value counts when it is written out and looks drawn at random. Variables, calls, placeholders, words,
-# paths, versions and the passwords of test fixtures do not.
 
 _STEMS = (
     *("password", "passwd", "passphrase", "_pass", "pwd", "secret", "token", "credential"),
@@ -240,14 +244,17 @@ _CHARACTER_CLASSES = tuple(
 _SHORT_CHARS = 16  # a shorter value needs a third class of characters
 
 
-def find_assigned_secrets(text: str) -> Iterator[Finding]:
-    """Values that look random, of a name that suggests a secret or of an authorization scheme."""
+def _find_assigned_secrets(text: str) -> Iterator[Finding]:
+    """Values that look random, of a name that suggests a secret or of an authorization scheme.
+
+    Variables, calls, placeholders, words, paths, versions and the passwords of test fixtures do not count.
+    """
     lower = text.replace("İ", "I").lower()  # the one letter whose lower case is longer
     for stem in _STEMS:
         for at in find_occurrences(lower, stem):
             match = _VALUE.match(text, at + len(stem))
             group = "quoted" if match and match["quoted"] else "bare"
-            if match and looks_random(match[group]):
+            if match and _looks_random(match[group]):
                 before = _NAME_BEFORE.search(text[max(0, at - 30) : at])
                 name = f"{before.group() if before else ''}{text[at : match.end('suffix')]}"
                 if not _NON_SECRET_NAME.search(name):
@@ -255,11 +262,11 @@ def find_assigned_secrets(text: str) -> Iterator[Finding]:
     for scheme in _AUTH_SCHEMES:
         for at in find_occurrences(lower, scheme):
             match = _CREDENTIALS.match(text, at + len(scheme))
-            if match and (looks_random(match["value"]) or _is_user_and_password(match["value"])):
+            if match and (_looks_random(match["value"]) or _is_user_and_password(match["value"])):
                 yield Finding(*match.span("value"), "authorization")
 
 
-def looks_random(value: str) -> bool:
+def _looks_random(value: str) -> bool:
     """Whether a value is more likely random than written by a person."""
     if (
         REDACTION_PREFIX in value
@@ -274,7 +281,9 @@ def looks_random(value: str) -> bool:
         return False
     if not (digit and (lower or upper)) or (len(value) < _SHORT_CHARS and lower + upper + digit + other < 3):
         return False
-    return _bits_per_char(value) >= min(3.0, 0.9 * math.log2(len(value)))
+    shares = [count / len(value) for count in Counter(value).values()]
+    bits_per_char = -sum(share * math.log2(share) for share in shares)
+    return bits_per_char >= min(3.0, 0.9 * math.log2(len(value)))
 
 
 def _is_user_and_password(value: str) -> bool:
@@ -285,14 +294,6 @@ def _is_user_and_password(value: str) -> bool:
         return False
     return bool(user and colon and password) and f"{user}{password}".isprintable()
 
-
-def _bits_per_char(value: str) -> float:
-    shares = (count / len(value) for count in Counter(value).values())
-    return -sum(share * math.log2(share) for share in shares)
-
-
-# FOLD sanitizing.secrets
-# Finds secrets: private keys, tokens, passwords in URLs and in assignments.
 
 _KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END = re.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
@@ -309,14 +310,6 @@ _NON_PASSWORD = re.compile(
     r"(?i:pass(?:word|wd|phrase)?|pw|pwd|secret|token|user(?:name)?|admin|root|guest|test|postgres|example|changeme"
     r"|your.*|my.?(?:pass|secret|token).*|.*(?:password|example|placeholder).*|(.)\1*|\*+|\.+|%\w|[A-Z_]+|\d{2,5})"
 )
-
-
-def find_secrets(text: str) -> Iterator[Finding]:
-    """Every secret of a text, by kind; findings may overlap."""
-    yield from _find_private_keys(text)
-    yield from find_tokens(text)
-    yield from _find_url_passwords(text)
-    yield from find_assigned_secrets(text)
 
 
 def _find_private_keys(text: str) -> Iterator[Finding]:

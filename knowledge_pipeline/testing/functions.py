@@ -33,11 +33,11 @@ def check_chunker(
         spans = list(chunker(measured, settings, limits))
         uncovered = {at for at, char in enumerate(document.text) if not char.isspace()}
         for span in spans:
-            place = f"[{span.start_char}, {span.end_char}) of {document.uri!r}"
+            location = f"[{span.start_char}, {span.end_char}) of {document.uri!r}"
             is_span = 0 <= span.start_char < span.end_char <= len(document.text)
-            assert is_span, f"{place} is no span of {len(document.text)} characters"
+            assert is_span, f"{location} is no span of {len(document.text)} characters"
             tokens = measured.count_tokens(span.start_char, span.end_char)
-            assert tokens <= max_tokens, f"{place} has {tokens} tokens; the limit is {max_tokens}"
+            assert tokens <= max_tokens, f"{location} has {tokens} tokens; the limit is {max_tokens}"
             json.dumps(dict(span.metadata))
             uncovered -= set(range(span.start_char, span.end_char))
         assert not uncovered, f"characters of {document.uri!r} are in no chunk, the first at {min(uncovered)}"
@@ -52,14 +52,14 @@ def check_extractor(extractor: CustomExtractor, documents: Iterable[Document]) -
     """
     for document in documents:
         chunk = MeasuredDocument(document, _find_words).build_chunk(ChunkSpan(0, len(document.text)))
-        found = extractor(document, chunk)
-        is_mapping = found is None or isinstance(found, Mapping)  # pyright: ignore[reportUnnecessaryIsInstance]
-        assert is_mapping, f"it gives {type(found).__name__} for {document.uri!r}, not a mapping or None"
+        facts = extractor(document, chunk)
+        is_mapping = facts is None or isinstance(facts, Mapping)  # pyright: ignore[reportUnnecessaryIsInstance]
+        assert is_mapping, f"it gives {type(facts).__name__} for {document.uri!r}, not a mapping or None"
         try:
-            json.dumps(dict(found or {}))
+            json.dumps(dict(facts or {}))
         except (TypeError, ValueError) as error:
             raise AssertionError(f"what it gives for {document.uri!r} is no JSON: {error}") from None
-        assert extractor(document, chunk) == found, f"it gives two results for {document.uri!r}"
+        assert extractor(document, chunk) == facts, f"it gives two results for {document.uri!r}"
 
 
 def check_sanitizer(sanitizer: CustomSanitizer, texts: Iterable[str], *, hidden: Sequence[str] = ()) -> None:
@@ -74,8 +74,8 @@ def check_sanitizer(sanitizer: CustomSanitizer, texts: Iterable[str], *, hidden:
             assert 0 <= start_char < end_char <= len(text), f"[{start_char}, {end_char}) of {text!r}"
             assert kind.replace("_", "a").isalnum(), f"{kind!r} is no kind: use small letters and `_`"
         clean = redact(text, findings)
-        for each in hidden:
-            assert each not in clean, f"{each!r} stays in {clean!r}"
+        for secret in hidden:
+            assert secret not in clean, f"{secret!r} stays in {clean!r}"
         assert not list(sanitizer(clean)), f"it finds something in {clean!r}, which is redacted already"
 
 

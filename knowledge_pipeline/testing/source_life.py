@@ -86,13 +86,13 @@ def check_source_life(world: SourceWorld, store: Path) -> None:
 
 
 def _check_outage(life: _Life, world: SourceWorld) -> None:
-    held = life.read_tables()
+    before = life.read_tables()
     world.write("first", "The stork waits.")
     world.break_listing()
     failure = life.refresh_or_fail()
     assert failure is not None, "a refresh succeeds while the listing is broken: what fails must raise"
     assert isinstance(failure, KnowledgeError)
-    assert life.read_tables() == held, f"a failed listing ({failure}) changes what is stored"
+    assert life.read_tables() == before, f"a failed listing ({failure}) changes what is stored"
     world.repair()
     life.require_texts({"stork", "otter", "Owls"}, "after an outage")
     world.write("first", "The crane waits.")
@@ -194,10 +194,10 @@ class _Life:
 
     def require_full_is_the_same(self) -> None:
         """Reading everything again leaves what is stored."""
-        held = self.read_tables()
+        stored = self.read_tables()
         self.refresh(full=True)
         again = self.read_tables()
-        for name, rows in held.items():
+        for name, rows in stored.items():
             assert again[name] == rows, (
                 f"reading everything again gives other rows of {name}: a revision must change whenever its "
                 f"document does ({_describe_difference(rows, again[name])})"
@@ -206,28 +206,26 @@ class _Life:
     def read_tables(self, *, live: bool = False) -> dict[str, list[dict[str, Any]]]:
         """The rows of the documents, the chunks and the index, but for times of writing."""
         stages = (self._lake.snapshot, self._lake.chunks)
-        found = {stage.__name__: stage(self._source.type, _ID) for stage in stages}
-        found |= {
+        stored_tables = {stage.__name__: stage(self._source.type, _ID) for stage in stages}
+        stored_tables |= {
             f"index {name}": self._lake.index(name, size) for name, size in self._lake.list_spaces().items()
         }
         tables: dict[str, list[dict[str, Any]]] = {}
-        for name, table in found.items():
+        for name, table in stored_tables.items():
             rows: list[dict[str, Any]] = (
                 table.read_rows(table.schema.names).to_pylist() if table.exists else []
             )
             if live:
                 rows = [row for row in rows if not row.get("archived") and not row.get("archived_at")]
-            tables[name] = sorted(map(_without_times, rows), key=_sort_key)
+            tables[name] = sorted(
+                map(_without_times, rows), key=lambda row: (row["uri"], row.get("id") or "")
+            )
         return tables
 
 
 def _without_times(row: dict[str, Any]) -> dict[str, Any]:
     is_archived = {"archived_at": bool(row["archived_at"])} if "archived_at" in row else {}
     return {key: value for key, value in row.items() if key not in _TIMES} | is_archived
-
-
-def _sort_key(row: dict[str, Any]) -> tuple[str, str]:
-    return row["uri"], row.get("id") or ""
 
 
 def _describe_difference(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> str:
