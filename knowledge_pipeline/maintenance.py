@@ -363,7 +363,7 @@ def _run_source_steps(
     # At their newest versions, because a refresh may have written since they were opened.
     tables = [Table(table.path, table.schema) for table in tables]
     vectors = [Table(table.path, table.schema) for table in vectors]
-    configured = any(source == each.id for each in settings.sources)
+    configured = any(source == source_config.id for source_config in settings.sources)
     vectors = discard_unused_spaces(run, source, tables, vectors, configured=configured)
     chunks = [table for table in tables if table.path.parent.parent.name == "chunks" and table.exists]
     for table in [*tables, *vectors]:
@@ -402,15 +402,15 @@ def _maintain_index(run: MaintenanceRun, settings: Settings) -> None:
 
 
 def _trim_releases(run: MaintenanceRun, *, keep: int) -> None:
-    known = list_releases(run.lake)
-    kept = select_kept_releases(known, keep)
-    if len(kept) < len(known) or find_stray_tags(run.lake, kept):
+    releases = list_releases(run.lake)
+    kept = select_kept_releases(releases, keep)
+    if len(kept) < len(releases) or find_stray_tags(run.lake, kept):
         delete, path = partial(delete_old_releases, run.lake, keep=keep), run.lake.releases().path
-        run.run_action("releases", path, delete, removed_count=len(known) - len(kept))
-    named = {space for release in list_releases(run.lake) for space in release.tables}
+        run.run_action("releases", path, delete, removed_count=len(releases) - len(kept))
+    released_spaces = {space for release in list_releases(run.lake) for space in release.tables}
     for space, size in run.lake.list_spaces().items():
         table = run.lake.index(space, size)
-        if space not in named and table.count_rows() == 0:
+        if space not in released_spaces and table.count_rows() == 0:
             run.discard(table.path)
 
 
@@ -468,14 +468,14 @@ def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
         NotFound: there is no such source.
         Busy: it is being refreshed.
     """
-    (found,) = settings.select_sources([source])
+    (source_config,) = settings.select_sources([source])
     documents = 0
     commit_migration(lake)
     with lake.lock_source(source):
-        former_types = [former for former in lake.list_stored_types(source) if former != found.type]
+        former_types = [former for former in lake.list_stored_types(source) if former != source_config.type]
         graph, mine = list(lake.graph_tables().values()), eq("source", source)
         has_graph = any(table.count_rows(mine) for table in graph)
-        if former_types and "graph" not in select_stages(found.type) and has_graph:
+        if former_types and "graph" not in select_stages(source_config.type) and has_graph:
             with lake.lock_index():
                 restore_released_rows(lake)
                 _erase_location(graph, source)

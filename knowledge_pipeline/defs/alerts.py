@@ -101,7 +101,7 @@ def send_email(settings: EmailAlertSettings, alert: Alert) -> None:
         PermanentError: the server refuses the sender, the login or an address, or lacks TLS.
         TransientError: it did not answer, or refused for now.
     """
-    place = f"the mail server {settings.host}:{settings.port}"
+    server_name = f"the mail server {settings.host}:{settings.port}"
     try:
         over_tls, context = settings.port == _SUBMISSION_OVER_TLS, ssl.create_default_context()
         connect = partial(smtplib.SMTP_SSL, context=context) if over_tls else smtplib.SMTP
@@ -113,27 +113,27 @@ def send_email(settings: EmailAlertSettings, alert: Alert) -> None:
             refused = server.send_message(_build_message(settings, alert))
     except smtplib.SMTPAuthenticationError as error:
         raise PermanentError(
-            f"{place} refused the login of {settings.user!r}: correct alerts.email.user and password"
+            f"{server_name} refused the login of {settings.user!r}: correct alerts.email.user and password"
         ) from error
     except smtplib.SMTPNotSupportedError as error:
-        raise PermanentError(f"{place} does not offer what alerts.email asks for ({error})") from error
+        raise PermanentError(f"{server_name} does not offer what alerts.email asks for ({error})") from error
     except smtplib.SMTPRecipientsRefused as error:
         raise PermanentError(
-            f"{place} refused {', '.join(error.recipients)}: correct alerts.email.to"
+            f"{server_name} refused {', '.join(error.recipients)}: correct alerts.email.to"
         ) from error
     except smtplib.SMTPResponseException as error:
         reply = error.smtp_error
         text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
-        problem = f"{place} refused the message ({error.smtp_code} {' '.join(text.split())[:200]})"
+        problem = f"{server_name} refused the message ({error.smtp_code} {' '.join(text.split())[:200]})"
         raise (PermanentError if error.smtp_code >= 500 else TransientError)(problem) from error
     except ssl.SSLCertVerificationError as error:
         raise PermanentError(
-            f"{place} shows a certificate that is not trusted: {error.verify_message}"
+            f"{server_name} shows a certificate that is not trusted: {error.verify_message}"
         ) from error
     except (OSError, smtplib.SMTPException) as error:
-        raise TransientError(f"{place} cannot be reached ({error or type(error).__name__})") from error
+        raise TransientError(f"{server_name} cannot be reached ({error or type(error).__name__})") from error
     if refused:
-        raise PermanentError(f"{place} refused {', '.join(refused)}: correct alerts.email.to")
+        raise PermanentError(f"{server_name} refused {', '.join(refused)}: correct alerts.email.to")
 
 
 def _build_message(settings: EmailAlertSettings, alert: Alert) -> EmailMessage:
@@ -282,9 +282,9 @@ def _build_run_alert(run: dg.DagsterRun, reason: str, repeats: int) -> Alert:
 
 def _format_sources(tags: Mapping[str, str]) -> str:
     """The sources of a run, by its tags; empty for a run of all, or of none."""
-    named = sorted(tag.removeprefix("source/") for tag in tags if tag.startswith("source/"))
-    if named:
-        return list_names(named)
+    sources = sorted(tag.removeprefix("source/") for tag in tags if tag.startswith("source/"))
+    if sources:
+        return list_names(sources)
     if PARTITION in tags:
         return tags[PARTITION]
     if RANGE_START in tags:
@@ -334,9 +334,9 @@ def build_budgets_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
         settings, now = project.load_settings(), datetime.now(UTC)
         budgets = settings.costs.budgets
         reached = list_reached(budgets, read_spending(project.open_lake(), now)[0], now) if budgets else []
-        known: list[str] = json.loads(context.cursor or "[]")
-        new = [state for state in reached if _key_of(state) not in known]
-        still = [key for key in map(_key_of, reached) if key in known]
+        reported: list[str] = json.loads(context.cursor or "[]")
+        new = [state for state in reached if _key_of(state) not in reported]
+        still = [key for key in map(_key_of, reached) if key in reported]
         if not new:
             reason = "no budget is spent that was not reported"
             return dg.SensorResult(skip_reason=reason, cursor=json.dumps(still))

@@ -152,16 +152,18 @@ def scan_folders(
             break
         if source.id in excluded.busy:
             continue
-        known, is_new = cursor.digests.get(source.id), source.id in excluded.new
+        last_digest, is_new = cursor.digests.get(source.id), source.id in excluded.new
         try:
             items = list_items(source, lake.cache)
             digest = compute_listing_digest(items)
             # Seen for the first time, it counts as changed only if its snapshot is out of date.
-            if digest != known and not (known is None and (is_new or is_up_to_date(lake, source, items))):
+            if digest != last_digest and not (
+                last_digest is None and (is_new or is_up_to_date(lake, source, items))
+            ):
                 scan.changed.append(source)
         except KnowledgeError as error:
             digest = _short_digest(f"failed: {error}")
-            if digest != known:  # reported once; when it can be listed again, it is refreshed
+            if digest != last_digest:  # reported once; when it can be listed again, it is refreshed
                 scan.failed[source.id] = error
         cursor.digests[source.id] = digest
     return scan
@@ -215,10 +217,10 @@ def find_host(repository: str) -> str:
 
 def group_by_host(repositories: Collection[str]) -> dict[str, list[str]]:
     """Repositories by their host, in their order."""
-    found: dict[str, list[str]] = {}
+    by_host: dict[str, list[str]] = {}
     for name in repositories:
-        found.setdefault(find_host(name), []).append(name)
-    return found
+        by_host.setdefault(find_host(name), []).append(name)
+    return by_host
 
 
 def is_due(host: str, repositories: int, state: HostState | None, now_s: float) -> bool:
@@ -235,15 +237,15 @@ def is_due(host: str, repositories: int, state: HostState | None, now_s: float) 
 
 
 def update_hosts(
-    hosts: dict[str, HostState], asked: Mapping[str, bool], waiting: Collection[str], now_s: float
+    hosts: dict[str, HostState], answers: Mapping[str, bool], waiting: Collection[str], now_s: float
 ) -> None:
     """Remember which hosts were asked: `asked` says of each repository whether it answered.
 
     A host with `waiting` repositories is due again at the next tick.
     """
     unfinished = {find_host(name) for name in waiting}
-    for host, names in group_by_host(asked).items():
-        silences = 0 if any(asked[name] for name in names) else hosts.get(host, (0.0, 0))[1] + 1
+    for host, names in group_by_host(answers).items():
+        silences = 0 if any(answers[name] for name in names) else hosts.get(host, (0.0, 0))[1] + 1
         if host not in unfinished:
             hosts[host] = (round(now_s, 1), silences)
 
@@ -356,8 +358,10 @@ class CommitCursor:
     def list_due_repositories(self, names: Iterable[str], now_s: float) -> list[str]:
         """The repositories to poll now, first those that the last tick had no time for."""
         by_host = group_by_host(sorted(names)).items()
-        asked = [name for host, mine in by_host if self._is_host_due(host, len(mine), now_s) for name in mine]
-        due = sorted(name for name in asked if self.failing.get(name, (0, 0))[1] <= now_s)
+        candidates = [
+            name for host, mine in by_host if self._is_host_due(host, len(mine), now_s) for name in mine
+        ]
+        due = sorted(name for name in candidates if self.failing.get(name, (0, 0))[1] <= now_s)
         return [name for name in due if name >= self.next] + [name for name in due if name < self.next]
 
     def _is_host_due(self, host: str, repositories: int, now_s: float) -> bool:
@@ -517,7 +521,7 @@ def _build_requests(scan: CommitScan, tick: int, names: Names) -> Iterator[dg.Ru
         sources, key = sort_by_repository(scan.unseen), f"first sight {tick}"
         yield from build_refresh_requests(sources, names, trigger="first_sight", run_key=key)
     if len({repository for repository, _ in scan.commits}) > MAX_SEPARATE_REPOSITORIES:
-        sources = sort_by_repository(source for found in scan.commits.values() for source in found)
+        sources = sort_by_repository(source for group in scan.commits.values() for source in group)
         yield from build_refresh_requests(sources, names, trigger="commit", run_key=f"many commits {tick}")
         return
     for (repository, commit), sources in scan.commits.items():

@@ -88,8 +88,10 @@ def release_and_log(context: Context, project: ProjectResource, types: Iterable[
     """
     settings, lake, names = project.load_settings(), project.open_lake(), project.names
     release, evaluation = names.key(RELEASE), names.key(EVALUATION)
-    made = {evaluation: evaluate.VERSION}
-    provenance = track_release_inputs(context.instance, settings, release, schemas.VERSION, made, names)
+    intermediate = {evaluation: evaluate.VERSION}
+    provenance = track_release_inputs(
+        context.instance, settings, release, schemas.VERSION, intermediate, names
+    )
     log_evaluation(context, project, lambda version: provenance.build_tags(evaluation, None, version))
     for source_type in types:
         for check, result in run_blocking_checks(lake, settings, source_type):

@@ -518,20 +518,20 @@ def build_organisations_job(names: Names = PLAIN) -> dg.JobDefinition:
         """Fail at the end if any organisation could not be listed; the others are."""
         with translate_failures(context, project.retry_policy()):
             settings = project.load_settings()
-            found = [discover(settings, organisation) for organisation in settings.organisations]
+            discoveries = [discover(settings, organisation) for organisation in settings.organisations]
             rows = [
                 {
-                    "organisation": each.organisation,
-                    "listed": each.listed,
-                    "members": each.taken,
-                    "added": ", ".join(each.added[:_MAX_NAMED]),
-                    "removed": ", ".join(each.removed[:_MAX_NAMED]),
-                    "problem": each.problem,
+                    "organisation": discovery.organisation,
+                    "listed": discovery.listed,
+                    "members": discovery.taken,
+                    "added": ", ".join(discovery.added[:_MAX_NAMED]),
+                    "removed": ", ".join(discovery.removed[:_MAX_NAMED]),
+                    "problem": discovery.problem,
                 }
-                for each in found
+                for discovery in discoveries
             ]
             context.add_output_metadata({"organisations": build_table(rows)})
-            if problems := [each.problem for each in found if each.problem]:
+            if problems := [discovery.problem for discovery in discoveries if discovery.problem]:
                 raise SourceRefused("; ".join(problems))
 
     @dg.job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike

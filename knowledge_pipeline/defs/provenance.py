@@ -47,12 +47,14 @@ class Provenance:
         instance: dg.DagsterInstance,
         deps: Mapping[dg.AssetKey, Collection[dg.AssetKey]],  # upstream assets of each that may be made
         code_versions: Mapping[dg.AssetKey, str],
-        known: Mapping[tuple[dg.AssetKey, str], str],  # data versions that need no look-up: settings
+        settings_versions: Mapping[
+            tuple[dg.AssetKey, str], str
+        ],  # data versions that need no look-up: settings
         foreign: Collection[dg.AssetKey] = (),  # those that do not have the partitions of ours
     ) -> None:
         """Take the end of the event log as the state of every input."""
         self._instance, self._deps = instance, deps
-        self._code_versions, self._known, self._foreign = code_versions, known, foreign
+        self._code_versions, self._known, self._foreign = code_versions, settings_versions, foreign
         self._log_end_at_start = read_log_end(instance)
         self._materialized: dict[tuple[dg.AssetKey, str | None], str] = {}
         self._log_end_after: dict[dg.AssetKey, str] = {}  # of assets that this run made
@@ -136,12 +138,14 @@ def track_refresh_inputs(
         for type_ in types
         for stage, version in compute_code_versions(type_).items()
     }
-    known = {
+    settings_versions = {
         (names.key(source.type, name), source.id): version
         for source in sources
         for name, version in compute_settings_digests(settings, source).items()
     }
-    return Provenance(instance, deps, versions, known, {key for keys in upstream.values() for key in keys})
+    return Provenance(
+        instance, deps, versions, settings_versions, {key for keys in upstream.values() for key in keys}
+    )
 
 
 def track_release_inputs(

@@ -194,10 +194,10 @@ def _open_source(
     stages: Collection[str],
     releases: EarlyReleases | None,
 ) -> SourceRefresh:
-    (found,) = settings.select_sources([source])
+    (source_config,) = settings.select_sources([source])
     report = build_progress_report(context.log, source)
     claim_slot = build_slot_claim(context, project.names) if project.pools else claim_immediately
-    ctx = RefreshContext(Lake(settings.store), settings, found, options, report, claim_slot)
+    ctx = RefreshContext(Lake(settings.store), settings, source_config, options, report, claim_slot)
     return SourceRefresh(ctx, stages, releases)
 
 
@@ -389,8 +389,8 @@ class StageRecorder:
     def _build_entry(self, result: StageResult, metadata: dict[str, Any], at_s: float) -> dg.EventLogEntry:
         source = result.stats.source
         tags = self._provenance.build_tags(result.key, source, result.version)
-        made = dg.AssetMaterialization(result.key, None, metadata, source, tags)
-        return build_materialization_entry(self._context, made, at_s)
+        materialization = dg.AssetMaterialization(result.key, None, metadata, source, tags)
+        return build_materialization_entry(self._context, materialization, at_s)
 
     def _log_sources(self) -> None:
         if not self._sources:

@@ -390,12 +390,12 @@ def build_upstream_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
 
 def find_newest_events(instance: dg.DagsterInstance, sources: Sequence[SourceConfig]) -> dict[str, int]:
     """The id of the newest materialization of each asset that sources are read from, if there is one."""
-    found: dict[str, int] = {}
+    newest: dict[str, int] = {}
     for key in dict.fromkeys(key for source in sources for key in source.upstream):
         records = instance.fetch_materializations(dg.AssetKey.from_user_string(key), limit=1).records
         if records:
-            found[key] = records[0].storage_id
-    return found
+            newest[key] = records[0].storage_id
+    return newest
 
 
 # FOLD defs.sensors

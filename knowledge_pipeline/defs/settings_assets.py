@@ -44,18 +44,18 @@ def list_partitions(instance: dg.DagsterInstance, source_type: str, names: Names
 
 def list_source_types(settings: Settings) -> list[SourceType]:
     """The configured types, in the order of their first source; then those that members may have."""
-    found: dict[SourceType, None] = dict.fromkeys(source.type for source in settings.sources)
+    types: dict[SourceType, None] = dict.fromkeys(source.type for source in settings.sources)
     for organisation in settings.organisations:
-        found |= dict.fromkeys(source.type for source in organisation.sources)
-    return list(found)
+        types |= dict.fromkeys(source.type for source in organisation.sources)
+    return list(types)
 
 
 def group_ids_by_type(settings: Settings) -> dict[SourceType, list[str]]:
     """The ids of the configured sources of every type, in the order of the file."""
-    found: dict[SourceType, list[str]] = {type_: [] for type_ in list_source_types(settings)}
+    by_type: dict[SourceType, list[str]] = {type_: [] for type_ in list_source_types(settings)}
     for source in settings.sources:
-        found[source.type].append(source.id)
-    return found
+        by_type[source.type].append(source.id)
+    return by_type
 
 
 STAGE_SETTINGS: Mapping[str, tuple[str, ...]] = {
@@ -121,9 +121,9 @@ def iter_unreported(
         for name in _DESCRIPTIONS:
             key = names.key(source_type, name)
             event = dg.DagsterEventType.ASSET_OBSERVATION
-            known = read_partition_versions(instance, key, event, list(wanted))
+            reported = read_partition_versions(instance, key, event, list(wanted))
             for id_, digests in wanted.items():
-                if known.get(id_, "" if include_unseen else digests[name]) != digests[name]:
+                if reported.get(id_, "" if include_unseen else digests[name]) != digests[name]:
                     yield dg.AssetObservation(key, partition=id_, tags={DATA_VERSION: digests[name]})
 
 

@@ -85,7 +85,7 @@ def build_tuning_metadata(result: TuningResult) -> dict[str, Any]:
             [{"kind": kind, "pairs": count} for kind, count in result.pairs.items()]
         ),
         "weights": build_table(
-            [{"weight": each, "live": before[each], "learned": after[each]} for each in after]
+            [{"weight": name, "live": before[name], "learned": after[name]} for name in after]
         ),
     }
     if result.released:

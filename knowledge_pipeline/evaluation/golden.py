@@ -58,7 +58,9 @@ class GoldenSet:
         """32 hex digits; equal if questions, answers, types and filters are, in any order."""
         lines: list[str] = []
         for question in self.questions:
-            answers = sorted((place.path, place.symbol or "", place.relevance) for place in question.answers)
+            answers = sorted(
+                (answer.path, answer.symbol or "", answer.relevance) for answer in question.answers
+            )
             values = [question.text, question.type, dict(question.filters), answers]
             lines.append(json.dumps(values, sort_keys=True, default=str))
         return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32]
@@ -142,7 +144,7 @@ else:
     GoldenFilters = create_model(  # the fields of `Filters`, read like other settings
         "GoldenFilters",
         __base__=SettingsModel,
-        **{each.name: (_HINTS[each.name], each.default) for each in fields(Filters)},
+        **{column.name: (_HINTS[column.name], column.default) for column in fields(Filters)},
     )
 
 
@@ -160,8 +162,8 @@ class _QuestionDefaults(SettingsModel):
     filters: GoldenFilters = GoldenFilters()
 
     def to_filters(self) -> dict[str, Any]:
-        given = {name: getattr(self.filters, name) for name in self.filters.model_fields_set}
-        return {**given, "sources": (self.source,)} if self.source else given
+        filters = {name: getattr(self.filters, name) for name in self.filters.model_fields_set}
+        return {**filters, "sources": (self.source,)} if self.source else filters
 
 
 class QuestionEntry(_QuestionDefaults):
@@ -240,5 +242,5 @@ def _parse_file(path: Path) -> QuestionFile:
         parsed.problems += [to_problem(error, parsed, QuestionFile) for error in errors]
         file = None
     if file is None or parsed.problems:
-        raise ConfigError(format_problems(sorted(parsed.problems, key=lambda each: each.line), path))
+        raise ConfigError(format_problems(sorted(parsed.problems, key=lambda problem: problem.line), path))
     return file

@@ -76,7 +76,7 @@ def judge_by_place(response: QuestionResponse) -> RetrievalJudgement:
 
 def find_first_rank(judgement: RetrievalJudgement) -> int | None:
     """The rank of the first place that answers, from 1; None if none was found."""
-    ranks = (rank for rank, place in enumerate(judgement.run, start=1) if place in judgement.qrels)
+    ranks = (rank for rank, document in enumerate(judgement.run, start=1) if document in judgement.qrels)
     return next(ranks, None)
 
 
@@ -87,7 +87,7 @@ def is_answered(response: QuestionResponse) -> bool:
 
 def _score_by_rank(places: Iterable[str]) -> dict[str, float]:
     """The first occurrence of each place, scored by its rank."""
-    return {place: 1.0 / rank for rank, place in enumerate(dict.fromkeys(places), start=1)}
+    return {document: 1.0 / rank for rank, document in enumerate(dict.fromkeys(places), start=1)}
 
 
 def _matches_any_answer(chunk: RetrievedChunk, answers: Sequence[GoldenAnswer]) -> bool:
@@ -187,8 +187,8 @@ def score_questions(judgements: Sequence[RetrievalJudgement]) -> dict[str, np.nd
     measures = {
         getattr(library, measure) @ int(cutoff): name for name, (measure, _, cutoff) in cutoffs.items()
     }
-    qrels = {str(number): dict(each.qrels) for number, each in enumerate(judgements)}
-    runs = {str(number): dict(each.run) for number, each in enumerate(judgements)}
+    qrels = {str(number): dict(judgement.qrels) for number, judgement in enumerate(judgements)}
+    runs = {str(number): dict(judgement.run) for number, judgement in enumerate(judgements)}
     values = {name: np.zeros(len(judgements)) for name in MEASURES}
     for metric in library.iter_calc(list(measures), qrels, runs):
         values[measures[metric.measure]][int(metric.query_id)] = metric.value
@@ -295,7 +295,9 @@ def list_changed_questions(
         ChangedQuestion(first.question, scores[0][at], scores[1][at], ranks[0][at], ranks[1][at])
         for at, (first, _) in enumerate(pairs)
     ]
-    return sorted((each for each in changed if abs(each.change) > _MIN_CHANGE), key=lambda each: each.change)
+    return sorted(
+        (question for question in changed if abs(question.change) > _MIN_CHANGE), key=lambda each: each.change
+    )
 
 
 def _pair_responses(

@@ -79,9 +79,9 @@ class PublishedSpace:
 def build_row_schema(space: PublishedSpace) -> pa.Schema:
     """The Arrow schema of published rows."""
     fields: list[pa.Field[pa.DataType]] = list(build_index_schema(space.dimensions))
-    known = {field.name: field for field in fields}
+    fields_by_name = {field.name: field for field in fields}
     mark = pa.field(MARK, pa.string(), nullable=False)
-    return pa.schema([*(known[name] for name in COLUMNS), mark])
+    return pa.schema([*(fields_by_name[name] for name in COLUMNS), mark])
 
 
 class Publication(Protocol):
@@ -161,11 +161,11 @@ class TextStream(io.TextIOBase):
 
     def read(self, size: int | None = -1, /) -> str:
         """At most `size` characters of one text; none at the end of all."""
-        while not (found := self._text.read(size)):
+        while not (chars := self._text.read(size)):
             if (text := next(self._texts, None)) is None:
                 return ""
             self._text = io.StringIO(text)
-        return found
+        return chars
 
 
 def _format_column(column: pa.Array[Any], name: str) -> Iterator[str]:
@@ -342,10 +342,10 @@ class PostgresPublication:
         """Make the table of audiences hold exactly these; how many differed."""
         wanted = {name: [sorted(one) for one in requires] for name, requires in audiences.items()}
         self._execute("select audience, requires from {schema}.audiences")
-        held = dict(self._cursor.fetchall())
-        if removed := [name for name in held if name not in wanted]:
+        stored = dict(self._cursor.fetchall())
+        if removed := [name for name in stored if name not in wanted]:
             self._execute("delete from {schema}.audiences where audience = any(%s)", values=[removed])
-        changed = [name for name, requires in wanted.items() if held.get(name) != requires]
+        changed = [name for name, requires in wanted.items() if stored.get(name) != requires]
         for name in changed:
             self._execute(
                 "insert into {schema}.audiences values (%s, %s) "
@@ -511,22 +511,22 @@ def refresh(lake: Lake, settings: Settings, target: PublishTarget) -> PublishRes
     sizes = lake.list_spaces()
     with target.open_publication() as publication:
         spaces = [PublishedSpace(name, sizes[name]) for name in sorted(release.tables)]
-        held = publication.read_state()
-        if held is None or (held.tables, held.settings) != (state.tables, state.settings):
+        published = publication.read_state()
+        if published is None or (published.tables, published.settings) != (state.tables, state.settings):
             for space in spaces:
                 version = release.tables[space.name]
                 _publish_space(publication, _Rows(lake, space, version, guarded), result)
         result.audiences = publication.write_audiences(_load_audiences(lake))
-        if held != state:
+        if published != state:
             publication.finish(state, spaces)
     result.seconds = round(time.perf_counter() - started, 3)
     return result
 
 
 def _publish_space(publication: Publication, rows: _Rows, result: PublishResult) -> None:
-    plan = plan_changes(rows.load_marks(), held := publication.read_marks(rows.space))
+    plan = plan_changes(rows.load_marks(), marks := publication.read_marks(rows.space))
     if plan.keys_to_write:
-        publication.write_rows(rows.space, rows.iter_batches(plan), is_new=not held)
+        publication.write_rows(rows.space, rows.iter_batches(plan), is_new=not marks)
     publication.delete_rows(rows.space, plan.removed)
     result.added += len(plan.added)
     result.changed += len(plan.changed)
@@ -534,10 +534,10 @@ def _publish_space(publication: Publication, rows: _Rows, result: PublishResult)
 
 
 def _load_audiences(lake: Lake) -> dict[str, Requirements]:
-    found: dict[str, Requirements] = {}
+    audiences: dict[str, Requirements] = {}
     for source_type, source in lake.list_audience_stamps():
-        found |= read_audiences(lake, source_type, source)
-    return found
+        audiences |= read_audiences(lake, source_type, source)
+    return audiences
 
 
 class _Rows:
@@ -590,7 +590,7 @@ class _Rows:
         unembedded: Any = pc.is_valid(rows["unembedded"])
         guarded: Any = pc.is_in(rows["source"], value_set=pa.array(sorted(self._guarded), pa.string()))
         sources: Any = pc.dictionary_encode(rows["source"].combine_chunks())
-        digests = [self._locations.compute_digest(each) for each in sources.dictionary.to_pylist()]
+        digests = [self._locations.compute_digest(source) for source in sources.dictionary.to_pylist()]
         located: Any = pa.array(digests, pa.string()).take(sources.indices)
         marks = pc.if_else(unembedded, "-", ""), pc.if_else(guarded, "!", ""), located
         return pc.binary_join_element_wise(rows["fingerprint"], *marks, "")
@@ -617,5 +617,5 @@ def _clean(value: Any) -> Any:
     if isinstance(value, list):
         return list(map(_clean, cast("list[Any]", value)))
     if isinstance(value, dict):
-        return {_clean(key): _clean(each) for key, each in cast("dict[str, Any]", value).items()}
+        return {_clean(key): _clean(item) for key, item in cast("dict[str, Any]", value).items()}
     return value

@@ -163,7 +163,7 @@ def _find_most_used_name(lake: Lake, sources: list[str]) -> str | None:
 
 def _find_heading(lake: Lake, sources: list[str]) -> str | None:
     """A heading of the document that comes first: a README, else by path."""
-    found: list[tuple[bool, str, int, str]] = []
+    headings: list[tuple[bool, str, int, str]] = []
     for source in sources:
         chunks = lake.chunks("markdown", source)
         where = ~is_null("section") & eq("archived", False)
@@ -172,5 +172,5 @@ def _find_heading(lake: Lake, sources: list[str]) -> str | None:
             is_readable = len(heading.split()) >= _MIN_HEADING_WORDS and len(heading) <= _MAX_HEADING_CHARS
             if is_readable and heading.isascii() and not set(heading) & set("`$\\!"):
                 is_readme = row["path"].lower().startswith("readme")
-                found.append((not is_readme, row["path"], row["start_line"], heading))
-    return min(found)[-1] if found else None
+                headings.append((not is_readme, row["path"], row["start_line"], heading))
+    return min(headings)[-1] if headings else None

@@ -67,7 +67,7 @@ class ExampleBatch:
         self._question = np.repeat(np.arange(len(examples)), sizes)
         starts = np.cumsum([0, *(example.files.max(initial=-1) + 1 for example in examples)])
         self._file = np.concatenate(
-            [each.files + start for each, start in zip(examples, starts, strict=False)]
+            [example.files + start for example, start in zip(examples, starts, strict=False)]
         )
         self._views = {
             name: _FlatView(name, examples, sizes)
@@ -89,19 +89,19 @@ class _FlatView:
 
     def __init__(self, name: str, examples: Sequence[Example], sizes: Sequence[int]) -> None:
         self._name = name
-        found = [next((view for view in example.views if view.name == name), None) for example in examples]
-        starts = np.cumsum([0, *(len(view.gains) if view else 0 for view in found)])
+        views = [next((view for view in example.views if view.name == name), None) for example in examples]
+        starts = np.cumsum([0, *(len(view.gains) if view else 0 for view in views)])
         places = [
             view.places + start if view else np.full(size, -1)
-            for view, size, start in zip(found, sizes, starts, strict=False)
+            for view, size, start in zip(views, sizes, starts, strict=False)
         ]
-        place = np.concatenate(places)
-        judged = np.flatnonzero(place >= 0)
-        self._order = judged[np.argsort(place[judged], kind="stable")]
-        self._starts = np.flatnonzero(np.diff(place[self._order], prepend=-1))
-        self._gains = np.concatenate([view.gains for view in found if view])
-        self._question = np.repeat(np.arange(len(found)), [len(view.gains) if view else 0 for view in found])
-        self._ideal = np.array([view.ideal if view else np.nan for view in found])
+        numbers = np.concatenate(places)
+        judged = np.flatnonzero(numbers >= 0)
+        self._order = judged[np.argsort(numbers[judged], kind="stable")]
+        self._starts = np.flatnonzero(np.diff(numbers[self._order], prepend=-1))
+        self._gains = np.concatenate([view.gains for view in views if view])
+        self._question = np.repeat(np.arange(len(views)), [len(view.gains) if view else 0 for view in views])
+        self._ideal = np.array([view.ideal if view else np.nan for view in views])
 
     def judge(self, ranks: np.ndarray) -> Values:
         """Places are ranked by their first hit; `as returned` other hits take up ranks as well."""
@@ -111,8 +111,8 @@ class _FlatView:
 
     def _discount(self, ranks: np.ndarray) -> np.ndarray:
         gains = np.where(ranks < 10, self._gains / np.log2(ranks + 2), 0.0)
-        found = np.bincount(self._question, gains, minlength=len(self._ideal))
-        return np.minimum(found / self._ideal, 1.0)
+        gained = np.bincount(self._question, gains, minlength=len(self._ideal))
+        return np.minimum(gained / self._ideal, 1.0)
 
 
 def _rank_within(keys: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -231,7 +231,7 @@ class TuningResult:
     @property
     def gain_by_kind(self) -> dict[str, MeasureDifference]:
         """The gain on held-out pairs of each kind."""
-        groups = {kind: [each for each in self.held_out if each.pair.kind == kind] for kind in KINDS}
+        groups = {kind: [pair for pair in self.held_out if pair.pair.kind == kind] for kind in KINDS}
         return {kind: _compute_gain(group) for kind, group in groups.items() if group}
 
 
@@ -285,8 +285,8 @@ def refresh(
 
 def list_worst_losses(result: TuningResult, *, limit: int) -> list[ScoredPair]:
     """The held-out pairs that the learned weights answer worse, the largest loss first."""
-    lost = [each for each in result.held_out if each.after < each.before - 1e-9]
-    return sorted(lost, key=lambda each: (each.after - each.before, each.pair.newest_first))[:limit]
+    lost = [pair for pair in result.held_out if pair.after < pair.before - 1e-9]
+    return sorted(lost, key=lambda scored: (scored.after - scored.before, scored.pair.newest_first))[:limit]
 
 
 def describe_weights(model: RankingModel) -> dict[str, float]:
@@ -298,7 +298,7 @@ def _score_pairs(
     pairs: Sequence[Pair], batch: ExampleBatch, before: LinearModel, after: LinearModel
 ) -> list[ScoredPair]:
     scores = (judge_places(batch, model).tolist() for model in (before, after))
-    return [ScoredPair(*each) for each in zip(pairs, *scores, strict=True)]
+    return [ScoredPair(*values) for values in zip(pairs, *scores, strict=True)]
 
 
 def _measure_step(step: TrainingStep, held_out: ExampleBatch) -> TuningStep:
@@ -306,8 +306,8 @@ def _measure_step(step: TrainingStep, held_out: ExampleBatch) -> TuningStep:
 
 
 def _compute_gain(scored: Sequence[ScoredPair]) -> MeasureDifference:
-    before = np.array([each.before for each in scored])
-    return compute_difference(before, np.array([each.after for each in scored]))
+    before = np.array([pair.before for pair in scored])
+    return compute_difference(before, np.array([pair.after for pair in scored]))
 
 
 def _ask_golden_questions(
@@ -364,8 +364,8 @@ def format_proposals(pairs: Sequence[Pair]) -> str:
 
 
 def _format_pair(pair: Pair) -> str:
-    made = f", {pair.made_at:%Y-%m-%d}" if pair.made_at else ""
-    lines = [f"# {pair.kind} of {' '.join(pair.origin.split())}{made}"]
+    date = f", {pair.made_at:%Y-%m-%d}" if pair.made_at else ""
+    lines = [f"# {pair.kind} of {' '.join(pair.origin.split())}{date}"]
     lines += [f"# {line}" for line in _format_entry(pair.question)]
     return "\n" + "".join(f"  {line}\n" for line in lines)
 

@@ -79,7 +79,7 @@ def build_example(
     chunks, fused = [hit.chunk for hit in hits], np.array([hit.explanation.fused for hit in hits])
     shown = list(map(judge, chunks))
     views = tuple(
-        _build_view(name, [each[name] for each in shown], of_view) for name, of_view in gains.items()
+        _build_view(name, [names[name] for names in shown], of_view) for name, of_view in gains.items()
     )
     similarities = np.array([hit.explanation.vector_score for hit in hits], np.float64)
     features = compute_features(to_outlines(chunks), fused, similarities, query)
@@ -214,15 +214,15 @@ class DocstringMask:
     async def __call__(self, scope: SearchScope, candidates: Candidates) -> Candidates:
         """The candidates as if the docstring were not indexed; what only it has found is gone."""
         spaces = [
-            await self._mask_space(reader, found, scope, candidates.query_vectors.get(reader.space))
-            for reader, found in zip(scope.readers, candidates.by_space, strict=True)
+            await self._mask_space(reader, of_space, scope, candidates.query_vectors.get(reader.space))
+            for reader, of_space in zip(scope.readers, candidates.by_space, strict=True)
         ]
         return replace(candidates, by_space=tuple(spaces))
 
     async def _mask_space(
-        self, reader: IndexReader, found: SpaceCandidates, scope: SearchScope, vector: np.ndarray | None
+        self, reader: IndexReader, candidates: SpaceCandidates, scope: SearchScope, vector: np.ndarray | None
     ) -> SpaceCandidates:
-        of_answer = found.rows[found.chunks.mark_files(self._is_answer)].tolist()
+        of_answer = candidates.rows[candidates.chunks.mark_files(self._is_answer)].tolist()
         affected = await scope.cache.read_chunks(reader, of_answer)
         words = await reader.take_rows(of_answer, ["words"])
         by_words = {
@@ -231,15 +231,15 @@ class DocstringMask:
         }
         masked_matches = [
             keyword_match._replace(score=keyword_match.score * by_words.get(keyword_match.row_id, 1.0))
-            for keyword_match in found.keyword_matches
+            for keyword_match in candidates.keyword_matches
             if by_words.get(keyword_match.row_id, 1.0) > 0
         ]
         matched = _keep_best(masked_matches, by_words, scope.limit)
         similarities = {} if vector is None else self._compare(reader.space, affected, vector)
-        compared = [each._replace(score=similarities.get(each.row_id, each.score)) for each in found.nearest]
-        near = {each.row_id for each in _keep_best(compared, similarities, scope.limit)}
-        kept = near | {each.row_id for each in matched}
-        nearest = ScoredRows.of(each for each in compared if each.row_id in kept)
+        compared = [row._replace(score=similarities.get(row.row_id, row.score)) for row in candidates.nearest]
+        near = {row.row_id for row in _keep_best(compared, similarities, scope.limit)}
+        kept = near | {row.row_id for row in matched}
+        nearest = ScoredRows.of(row for row in compared if row.row_id in kept)
         return await join_candidates(scope, reader, nearest, ScoredRows.of(matched))
 
     def _is_answer(self, file: OutlineFile) -> bool:
@@ -284,8 +284,8 @@ def _remove(text: str, parts: Iterable[str]) -> str:
 def _keep_best(scored: Sequence[ScoredRow], masked: Iterable[int], limit: int) -> list[ScoredRow]:
     """The best first; masked rows only where a search of so many results would have found them."""
     masked = frozenset(masked)
-    ranked = sorted(scored, key=lambda each: (-each.score, each.row_id))
-    return [each for rank, each in enumerate(ranked) if each.row_id not in masked or rank < limit]
+    ranked = sorted(scored, key=lambda row: (-row.score, row.row_id))
+    return [row for rank, row in enumerate(ranked) if row.row_id not in masked or rank < limit]
 
 
 # FOLD stages.tuning.history
@@ -380,8 +380,8 @@ def date_files(
 def clean_title(title: str) -> str:
     """A title as a question: without its prefix, its ticket's key and its numbers."""
     shorter = title.strip()
-    while (found := _PREFIX.match(shorter)) is not None:
-        shorter = shorter[found.end() :]
+    while (match := _PREFIX.match(shorter)) is not None:
+        shorter = shorter[match.end() :]
     return _NUMBER.sub("", shorter).strip().rstrip(".")
 
 
@@ -437,18 +437,18 @@ def iter_judgement_pairs(
         feedback: rows with `query_id`, `result_id`, `judgement` and `at`.
         documents: id of a chunk that is still indexed -> "source:uri" of its document.
     """
-    asked = {row["query_id"]: (row["text"], row["type"]) for row in queries}
+    question_by_id = {row["query_id"]: (row["text"], row["type"]) for row in queries}
     worth: defaultdict[tuple[str, str], defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     newest: dict[tuple[str, str], tuple[datetime, str]] = {}
     for row in feedback:
-        key, document = asked.get(row["query_id"]), documents.get(row["result_id"])
+        key, document = question_by_id.get(row["query_id"]), documents.get(row["result_id"])
         if key and document and key[1] in get_args(SearchType) and key[1] != "similar":
             worth[key][document] += _WORTH[row["judgement"]]
             newest[key] = max(newest.get(key, (row["at"], "")), (row["at"], row["query_id"]))
-    for (text, type_), found in worth.items():
+    for (text, type_), by_document in worth.items():
         places = [
             GoldenAnswer(document, relevance=min(value, _MAX_RELEVANCE))
-            for document, value in sorted(found.items())
+            for document, value in sorted(by_document.items())
             if value > 0
         ]
         if places and text.strip():
@@ -490,7 +490,7 @@ def _load_file_names(lake: Lake, settings: Settings) -> Mapping[str, Sequence[Fi
             for row in rows:
                 for name in json.loads(row["metadata"]).get("names", ()):
                     files[name].add((source.id, row["path"]))
-    return {name: sorted(found) for name, found in files.items()}
+    return {name: sorted(locations) for name, locations in files.items()}
 
 
 def _load_traced_documents(lake: Lake, source: SourceConfig) -> Iterator[TracedDocument]:
@@ -502,7 +502,7 @@ def _load_traced_documents(lake: Lake, source: SourceConfig) -> Iterator[TracedD
         by_uri[row["uri"]].append(row | {"metadata": json.loads(row["metadata"])})
     for uri, rows in sorted(by_uri.items()):
         first = next((row for row in rows if row["metadata"].get("leads")), rows[0])
-        mentions = (Mention(**each) for row in rows for each in row["metadata"].get("mentions", ()))
+        mentions = (Mention(**mention) for row in rows for mention in row["metadata"].get("mentions", ()))
         yield TracedDocument(
             type=source.type,
             source=source.id,
@@ -519,7 +519,7 @@ def _iter_docstring_pairs(
     lake: Lake, sources: Sequence[SourceConfig], dates: Mapping[File, datetime], *, limit: int
 ) -> Iterator[Pair]:
     """About `limit` pairs, from files of all sources in an order that says nothing."""
-    found = 0
+    count = 0
     for source, paths in _iter_file_portions(lake, sources):
         for path, text, language, stored in _read_files(lake, source, paths):
             made_at = dates.get((source.id, path))
@@ -527,9 +527,9 @@ def _iter_docstring_pairs(
                 text, source=source.id, path=path, language=language, made_at=made_at
             )
             kept = [pair for pair in pairs if pair.taken_out in stored]  # as indexed, secrets left out
-            found += len(kept)
+            count += len(kept)
             yield from kept
-        if found >= limit:
+        if count >= limit:
             return
 
 

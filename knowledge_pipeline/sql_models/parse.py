@@ -42,8 +42,8 @@ def trace_column_origins(selects: Mapping[str, exp.Query]) -> dict[str, dict[str
     origins: dict[str, dict[str, list[ColumnOrigin]]] = {}
     for name, select in selects.items():
         reads = {table.name for table in select.find_all(exp.Table)}
-        known = {table: columns for table, columns in schema.items() if table in reads}
-        nodes = lineage(None, select, known, dialect="duckdb", copy=False, trim_selects=False)
+        read_columns = {table: columns for table, columns in schema.items() if table in reads}
+        nodes = lineage(None, select, read_columns, dialect="duckdb", copy=False, trim_selects=False)
         origins[name] = {
             column: sorted(
                 {
@@ -81,8 +81,8 @@ def parse_models(files: Mapping[str, str]) -> list[Model]:
     for model in models.values():
         for read in model.reads:
             if read not in models and read not in RAW_TABLES:
-                known = ", ".join([*RAW_TABLES, *models])
-                raise ConfigError(f"{model.file} reads {read!r}, which does not exist; there are: {known}")
+                names = ", ".join([*RAW_TABLES, *models])
+                raise ConfigError(f"{model.file} reads {read!r}, which does not exist; there are: {names}")
     graph = {name: [read for read in model.reads if read in models] for name, model in models.items()}
     try:
         ordered = [models[name] for name in TopologicalSorter(graph).static_order()]
@@ -143,10 +143,10 @@ def _build_model(file: str, sql: str, select: exp.Query) -> Model:
         raise ConfigError(f"{file}: severity is {severity!r}: write error or warn")
     plots: list[Plot] = []
     for text in directives.get("plot", []):
-        found = _PLOT.fullmatch(text)
-        if found is None:
+        match = _PLOT.fullmatch(text)
+        if match is None:
             raise ConfigError(f"{file}: cannot read the plot {text!r}: write `line x=day y=cost by=model`")
-        plots.append(Plot(found["kind"], found["x"], found["y"], found["by"]))
+        plots.append(Plot(match["kind"], match["x"], match["y"], match["by"]))
     layer, _, name = file.removesuffix(".sql").rpartition("/")
     return Model(
         name=name,
@@ -250,15 +250,15 @@ def _read_files(folder: Path) -> dict[str, str]:
 
 
 def _add_own_files(files: dict[str, str], folder: Path) -> None:
-    found = _read_files(folder)
-    if not found:
+    own_files = _read_files(folder)
+    if not own_files:
         raise ConfigError(
             f"there are no SQL models in {folder}: put them into its folders {', '.join(LAYERS)}, "
             "or correct sql_models.folders"
         )
-    if taken := sorted(files.keys() & found.keys()):
-        raise ConfigError(f"{folder / taken[0]} has a name that is taken: rename the file")
-    files |= found
+    if duplicates := sorted(files.keys() & own_files.keys()):
+        raise ConfigError(f"{folder / duplicates[0]} has a name that is taken: rename the file")
+    files |= own_files
 
 
 def select_required_models(models: Iterable[Model], names: Iterable[str]) -> list[Model]:

@@ -107,8 +107,8 @@ def run_query(
     reads, names = list_tables(select), {model.name for model in models if model.layer != "tests"}
     for read in reads:
         if read not in names and read not in RAW_TABLES:
-            known = ", ".join([*RAW_TABLES, *sorted(names)])
-            raise InvalidQuery(f"the query reads {read!r}, which does not exist; there are: {known}")
+            existing = ", ".join([*RAW_TABLES, *sorted(names)])
+            raise InvalidQuery(f"the query reads {read!r}, which does not exist; there are: {existing}")
     running = select_required_models(models, [read for read in reads if read not in RAW_TABLES])
     names_read = list_names(select)
     return _run_select(lake, running, sql, limit=limit, reads=reads, names=names_read, sources=sources)

@@ -156,11 +156,11 @@ class _ChunkRelations:
         self, scope: DocumentContext, document: Document, shared: dict[str, Any], chunks: list[Chunk]
     ) -> None:
         self._chunks, self._scope = chunks, scope
-        known = {**shared, **chunks[0].metadata} if chunks else shared
+        metadata = {**shared, **chunks[0].metadata} if chunks else shared
         self._document_names = list_names(
-            scope, document.uri, url=document.url, title=document.title, metadata=known
+            scope, document.uri, url=document.url, title=document.title, metadata=metadata
         )
-        matter = known.get("front_matter")
+        matter = metadata.get("front_matter")
         in_front_matter = extract_front_matter_mentions(matter, scope) if is_object(matter) else []
         self._document_mentions = [*extract_metadata_mentions(shared, scope), *in_front_matter]
         is_commit = scope.source_type == "git_history"  # its diff quotes other documents
@@ -261,7 +261,7 @@ def refresh(ctx: RefreshContext) -> Stats:
         changed = tracker.find_changed_values("uri", "uri")
         where = None if changed is None else one_of("uri", sorted(changed))
         documents = _load_documents(snapshot, where)
-        desired = {uri: _compute_fingerprint(each, chunker) for uri, each in documents.items()}
+        desired = {uri: _compute_fingerprint(document, chunker) for uri, document in documents.items()}
         actual = load_fingerprints(table, "uri", "fingerprint", where)
         plan = plan_changes(desired, actual, full=ctx.options.full)
         if changed is not None:
@@ -353,15 +353,15 @@ class _ChunkBatchBuilder:
     def _iter_kept(self, uris: list[str]) -> Iterator[ChunkedDocuments]:
         """The stored rows of documents that need not be cut again."""
         for keys in split_batches((uri for uri in uris if uri in self.kept), _DOCUMENTS_PER_COMMIT):
-            found = pa.concat_tables(self._table.iter_rows_by_values("uri", keys, self._table.schema.names))
-            rows = flip_archived(found.to_pylist(), self._fingerprints)
+            stored = pa.concat_tables(self._table.iter_rows_by_values("uri", keys, self._table.schema.names))
+            rows = flip_archived(stored.to_pylist(), self._fingerprints)
             yield ChunkedDocuments(len(keys), rows, Counter(), Counter(), 0)
 
     def _iter_portions(self, uris: list[str]) -> Iterator[Portion]:
         """Rows of the snapshot, and the fingerprints of theirs."""
         for keys in split_batches(uris, _DOCUMENTS_PER_COMMIT):
-            found = self._snapshot.iter_rows_by_values("uri", keys, self._snapshot.schema.names)
-            documents = [row for table in found for row in table.to_pylist()]
+            tables = self._snapshot.iter_rows_by_values("uri", keys, self._snapshot.schema.names)
+            documents = [row for table in tables for row in table.to_pylist()]
             for start in range(0, len(documents), _DOCUMENTS_PER_PORTION):
                 rows = documents[start : start + _DOCUMENTS_PER_PORTION]
                 yield rows, {row["uri"]: self._fingerprints[row["uri"]] for row in rows}

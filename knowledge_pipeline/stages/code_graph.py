@@ -121,7 +121,7 @@ class GraphWriter:
         mine, changes = eq("source", source), self._changes
         touched = [*changes.paths, *removed_paths]
         is_whole = all_files and len(self._paths) == len(changes.symbols) == len(changes.edges)
-        files = [mine] if is_whole else [mine & one_of("path", each) for each in split_batches(touched)]
+        files = [mine] if is_whole else [mine & one_of("path", batch) for batch in split_batches(touched)]
         is_first = all_files and len(new_paths) == len(self._paths) and not removed_paths
         if not is_first:
             for where in files:
@@ -180,12 +180,12 @@ def refresh(ctx: RefreshContext) -> Stats:
         changed_paths = tracker.find_changed_values("path", "path")
         where = None if changed_paths is None else one_of("path", sorted(changed_paths))
         desired = _load_made_of(facts, mark, where)
-        held = _load_stored_files(symbols, ctx.source.id, where)
+        stored_files = _load_stored_files(symbols, ctx.source.id, where)
         others = 0 if where is None else facts.count_rows() - len(desired)
-        made_of = {path: file.made_of for path, file in held.items()}
+        made_of = {path: file.made_of for path, file in stored_files.items()}
         planned = plan_changes(desired, made_of, full=ctx.options.full)
         has_moved = symbols.exists and read_locations(symbols).find(ctx.source.id) != _build_location(ctx)
-        if planned or has_moved or _has_stray_edges(ctx, desired, held, where):
+        if planned or has_moved or _has_stray_edges(ctx, desired, stored_files, where):
             project = StoredProject(facts)
             resolved = {path: made_of.get(path) for path in (*planned.keys_to_write, *planned.removed)}
             before = {path: old and hash_strings(old, mark) for path, old in read.old_fingerprints.items()}
@@ -195,9 +195,11 @@ def refresh(ctx: RefreshContext) -> Stats:
             if where is not None:  # of others that are written too
                 affected = one_of("path", touched.affected)
                 desired |= _load_made_of(facts, mark, affected)
-                held |= _load_stored_files(symbols, ctx.source.id, affected)
+                stored_files |= _load_stored_files(symbols, ctx.source.id, affected)
             earlier = read.old_facts
-            stats.notes = _write_graph(ctx, pool, project, desired, held, planned, touched, tracker, earlier)
+            stats.notes = _write_graph(
+                ctx, pool, project, desired, stored_files, planned, touched, tracker, earlier
+            )
             changed, kept = [*planned.changed, *touched.affected], planned.unchanged - len(touched.affected)
             planned = replace(planned, changed=changed, unchanged=kept)
         else:
@@ -214,10 +216,17 @@ def _build_location(ctx: RefreshContext) -> SourceLocation:
     return build_location(ctx)._replace(branches=())
 
 
-def _has_stray_edges(ctx: RefreshContext, desired: object, held: object, where: Filter | None) -> bool:
+def _has_stray_edges(
+    ctx: RefreshContext, desired: object, stored_files: object, where: Filter | None
+) -> bool:
     """Whether a source without files has edges, of a first refresh that was killed between the tables."""
     edges = ctx.lake.graph_table("edges")
-    return not desired and not held and where is None and edges.count_rows(eq("source", ctx.source.id)) > 0
+    return (
+        not desired
+        and not stored_files
+        and where is None
+        and edges.count_rows(eq("source", ctx.source.id)) > 0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +239,8 @@ class _StoredFile:
 
 def _load_made_of(facts: Table, mark: str, where: Filter | None) -> dict[str, str]:
     """What the rows of files are to be made of, by path."""
-    found = load_fingerprints(facts, "path", "fingerprint", where)
-    return {path: hash_strings(each, mark) for path, each in sorted(found.items())}
+    fingerprints = load_fingerprints(facts, "path", "fingerprint", where)
+    return {path: hash_strings(fingerprint, mark) for path, fingerprint in sorted(fingerprints.items())}
 
 
 def _load_stored_files(symbols: Table, source: str, where: Filter | None) -> dict[str, _StoredFile]:
@@ -256,19 +265,19 @@ def _find_indirect_changes(
     """Look through the traces of the files that did not change; in a full refresh all files are resolved."""
     if ctx.options.full:
         return _IndirectChanges()
-    found = _IndirectChanges()
+    indirect = _IndirectChanges()
     for path, trace in _iter_traces(ctx, facts_refresh):
         if path in changed:
             continue
         before: Trace = json.loads(trace)
         now = project.renew_trace(before, facts_refresh.changes)
         if now is None:
-            found.affected.append(path)
-            if len(found.traces) < MIN_FILES:
-                found.traces[path] = before
+            indirect.affected.append(path)
+            if len(indirect.traces) < MIN_FILES:
+                indirect.traces[path] = before
         elif now != before:
-            found.retrace_only.append(path)
-    return _IndirectChanges(sorted(found.affected), found.traces, sorted(found.retrace_only))
+            indirect.retrace_only.append(path)
+    return _IndirectChanges(sorted(indirect.affected), indirect.traces, sorted(indirect.retrace_only))
 
 
 def _iter_traces(ctx: RefreshContext, facts_refresh: FactsRefresh) -> Iterator[tuple[str, str]]:
@@ -287,7 +296,7 @@ def _iter_traces(ctx: RefreshContext, facts_refresh: FactsRefresh) -> Iterator[t
     escaped = [json.dumps(name)[1:-1] for name in names]
     for batch in symbols.iter_batches(["path", "trace"], where):
         for path, trace in zip(*batch.to_pydict().values(), strict=True):
-            if not names or any(each in trace for each in escaped):
+            if not names or any(name in trace for name in escaped):
                 yield path, trace
 
 
@@ -322,11 +331,11 @@ def _write_graph(
     is_shared_out = len(paths) >= MIN_FILES  # to processes, which would be sent all that is stored
     stored = {} if is_shared_out else _load_stored_rows(ctx, indirect.traces)
     builder = GraphRowBuilder(project, context, datetime.now(UTC), {} if is_shared_out else earlier_facts)
-    known = {} if ctx.options.full else {path: file.fingerprint for path, file in stored_files.items()}
+    fingerprints = {} if ctx.options.full else {path: file.fingerprint for path, file in stored_files.items()}
     with GraphWriter(ctx.lake, ctx.upkeep) as writer:
         uris, done = _load_uris(facts, paths), 0
         files = [
-            UnresolvedFile(path, uris[path], desired[path], known.get(path), stored.get(path))
+            UnresolvedFile(path, uris[path], desired[path], fingerprints.get(path), stored.get(path))
             for path in paths
         ]
         portions = (files[at : at + FILES_PER_PORTION] for at in range(0, len(files), FILES_PER_PORTION))
@@ -377,10 +386,10 @@ def _build_source_columns(ctx: RefreshContext) -> dict[str, Any]:
 
 
 def _load_uris(facts: Table, paths: Iterable[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    uris: dict[str, str] = {}
     for rows in facts.iter_rows_by_values("path", paths, ["path", "uri"]):
-        found.update(zip(*rows.to_pydict().values(), strict=True))
-    return found
+        uris.update(zip(*rows.to_pydict().values(), strict=True))
+    return uris
 
 
 # FOLD stages.code_graph

@@ -95,8 +95,8 @@ class StoredProject:
     def facts(self, path: str) -> FileFacts:
         """What a file says; the last few are kept, from one refresh to the next too."""
         fingerprint = self._fingerprints[path]
-        found = recall_facts(path, fingerprint)
-        return found or remember_facts(path, fingerprint, from_json(self._load_text(path)))
+        facts = recall_facts(path, fingerprint)
+        return facts or remember_facts(path, fingerprint, from_json(self._load_text(path)))
 
     def files_defining(self, name: str) -> Collection[str]:
         """The files with a definition of which this is the last segment."""
@@ -114,11 +114,11 @@ class StoredProject:
         return self._texts[path]
 
     def _preload_texts(self) -> None:
-        held = 0
+        size = 0
         for batch in self._table.iter_batches(["path", "facts"], batch_rows=_BATCH_ROWS):
             for path, text in zip(*batch.to_pydict().values(), strict=True):
-                held += len(text)
-                if held > _PRELOAD_BYTES:
+                size += len(text)
+                if size > _PRELOAD_BYTES:
                     return
                 self._texts[path] = text
 
@@ -355,9 +355,9 @@ class GraphRowBuilder:
             ids.add(edge_id)
             yield edge_id, edge.kind, edge
             key = (edge.target_path, "" if edge.target_path else edge.target)
-            known = depends.get(key)
+            best = depends.get(key)
             if edge.kind != "contains" and edge.target_path != path and edge.confidence > 0:
-                depends[key] = edge if known is None or edge.confidence > known.confidence else known
+                depends[key] = edge if best is None or edge.confidence > best.confidence else best
         for (target_path, target), edge in depends.items():
             depended = Edge("imports", "", target, target_path, edge.line, edge.confidence)
             yield self._edge_id(path, "depends", depended), "depends", depended
@@ -388,7 +388,11 @@ class GraphRowBuilder:
 
 def _has_same_symbols(facts: FileFacts, resolved: ResolvedFile, file: UnresolvedFile) -> bool:
     """Whether a file that did not change itself has the symbols that are stored, full names included."""
-    if file.stored is None or not file.stored_fingerprint or any(each.exported for each in facts.imports):
+    if (
+        file.stored is None
+        or not file.stored_fingerprint
+        or any(statement.exported for statement in facts.imports)
+    ):
         return False
     name = f"name\t{facts.language}\t{file.path}"
     return name in resolved.trace and resolved.trace[name] == file.stored.trace.get(name)
@@ -493,30 +497,30 @@ def refresh_facts(ctx: RefreshContext, pool: WorkerPool) -> FactsRefresh:
     paths = tracker.find_changed_values("path", "path")
     where = None if paths is None else one_of("path", sorted(paths))
     desired, uris = _desired_fingerprints(ctx, version, where)
-    held = load_fingerprints(table, "path", "fingerprint", where)
-    planned = plan_changes(desired, held, full=ctx.options.full)
+    stored = load_fingerprints(table, "path", "fingerprint", where)
+    planned = plan_changes(desired, stored, full=ctx.options.full)
     if not planned:
         tracker.remember()
         return FactsRefresh()
     written, gone = planned.keys_to_write, [*planned.changed, *planned.removed]
     are_few = len(written) + len(planned.removed) <= _COMPARED_FILES_MAX
-    before = _load_facts(table, gone, held) if are_few else {}
+    before = _load_facts(table, gone, stored) if are_few else {}
     builder = _FactsBatchBuilder(ctx, pool, desired, uris)
     reconcile(table, planned, builder.build_batches)
     ctx.upkeep.tend(table)
     tracker.remember(has_written=True)
     changes = find_changed_names(before, _load_facts(table, written, desired)) if are_few else None
-    return FactsRefresh({path: held.get(path) for path in (*written, *planned.removed)}, changes, before)
+    return FactsRefresh({path: stored.get(path) for path in (*written, *planned.removed)}, changes, before)
 
 
 def _load_facts(table: Table, paths: list[str], fingerprints: Mapping[str, str]) -> dict[str, FileFacts]:
     recent = {path: recall_facts(path, fingerprints[path]) for path in paths}
-    found = {path: facts for path, facts in recent.items() if facts is not None}
-    others = [path for path in paths if path not in found]
+    facts_by_path = {path: facts for path, facts in recent.items() if facts is not None}
+    others = [path for path in paths if path not in facts_by_path]
     for rows in table.iter_rows_by_values("path", others, ["path", "facts"]) if others else ():
         pairs = zip(*rows.to_pydict().values(), strict=True)
-        found.update((path, from_json(text)) for path, text in pairs)
-    return found
+        facts_by_path.update((path, from_json(text)) for path, text in pairs)
+    return facts_by_path
 
 
 def has_facts(path: str, language: str) -> bool:

@@ -133,7 +133,7 @@ class Stats:
     def as_metadata(self) -> dict[str, Any]:
         """Plain values for logs, JSON and Dagster metadata."""
         values = {
-            each.name: getattr(self, each.name) for each in fields(self)
+            column.name: getattr(self, column.name) for column in fields(self)
         }  # `asdict` counts counters anew
         return {name: dict(value) if is_object(value) else value for name, value in values.items()}
 

@@ -62,8 +62,8 @@ def order_texts(ctx: RefreshContext, keys: Collection[str]) -> list[str]:
             if key in wanted:
                 age = -modified.timestamp() if modified else 0.0
                 role = _ROLE_RANKS[classify_file(path)]
-                place = archived, role, -uses[path].bit_length(), age, path
-                places[key] = min(place, places.get(key, place))
+                order = archived, role, -uses[path].bit_length(), age, path
+                places[key] = min(order, places.get(key, order))
     return sorted(places, key=lambda key: (places[key], key))
 
 

@@ -153,12 +153,12 @@ def _iter_changed_rows(
 ) -> Iterator[pa.RecordBatch]:
     """The rows with their new words; they are not held at once."""
     schema: Any = table.schema  # whose stubs give fields no type
-    place = schema.get_field_index("words")
+    position = schema.get_field_index("words")
     for words in _iter_changed_words(table, documents):
         for rows in table.iter_rows_by_values("id", sorted(words), schema.names):
             ids: list[Any] = rows["id"].to_pylist()
             column = pa.array([words[id_] for id_ in ids], pa.large_string())
-            rows = rows.set_column(place, schema.field(place), column)
+            rows = rows.set_column(position, schema.field(position), column)
             yield from rows.combine_chunks().to_batches()
 
 
@@ -345,7 +345,7 @@ def _build_row_fingerprints(
     counts = pc.list_value_length(documents["row_hash_list"])
     small = documents.filter(pc.is_in(counts, value_set=pa.array(SMALL_DOCUMENT_CHUNKS, pa.int32())))
     hashes = zip(*small.select(["uri", "row_hash_list"]).to_pydict().values(), strict=True)
-    small_documents = {uri: hash_strings(digest, *sorted(each)) for uri, each in hashes}
+    small_documents = {uri: hash_strings(digest, *sorted(row_hashes)) for uri, row_hashes in hashes}
     return _RowFingerprints(digest, small_documents, audiences)
 
 
@@ -405,7 +405,7 @@ class _IndexRowBuilder:
             **{name: [value] * len(rows) for name, value in self._source_columns.items()},
             "principals": [self._list_principals(row["uri"]) for row in rows],
             **{name: chunks[name] for name in CHUNK_COLUMNS},
-            **{name: [each[name] for each in computed] for name in (computed[0] if computed else ())},
+            **{name: [row[name] for row in computed] for name in (computed[0] if computed else ())},
             **self._load_vectors(text_keys),
             "fingerprint": self._fingerprints.compute(chunks),
             "indexed_at": self._find_indexed_at(chunks["id"]),
@@ -422,8 +422,8 @@ class _IndexRowBuilder:
         """When rows were first written: now, where they are not there yet."""
         arrow: Any = pc  # whose stubs give what is found no type
         times: Any = self._stored["indexed_at"]
-        known = times.take(arrow.index_in(ids, value_set=self._stored["id"]))
-        return known.fill_null(pa.scalar(self._now, known.type))
+        stored_times = times.take(arrow.index_in(ids, value_set=self._stored["id"]))
+        return stored_times.fill_null(pa.scalar(self._now, stored_times.type))
 
     def build_vectors(self, rows: pa.Table) -> pa.Table:
         """What changes in rows, of which `id` and `text_key` are given, that get their vector."""
@@ -436,10 +436,10 @@ class _IndexRowBuilder:
     def _load_vectors(self, text_keys: list[Any]) -> dict[str, Any]:
         """The columns `vector` and `unembedded` of texts, in their order."""
         columns = ["text_key", "vector"]
-        found = self._embeddings.iter_rows_by_values("text_key", sorted(set(text_keys)), columns)
-        vectors = pa.concat_tables(found).combine_chunks()
+        tables = self._embeddings.iter_rows_by_values("text_key", sorted(set(text_keys)), columns)
+        vectors = pa.concat_tables(tables).combine_chunks()
         order = pc.index_in(pa.array(text_keys, pa.string()), value_set=vectors["text_key"])
-        unembedded = [None if known else True for known in order.is_valid().to_pylist()]
+        unembedded = [None if has_vector else True for has_vector in order.is_valid().to_pylist()]
         return {"vector": vectors["vector"].combine_chunks().take(order), "unembedded": unembedded}
 
     def _load_document_words(self, uris: set[str], documents: pa.Table | None) -> dict[str, dict[str, str]]:
@@ -449,11 +449,11 @@ class _IndexRowBuilder:
             return words
         columns = ["uri", "start_char", "end_char", "id", "text"]
         if documents is None:
-            found = self._chunks.read_rows(columns, one_of("uri", sorted(uris)) & _LIVE)
+            chunks = self._chunks.read_rows(columns, one_of("uri", sorted(uris)) & _LIVE)
         else:
             is_sharing = pc.is_in(documents["uri"], value_set=pa.array(sorted(uris), pa.string()))
-            found = documents.filter(pc.and_not(is_sharing, documents["archived"])).select(columns)
-        for chunk in sorted(found.to_pylist(), key=DOCUMENT_ORDER):
+            chunks = documents.filter(pc.and_not(is_sharing, documents["archived"])).select(columns)
+        for chunk in sorted(chunks.to_pylist(), key=DOCUMENT_ORDER):
             words[chunk["uri"]][chunk["id"]] = self._words.expand(chunk["text"])
         return words
 

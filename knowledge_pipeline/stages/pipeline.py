@@ -222,10 +222,10 @@ class IdleSources:
 
     def find(self, ctx: RefreshContext, version_stamps: Mapping[str, VersionStamp]) -> list[Stats]:
         """The statistics of the stages after the first; empty where something may have changed."""
-        known = self._idle.get(ctx.source.id)
-        if known is None or self._settings is not ctx.settings or known[0] != version_stamps:
+        entry = self._idle.get(ctx.source.id)
+        if entry is None or self._settings is not ctx.settings or entry[0] != version_stamps:
             return []
-        return [replace(stats, seconds=0.0, at=datetime.now(UTC)) for stats in known[1]]
+        return [replace(stats, seconds=0.0, at=datetime.now(UTC)) for stats in entry[1]]
 
     def add(
         self, ctx: RefreshContext, version_stamps: Mapping[str, VersionStamp], stats: list[Stats]
@@ -292,11 +292,11 @@ class SourceRefresh:
                 if name == "snapshot" and self._idle:
                     self._version_stamps = self.ctx.lake.version_stamps(self.ctx.source.id)
                     if not self.stats[0].has_changes and (
-                        known := self._idle.find(self.ctx, self._version_stamps)
+                        idle_stats := self._idle.find(self.ctx, self._version_stamps)
                     ):
                         self._stages = {}
-                        self.stats += known
-                        yield from known
+                        self.stats += idle_stats
+                        yield from idle_stats
                         return
             if self._words_only:
                 yield from self._index_words_only()
