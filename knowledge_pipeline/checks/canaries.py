@@ -2,10 +2,9 @@
 
 It reads through what queries read through: their compiled filters, their access, their readers of the index.
 The other blocking checks compare tables; this one notices a full-text index that lacks rows, a column of a
-filter or of the access that is wrong, a vector that no search reaches.
-
-A chunk fails only where a search for its own words, among itself alone, does not find it. So a sentence that
-many chunks share costs a second search and never makes a false alarm.
+filter or of the access that is wrong, a vector that no search reaches. A chunk fails only where a search for
+its own words, among itself alone, does not find it: a sentence that many chunks share costs a second search
+and never makes a false alarm.
 """
 
 from __future__ import annotations
@@ -47,9 +46,6 @@ from knowledge_pipeline.store.search import IndexReader, Row, ScoredRow, SpaceUn
 from knowledge_pipeline.store.vectors import VectorMemory
 from knowledge_pipeline.text import expand_identifiers
 
-# FOLD checks.canary_sentences
-# Chooses the words by which a chunk must be found: of its own sentences that few chunks share. Pure.
-
 MAX_SENTENCES = 3  # of one chunk, the rarest first
 MAX_WORDS = 12  # of a sentence, the rarest
 _MAX_TEXT_CHARS = 8_000
@@ -58,7 +54,7 @@ _BOUNDARY = re.compile(r"[\n.!?;]+")
 
 
 def choose_sentences(text: str, others: Iterable[str]) -> Sequence[str]:
-    """At most `MAX_SENTENCES`, each as the words that full text is asked for.
+    """At most `MAX_SENTENCES` that few chunks share, each as the words that full text is asked for.
 
     Args:
         text: of the chunk.
@@ -72,7 +68,8 @@ def choose_sentences(text: str, others: Iterable[str]) -> Sequence[str]:
         " ".join(_pick_rarest(piece, uses)): None for piece in _BOUNDARY.split(text[:_MAX_TEXT_CHARS])
     }
     sentences.pop("", None)
-    return sorted(sentences, key=lambda words: (-_compute_rarity(words, uses), words))[:MAX_SENTENCES]
+    rarity = {words: sum(1 / (1 + uses[word]) for word in words.split()) for words in sentences}
+    return sorted(sentences, key=lambda words: (-rarity[words], words))[:MAX_SENTENCES]
 
 
 def _pick_rarest(sentence: str, uses: Counter[str]) -> list[str]:
@@ -88,15 +85,8 @@ def _list_words(text: str) -> list[str]:
         return []
     plain = replace_invalid_characters(text[:_MAX_TEXT_CHARS])
     words = remove_stopwords(expand_identifiers(plain)).casefold().split()
-    return list(dict.fromkeys(word for word in words if _is_searchable(word)))
-
-
-def _is_searchable(word: str) -> bool:
-    return word.isalnum() and 1 < len(word.encode()) <= _MAX_WORD_BYTES
-
-
-def _compute_rarity(words: str, uses: Counter[str]) -> float:
-    return sum(1 / (1 + uses[word]) for word in words.split())
+    searchable = (word for word in words if word.isalnum() and 1 < len(word.encode()) <= _MAX_WORD_BYTES)
+    return list(dict.fromkeys(searchable))
 
 
 MAX_CHANGED_SOURCES = 16  # of a type that are asked for one of their new rows, and for one of any age

@@ -38,9 +38,6 @@ from knowledge_pipeline.store.reconcile import (
 from knowledge_pipeline.store.release import find_live_release, first_released_at
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
-# FOLD checks.check_types
-# A check, and the result of one.
-
 SAMPLE_ROWS = 20
 
 MetricValue = float | int | str
@@ -52,9 +49,8 @@ class CheckResult:
 
     passed: bool
     message: str  # what was found, and for a failure where
-    sample_rows: pa.Table = field(
-        default_factory=lambda: pa.Table.from_pydict({})
-    )  # at most `SAMPLE_ROWS`, all wrong
+    # At most `SAMPLE_ROWS`, all wrong.
+    sample_rows: pa.Table = field(default_factory=lambda: pa.Table.from_pydict({}))
     figures: Mapping[str, MetricValue] = field(default_factory=dict[str, MetricValue])
     may_recover: bool = False  # failed only because a refresh is running: check again when it is done
 

@@ -1,6 +1,8 @@
-"""The informational checks of shares: each may be as large as `checks` in the settings allows.
+"""The checks that compare with `checks` of the settings: shares, age and cost; and those of the code graph.
 
-They look at everything of a type, so a schedule runs them, not every refresh.
+The informational ones look at everything of a type, so a schedule runs them, not every refresh; those of time
+and money know only what the logs record (`stages.run_log`). The check of dangling edges blocks a release: it
+looks at the sources whose rows differ from the live one, and its caller holds the index lock.
 """
 
 from __future__ import annotations
@@ -137,12 +139,8 @@ def check_unindexed(lake: Lake, settings: Settings, source_type: SourceType) -> 
     failed = [row for row in rows if row["share"] > limit and row["unindexed"] > indexes.MAX_UNINDEXED_ROWS]
     unindexed, count = sum(row["unindexed"] for row in rows), sum(row["rows"] for row in rows)
     message = f"{unindexed} of {count} rows are searched without an index (allowed: {limit:.0%} of a space)"
-    figures = {
-        "share": compute_share(unindexed, count),
-        "allowed": limit,
-        "rows": count,
-        "unindexed": unindexed,
-    }
+    share = compute_share(unindexed, count)
+    figures = {"share": share, "allowed": limit, "rows": count, "unindexed": unindexed}
     return CheckResult(not failed, message, build_sample(failed), figures)
 
 
@@ -225,9 +223,6 @@ def _build_size_row(row: dict[str, Any], wrong: str) -> dict[str, Any]:
     return shown | {"wrong": wrong, "chunk_id": row["id"]}
 
 
-# FOLD checks.code_graph_counts
-# Counts the code graph, and how much of it is resolved.
-
 _BATCH_ROWS = 65_536
 _DERIVED = frozenset({"contains", "depends"})  # always certain
 
@@ -281,12 +276,6 @@ def count_graph(lake: Lake, where: Filter) -> GraphCounts:
     by_language.sort(key=lambda resolution: -resolution.uses)
     return GraphCounts(symbols, edges, tuple(by_language))
 
-
-# FOLD checks.check_code_graph
-# Checks of the code graph: every edge ends at a definition, and most uses are resolved.
-#
-# The first one looks at the sources whose rows differ from the live release, so that its cost follows the
-# change; its caller holds the index lock.
 
 _MIN_USES = 100  # of a language, to judge by
 
@@ -356,11 +345,6 @@ def check_unresolved(lake: Lake, settings: Settings, source_type: SourceType) ->
     return CheckResult(share <= allowed, message, build_sample(rows), figures)
 
 
-# FOLD checks.check_freshness_cost
-# The informational checks of time and money: sources refreshed in time, models within their budget.
-#
-# They know only what the logs record: see `stages.run_log`.
-
 _BUDGET_DAYS = 30
 _MAX_BUDGETS_NAMED = 5
 
@@ -368,8 +352,8 @@ _MAX_BUDGETS_NAMED = 5
 def check_freshness(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
     """Check that the last completed refresh of each source is not older than its trigger allows."""
     now = datetime.now(UTC)
-    mine = [source for source in settings.sources if source.type == source_type]
-    triggers: dict[str, Trigger] = {source.id: resolve_trigger(source) for source in mine}
+    sources = _list_sources(settings, source_type)
+    triggers: dict[str, Trigger] = {source.id: resolve_trigger(source) for source in sources}
     last = _load_refresh_times(lake, source_type, since=now - max(MAX_AGE_BY_TRIGGER.values()))
     if triggers.keys() - last.keys():  # the log is long, so its end is read first
         last = _load_refresh_times(lake, source_type)

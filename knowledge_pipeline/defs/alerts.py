@@ -1,7 +1,8 @@
-"""Reports failed runs in the log of the sensor and of the daemon, in Slack and by e-mail.
+"""Reports failed runs and spent budgets in the log of the sensor and of the daemon, in Slack and by e-mail.
 
 One cause is reported once an hour, however many runs it breaks. Tags of the reported runs remember that,
-and the UI shows them: a sensor on runs cannot keep a cursor.
+and the UI shows them: a sensor on runs cannot keep a cursor. A budget is reported once in its day or month.
+No error of a channel names a secret.
 """
 
 import json
@@ -10,7 +11,7 @@ import re
 import smtplib
 import ssl
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,9 +36,6 @@ from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 from knowledge_pipeline.store.spending import read_spending
 from knowledge_pipeline.times import parse_retry_after
-
-# FOLD defs.alerts.channels
-# Sends alerts to a Slack webhook and by e-mail. No error names a secret.
 
 TIMEOUT_S = 10.0
 MAX_TRIES = 4
@@ -167,8 +165,6 @@ def _silence_loggers(*names: str) -> Generator[None]:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
 
-
-"""The environment variable with the UI's address, "https://dagster.example.com", for links to runs."""
 
 ALERT_TAG, GROUPED_TAG = "knowledge/alert", "knowledge/alert_grouped"
 """Tags of a reported run, and of one that was not because its cause had been; the value is the cause."""
@@ -312,9 +308,6 @@ def send_to_channels(
     return not channels or failures < len(channels)
 
 
-# FOLD defs.alerts.budgets
-# Reports budgets of models that are nearly or wholly spent: each once in its day or month.
-
 _MAX_SHOWN = 20
 
 
@@ -340,7 +333,10 @@ def build_budgets_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
         if not new:
             reason = "no budget is spent that was not reported"
             return dg.SensorResult(skip_reason=reason, cursor=json.dumps(still))
-        alert = _build_budget_alert(new)
+        sentences = [state.describe() for state in new[:_MAX_SHOWN]]
+        if len(new) > _MAX_SHOWN:
+            sentences.append(f"and {len(new) - _MAX_SHOWN} others: `knowledge costs` lists them")
+        alert = Alert("Knowledge pipeline: a budget of models is spent", "\n".join(sentences))
         context.log.warning(f"{alert.title}\n{alert.text}")
         if send_to_channels(context, alert, settings.alerts):
             still += map(_key_of, new)
@@ -349,19 +345,8 @@ def build_budgets_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
     return spent_budgets
 
 
-def _build_budget_alert(states: Sequence[BudgetState]) -> Alert:
-    sentences = [state.describe() for state in states[:_MAX_SHOWN]]
-    if len(states) > _MAX_SHOWN:
-        sentences.append(f"and {len(states) - _MAX_SHOWN} others: `knowledge costs` lists them")
-    return Alert("Knowledge pipeline: a budget of models is spent", "\n".join(sentences))
-
-
 def _key_of(state: BudgetState) -> str:
     """The payer, the window and the level: what is reported once."""
     budget = state.budget
     key = (budget.per, budget.window, budget.warn_at, budget.stop_at, state.tenant, state.name)
     return json.dumps([*key, str(state.window_start), state.level])
-
-
-# FOLD defs.alerts
-# Alerts of failed runs: the sensor, and the channels that carry them.

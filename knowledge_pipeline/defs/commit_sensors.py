@@ -1,7 +1,8 @@
-"""The sensor that refreshes sources when their files change: it lists local folders, and reads no document.
+"""The sensors that refresh sources when their files change, or the heads of their repositories.
 
-The daemon has no file watcher: a tick compares a digest of each listing, and refreshes a source whose digest
-differs. `knowledge watch` is quicker, and needs no daemon.
+Neither reads a document. The daemon has no file watcher: a tick compares a digest of each folder's listing,
+and refreshes a source whose digest differs. `knowledge watch` is quicker, and needs no daemon. Repositories
+are polled, host by host, and nothing is fetched. Dagster stores the cursors with every tick: they are small.
 """
 
 import json
@@ -152,18 +153,16 @@ def scan_folders(
             break
         if source.id in excluded.busy:
             continue
-        last_digest, is_new = cursor.digests.get(source.id), source.id in excluded.new
+        former, is_new = cursor.digests.get(source.id), source.id in excluded.new
         try:
             items = list_items(source, lake.cache)
             digest = compute_listing_digest(items)
             # Seen for the first time, it counts as changed only if its snapshot is out of date.
-            if digest != last_digest and not (
-                last_digest is None and (is_new or is_up_to_date(lake, source, items))
-            ):
+            if digest != former and not (former is None and (is_new or is_up_to_date(lake, source, items))):
                 scan.changed.append(source)
         except KnowledgeError as error:
             digest = _short_digest(f"failed: {error}")
-            if digest != last_digest:  # reported once; when it can be listed again, it is refreshed
+            if digest != former:  # reported once; when it can be listed again, it is refreshed
                 scan.failed[source.id] = error
         cursor.digests[source.id] = digest
     return scan
@@ -194,9 +193,6 @@ def _explain_no_changed_file(sources: Sequence[SourceConfig], scan: FolderScan) 
         reasons.append(f"the next tick lists the other {scan.waiting} first")
     return "; ".join(reasons)
 
-
-# FOLD defs.sensors.host_pace
-# How often a host is asked for the heads of its repositories: few of them at each tick, many more rarely.
 
 TICK_S = 4
 """Dagster's daemon evaluates sensors every five seconds, those whose interval is over: so each time."""
@@ -250,12 +246,6 @@ def update_hosts(
             hosts[host] = (round(now_s, 1), silences)
 
 
-# FOLD defs.sensors.commit_cursor
-# What the sensor `new_commits` remembers between two ticks: JSON that a person can read and correct.
-#
-# Dagster stores it with every tick, so it is small: the beginnings of commits, and of a repository only
-# what changes from tick to tick.
-
 _COMMIT_CHARS = 16  # of a commit's hash
 _FAILURES_BEFORE_PAUSE = 2  # in a row; after more, a repository is polled less often
 _FIRST_PAUSE_S = 60
@@ -266,7 +256,11 @@ HEAD = "HEAD"
 
 @dataclass(slots=True)
 class CommitCursor:
-    """The heads of repositories at the last tick, by the repositories' names."""
+    """The heads of repositories at the last tick, by the repositories' names.
+
+    It is JSON that a person can read and correct: the beginnings of commits, and of a repository only what
+    changes from tick to tick.
+    """
 
     tick: int = 0
     stood: dict[str, dict[str, str | None]] = field(default_factory=dict[str, dict[str, str | None]])
@@ -357,15 +351,14 @@ class CommitCursor:
 
     def list_due_repositories(self, names: Iterable[str], now_s: float) -> list[str]:
         """The repositories to poll now, first those that the last tick had no time for."""
-        by_host = group_by_host(sorted(names)).items()
-        candidates = [
-            name for host, mine in by_host if self._is_host_due(host, len(mine), now_s) for name in mine
-        ]
-        due = sorted(name for name in candidates if self.failing.get(name, (0, 0))[1] <= now_s)
+        due = sorted(
+            name
+            for host, mine in group_by_host(list(names)).items()
+            if is_due(host, len(mine), self.hosts.get(host), now_s)
+            for name in mine
+            if self.failing.get(name, (0, 0))[1] <= now_s
+        )
         return [name for name in due if name >= self.next] + [name for name in due if name < self.next]
-
-    def _is_host_due(self, host: str, repositories: int, now_s: float) -> bool:
-        return is_due(host, repositories, self.hosts.get(host), now_s)
 
     def known_head(self, name: str, now_s: float) -> str | None:
         """The branch that HEAD names; None every ten minutes, so that it is looked up again.
@@ -394,13 +387,6 @@ def _format_branches(watch: WatchedBranch) -> str:
     return " ".join((watch.branch or HEAD, *watch.further))
 
 
-# FOLD defs.sensors.commits
-# The sensor that refreshes sources by commits: it polls the heads of repositories, and fetches nothing.
-#
-# Nothing is lost between a refresh and the first look at a repository: a repository that is seen for the
-# first time is refreshed, even if needlessly, unless a run that will read it is still waiting. After that,
-# it is refreshed once for each commit.
-
 MAX_SEPARATE_REPOSITORIES = 25
 """Of one tick, each with runs of its own. The sources of more share runs: after a night without a daemon,
 thousands of commits must not become thousands of runs."""
@@ -423,7 +409,12 @@ class CommitScan:
 
 
 def build_commits_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that polls repositories."""
+    """The sensor that polls repositories.
+
+    Nothing is lost between a refresh and the first look at a repository: a repository that is seen for the
+    first time is refreshed, even if needlessly, unless a run that will read it is still waiting. After that,
+    it is refreshed once for each commit.
+    """
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         name=names.definition("new_commits"),
@@ -526,10 +517,8 @@ def _build_requests(scan: CommitScan, tick: int, names: Names) -> Iterator[dg.Ru
         return
     for (repository, commit), sources in scan.commits.items():
         sources, state = sort_by_repository(sources), commit or "gone"
-        key, tags = (
-            f"{repository}@{state} {tick}",
-            {"knowledge/repository": repository, "knowledge/commit": state},
-        )
+        key = f"{repository}@{state} {tick}"
+        tags = {"knowledge/repository": repository, "knowledge/commit": state}
         yield from build_refresh_requests(sources, names, trigger="commit", run_key=key, tags=tags)
 
 

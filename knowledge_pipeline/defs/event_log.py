@@ -88,10 +88,8 @@ def release_and_log(context: Context, project: ProjectResource, types: Iterable[
     """
     settings, lake, names = project.load_settings(), project.open_lake(), project.names
     release, evaluation = names.key(RELEASE), names.key(EVALUATION)
-    intermediate = {evaluation: evaluate.VERSION}
-    provenance = track_release_inputs(
-        context.instance, settings, release, schemas.VERSION, intermediate, names
-    )
+    extra = {evaluation: evaluate.VERSION}
+    provenance = track_release_inputs(context.instance, settings, release, schemas.VERSION, extra, names)
     log_evaluation(context, project, lambda version: provenance.build_tags(evaluation, None, version))
     for source_type in types:
         for check, result in run_blocking_checks(lake, settings, source_type):

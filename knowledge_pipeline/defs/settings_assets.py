@@ -1,9 +1,10 @@
-"""The settings of each source as assets at the root of the graph; they explain why a partition is stale.
+"""The sources in the asset graph: their partitions, their settings as root assets, and freshness windows.
 
-All partitions of an asset share a code version, but settings differ by source. So each type has external
-assets, partitioned by source, whose data version is a hash of the settings. A refresh reports the settings
-that it is about to use; the sensor reports those that changed since.
-(docs/decisions/dagster.md)
+One source is one partition. Each type has a set of its own, so that an asset's page shows only the partitions
+that it can have. All partitions of an asset share a code version, but settings differ by source: so each type
+has external assets, partitioned by source, whose data version is a hash of the settings. They explain why a
+partition is stale. A refresh reports the settings that it is about to use; the sensor reports those that
+changed since. (docs/decisions/dagster.md)
 """
 
 import time
@@ -25,11 +26,6 @@ from knowledge_pipeline.defs.dagster_internals import (
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.records import hash_strings
-
-# FOLD defs.partitions
-# One source is one partition; each source type has its own set of partitions.
-#
-# With a set for each type, an asset's page shows only the partitions that it can have.
 
 
 def source_partitions(source_type: str, names: Names = PLAIN) -> dg.DynamicPartitionsDefinition:
@@ -170,9 +166,6 @@ def build_settings_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
 
     return changed_settings
 
-
-# FOLD defs.freshness
-# How old an asset may become before the UI warns.
 
 _DAILY = (timedelta(hours=26), timedelta(hours=50))
 _WINDOWS: dict[Trigger, tuple[timedelta, timedelta]] = {

@@ -1,7 +1,8 @@
-"""Compares two ways of answering the same questions, question by question. Pure.
+"""Judges responses to golden questions, scores them, and compares two ways of answering. Pure.
 
-The difficulty of a question is the same for both, so a paired interval shows differences that the
-intervals of the two means hide.
+ir-measures, that is trec_eval, computes the measures; this module computes means, and the intervals that few
+questions leave. The difficulty of a question is the same for both of two ways of answering, so a paired
+interval shows differences that the intervals of the two means hide.
 """
 
 from __future__ import annotations
@@ -16,9 +17,6 @@ import numpy as np
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
 from knowledge_pipeline.extras import describe_missing, require_modules
-
-# FOLD evaluation.judge
-# Judges which retrieved chunks answer a golden question: by file, or by the definition if one is named.
 
 _ANSWER = "answer"
 
@@ -98,11 +96,6 @@ def _matches_any_answer(chunk: RetrievedChunk, answers: Sequence[GoldenAnswer]) 
         for answer in answers
     )
 
-
-# FOLD evaluation.scores
-# Retrieval measures over many responses, with the uncertainty that few questions leave.
-#
-# ir-measures, that is trec_eval, computes the measures; this module computes means and intervals.
 
 MEASURES = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5")
 QUALITY_MEASURE = "nDCG@10"  # decides whether to hold back a release, and comparisons
@@ -295,9 +288,7 @@ def list_changed_questions(
         ChangedQuestion(first.question, scores[0][at], scores[1][at], ranks[0][at], ranks[1][at])
         for at, (first, _) in enumerate(pairs)
     ]
-    return sorted(
-        (question for question in changed if abs(question.change) > _MIN_CHANGE), key=lambda each: each.change
-    )
+    return sorted((it for it in changed if abs(it.change) > _MIN_CHANGE), key=lambda it: it.change)
 
 
 def _pair_responses(

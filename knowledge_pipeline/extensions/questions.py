@@ -1,4 +1,7 @@
-"""Asks the live release the questions of pairs: the features of what it finds are what is learned from."""
+"""Asks the live release the questions of pairs, and suggests questions that are worth asking it.
+
+The features of what it finds for pairs are what the ranking is learned from.
+"""
 
 from __future__ import annotations
 
@@ -118,15 +121,15 @@ def _build_embed(settings: Settings) -> EmbedText:
     return embed
 
 
-# FOLD stages.tuning.suggest_questions
-# Questions worth asking of what was just indexed: about what is used most, and what is written of it.
-
 MAX_QUESTIONS = 3
 _MIN_NAME_CHARS, _MIN_HEADING_WORDS, _MAX_HEADING_CHARS = 4, 2, 60
 
 
 def suggest_questions(lake: Lake, sources: Iterable[SourceConfig]) -> list[str]:
-    """At most three command lines, each a question that these sources answer."""
+    """At most three command lines, each a question that these sources answer.
+
+    They are about what is used most, and about what is written of it.
+    """
     by_type: dict[str, list[str]] = {}
     for source in sources:
         by_type.setdefault(source.type, []).append(source.id)

@@ -1,6 +1,8 @@
-"""What the ranker learns from: the features of what was found for each question, and what answers it.
+"""What the ranking is learned from: questions that what is indexed answers by itself, and what each finds.
 
-Each question is one `Example`.
+A pair is a question with its answers: from a docstring, a commit, a pull request, a ticket, or what people
+judged. An example has the features of what was found for one question, and says which of it answers. Only
+`mine_pairs` reads the store; the rest is pure.
 """
 
 from __future__ import annotations
@@ -78,9 +80,7 @@ def build_example(
     hits = sorted(_drop_equal_contents(hits), key=lambda hit: hit.chunk.id)
     chunks, fused = [hit.chunk for hit in hits], np.array([hit.explanation.fused for hit in hits])
     shown = list(map(judge, chunks))
-    views = tuple(
-        _build_view(name, [names[name] for names in shown], of_view) for name, of_view in gains.items()
-    )
+    views = tuple(_build_view(name, [it[name] for it in shown], of_view) for name, of_view in gains.items())
     similarities = np.array([hit.explanation.vector_score for hit in hits], np.float64)
     features = compute_features(to_outlines(chunks), fused, similarities, query)
     texts = np.zeros((len(chunks), len(TEXT_FEATURES)))
@@ -108,7 +108,7 @@ def _build_view(name: str, shown: Sequence[str], gains: Mapping[str, float]) -> 
     ideal = sum(
         gain / np.log2(rank + 1) for rank, gain in enumerate(sorted(gains.values(), reverse=True)[:10], 1)
     )
-    return View(name, numbers, np.array([gains.get(str(place), 0.0) for place in places]), float(ideal))
+    return View(name, numbers, np.array([gains.get(str(it), 0.0) for it in places]), float(ideal))
 
 
 def judge_by_symbol(answers: Sequence[GoldenAnswer]) -> Judge:
@@ -126,9 +126,6 @@ def judge_by_symbol(answers: Sequence[GoldenAnswer]) -> Judge:
 
     return judge
 
-
-# FOLD stages.tuning.pairs
-# Pairs: questions that what is indexed answers by itself. Pure.
 
 PairKind = Literal["docstring", "commit", "pull_request", "ticket", "judgement"]
 KINDS: tuple[PairKind, ...] = ("docstring", "commit", "pull_request", "ticket", "judgement")
@@ -189,22 +186,20 @@ def split_newest(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
     return learned, held_out
 
 
-# FOLD stages.tuning.masking
-# Takes a docstring out of what is scored, so that it does not find itself.
-#
-# A chunk is indexed with its docstring: in its text, maybe in the header of what continues it, and in the
-# words that the chunks of a small file share. Before the hits are fused, each chunk of the answer's file
-# that holds any of that is scored as if it were indexed without: its text is embedded anew, and its BM25
-# score is that of the search, times what BM25 gives its words without the docstring over what it gives all
-# of them.
-
 EmbedText = Callable[[str, str], np.ndarray]
 """The vector of a text in a space: float32, shape (dimensions,), length 1."""
 
 
 @dataclass(frozen=True)
 class DocstringMask:
-    """Scores the chunks of a pair's answer without the docstring that asks. For one question."""
+    """Scores the chunks of a pair's answer without the docstring that asks. For one question.
+
+    A chunk is indexed with its docstring: in its text, maybe in the header of what continues it, and in the
+    words that the chunks of a small file share. Before the hits are fused, each chunk of the answer's file
+    that holds any of that is scored as if it were indexed without: its text is embedded anew, and its BM25
+    score is that of the search, times what BM25 gives its words without the docstring over what it gives all
+    of them.
+    """
 
     pair: Pair
     words: str  # of the question, as full text searches for them
@@ -230,9 +225,9 @@ class DocstringMask:
             for row, chunk in affected.items()
         }
         masked_matches = [
-            keyword_match._replace(score=keyword_match.score * by_words.get(keyword_match.row_id, 1.0))
-            for keyword_match in candidates.keyword_matches
-            if by_words.get(keyword_match.row_id, 1.0) > 0
+            row._replace(score=row.score * by_words.get(row.row_id, 1.0))
+            for row in candidates.keyword_matches
+            if by_words.get(row.row_id, 1.0) > 0
         ]
         matched = _keep_best(masked_matches, by_words, scope.limit)
         similarities = {} if vector is None else self._compare(reader.space, affected, vector)
@@ -287,9 +282,6 @@ def _keep_best(scored: Sequence[ScoredRow], masked: Iterable[int], limit: int) -
     ranked = sorted(scored, key=lambda row: (-row.score, row.row_id))
     return [row for rank, row in enumerate(ranked) if row.row_id not in masked or rank < limit]
 
-
-# FOLD stages.tuning.history
-# Commits, pull requests and tickets as questions: their titles ask for the files that were changed. Pure.
 
 MAX_FILES = 5  # that a change may touch besides tests: a wider one answers no question
 File = tuple[str, str]
@@ -397,10 +389,6 @@ def _pair(document: TracedDocument, changed: Sequence[File]) -> Iterator[Pair]:
     yield Pair(document.kind, question, f"{document.source}:{document.uri}", document.made_at)
 
 
-# FOLD stages.tuning.docstrings
-# Docstrings as questions: the first sentence asks for the definition, with the docstring taken out. Pure.
-
-
 def iter_docstring_pairs(
     text: str, *, source: str, path: str, language: str | None, made_at: datetime | None = None
 ) -> Iterator[Pair]:
@@ -417,9 +405,6 @@ def iter_docstring_pairs(
             question = GoldenQuestion(sentence, (answer,), "code", {"sources": (source,)})
             yield Pair("docstring", question, f"{source}:{path}", made_at, documentation)
 
-
-# FOLD stages.tuning.judgements
-# Judged and clicked results as answers to the questions that people asked. Pure.
 
 _WORTH = {"useful": 2, "clicked": 1, "useless": -2}
 _MAX_RELEVANCE = 10
@@ -457,9 +442,6 @@ def iter_judgement_pairs(
             yield Pair("judgement", question, query_id, made_at)
 
 
-# FOLD stages.tuning.mine
-# Mines pairs from what is indexed: definitions, history, tickets, and what people judged.
-
 MAX_PAIRS = 300  # of a kind, the newest: each is asked once, in some 20 to 90 ms
 _FILES_PER_READ = 64
 _LIVE = is_null("skipped") & eq("archived", False)
@@ -468,11 +450,7 @@ _LIVE = is_null("skipped") & eq("archived", False)
 def mine_pairs(lake: Lake, settings: Settings, *, limit: int = MAX_PAIRS) -> list[Pair]:
     """At most `limit` pairs of each kind, in an order that follows from what is stored alone."""
     files = _load_file_names(lake, settings)
-    documents = [
-        traced_document
-        for source in settings.sources
-        for traced_document in _load_traced_documents(lake, source)
-    ]
+    documents = [it for source in settings.sources for it in _load_traced_documents(lake, source)]
     dates = date_files(documents, files)
     history = select_newest(drop_ambiguous(iter_history_pairs(documents, files)), limit=limit)
     code = [source for source in settings.sources if source.type == "code"]

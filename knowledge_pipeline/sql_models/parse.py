@@ -1,4 +1,9 @@
-"""Parses SQL files into models with sqlglot."""
+"""Loads the files of `dbt_like_sql/`, one select each, as models: parsed with sqlglot, with column lineage.
+
+The comment at the top of a file says what a row means, then has directives, such as
+`-- grain: one row per source` (docs/sql.md). What a model reads, and where its columns come from, is parsed
+from its SQL. That takes a second, so the result for the same files is kept in the user's cache folder.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +29,6 @@ from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sql_models.model import Column, Model, Plot
 from knowledge_pipeline.store.duckdb import RAW_TABLES, open_duckdb
 from knowledge_pipeline.store.lake import Lake
-
-# FOLD sql_models.column_lineage
-# Traces each column of a SQL model to the columns that it comes from, by its SQL.
 
 ColumnOrigin = tuple[str, str]
 """A model or raw table, and a column of it."""
@@ -189,17 +191,6 @@ def _add_columns(
                 raise ConfigError(f"{model.file}: the plot names {name!r}, which is not a column")
     return replace(model, columns=columns)
 
-
-# FOLD sql_models.files
-# Loads the files of `dbt_like_sql/`: one select each, described by the comment at its top.
-#
-#     -- What a row means, in a sentence or more.
-#     -- answers: The question that a reader has?
-#     -- grain: one row per source
-#     -- plot: line x=day y=cost by=model
-#
-# What a model reads, and where its columns come from, is parsed from its SQL. That takes a second, so the
-# result for the same files is kept in the user's cache folder.
 
 FOLDER = Path(__file__).parent.parent.parent / "dbt_like_sql"
 """Next to the package: in the repository, and where a wheel is installed."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -61,14 +61,11 @@ from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.search import SourceLocation, read_locations, write_location
 from knowledge_pipeline.store.tables import Table, split_batches
 
-# FOLD stages.code_graph.writer
-# Writes resolved files into the shared tables of the code graph, under the index lock.
-
 _IS_FILE = eq("kind", "file")
 
 
 class GraphWriter:
-    """The rows of one pass, kept on disk until they are written; a context manager."""
+    """The rows of one pass, kept on disk until they are written under the index lock; a context manager."""
 
     def __init__(self, lake: Lake, upkeep: Upkeep) -> None:
         self._lake, self._upkeep = lake, upkeep
@@ -146,16 +143,13 @@ class GraphWriter:
         return stale
 
     def _mark_new_files(self, symbols: Table, paths: frozenset[str]) -> None:
+        """Append the own rows of new files, as rows of unresolved ones."""
         if not paths:
             return
-        marks = [row for batch in self._symbols.iter_batches() for row in _mark_files(batch, paths)]
+        batches = (batch.filter(pc.field("kind") == "file") for batch in self._symbols.iter_batches())
+        files = (row for batch in batches for row in batch.to_pylist())
+        marks = [row | {"made_of": "", "fingerprint": ""} for row in files if row["path"] in paths]
         symbols.append([pa.RecordBatch.from_pylist(marks, schema=symbols.schema)])
-
-
-def _mark_files(batch: pa.RecordBatch, paths: frozenset[str]) -> list[Row]:
-    """The own rows of some files, as rows of unresolved ones."""
-    files = batch.filter(pc.field("kind") == "file").to_pylist()
-    return [{**row, "made_of": "", "fingerprint": ""} for row in files if row["path"] in paths]
 
 
 VERSION = "1"  # of how edges become rows; those of facts and of edges are in `code_graph`
@@ -180,12 +174,12 @@ def refresh(ctx: RefreshContext) -> Stats:
         changed_paths = tracker.find_changed_values("path", "path")
         where = None if changed_paths is None else one_of("path", sorted(changed_paths))
         desired = _load_made_of(facts, mark, where)
-        stored_files = _load_stored_files(symbols, ctx.source.id, where)
+        stored = _load_stored_files(symbols, ctx.source.id, where)
         others = 0 if where is None else facts.count_rows() - len(desired)
-        made_of = {path: file.made_of for path, file in stored_files.items()}
+        made_of = {path: file.made_of for path, file in stored.items()}
         planned = plan_changes(desired, made_of, full=ctx.options.full)
         has_moved = symbols.exists and read_locations(symbols).find(ctx.source.id) != _build_location(ctx)
-        if planned or has_moved or _has_stray_edges(ctx, desired, stored_files, where):
+        if planned or has_moved or _has_stray_edges(ctx, desired, stored, where):
             project = StoredProject(facts)
             resolved = {path: made_of.get(path) for path in (*planned.keys_to_write, *planned.removed)}
             before = {path: old and hash_strings(old, mark) for path, old in read.old_fingerprints.items()}
@@ -195,10 +189,9 @@ def refresh(ctx: RefreshContext) -> Stats:
             if where is not None:  # of others that are written too
                 affected = one_of("path", touched.affected)
                 desired |= _load_made_of(facts, mark, affected)
-                stored_files |= _load_stored_files(symbols, ctx.source.id, affected)
-            earlier = read.old_facts
+                stored |= _load_stored_files(symbols, ctx.source.id, affected)
             stats.notes = _write_graph(
-                ctx, pool, project, desired, stored_files, planned, touched, tracker, earlier
+                ctx, pool, project, desired, stored, planned, touched, tracker, read.old_facts
             )
             changed, kept = [*planned.changed, *touched.affected], planned.unchanged - len(touched.affected)
             planned = replace(planned, changed=changed, unchanged=kept)
@@ -216,17 +209,11 @@ def _build_location(ctx: RefreshContext) -> SourceLocation:
     return build_location(ctx)._replace(branches=())
 
 
-def _has_stray_edges(
-    ctx: RefreshContext, desired: object, stored_files: object, where: Filter | None
-) -> bool:
+def _has_stray_edges(ctx: RefreshContext, desired: object, stored: object, where: Filter | None) -> bool:
     """Whether a source without files has edges, of a first refresh that was killed between the tables."""
-    edges = ctx.lake.graph_table("edges")
-    return (
-        not desired
-        and not stored_files
-        and where is None
-        and edges.count_rows(eq("source", ctx.source.id)) > 0
-    )
+    if desired or stored or where is not None:
+        return False
+    return ctx.lake.graph_table("edges").count_rows(eq("source", ctx.source.id)) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +231,7 @@ def _load_made_of(facts: Table, mark: str, where: Filter | None) -> dict[str, st
 
 
 def _load_stored_files(symbols: Table, source: str, where: Filter | None) -> dict[str, _StoredFile]:
-    files = eq("source", source) & eq("kind", "file")
+    files = eq("source", source) & _IS_FILE
     files = files & where if where else files
     rows = symbols.read_rows(["path", "made_of", "fingerprint"], files).to_pylist()
     return {row["path"]: _StoredFile(row["made_of"], row["fingerprint"]) for row in rows}
@@ -282,7 +269,7 @@ def _find_indirect_changes(
 
 def _iter_traces(ctx: RefreshContext, facts_refresh: FactsRefresh) -> Iterator[tuple[str, str]]:
     """Paths and traces of the files that may have asked about what an edit changed, or of all."""
-    symbols, where = ctx.lake.graph_table("symbols"), eq("source", ctx.source.id) & eq("kind", "file")
+    symbols, where = ctx.lake.graph_table("symbols"), eq("source", ctx.source.id) & _IS_FILE
     changes, names = facts_refresh.changes, list[str]()
     if changes is not None and not changes.moves_modules:
         names = [*facts_refresh.old_fingerprints, *changes.names]
@@ -331,9 +318,12 @@ def _write_graph(
     is_shared_out = len(paths) >= MIN_FILES  # to processes, which would be sent all that is stored
     stored = {} if is_shared_out else _load_stored_rows(ctx, indirect.traces)
     builder = GraphRowBuilder(project, context, datetime.now(UTC), {} if is_shared_out else earlier_facts)
-    fingerprints = {} if ctx.options.full else {path: file.fingerprint for path, file in stored_files.items()}
+    files_by_path = {} if ctx.options.full else stored_files
+    fingerprints = {path: file.fingerprint for path, file in files_by_path.items()}
     with GraphWriter(ctx.lake, ctx.upkeep) as writer:
-        uris, done = _load_uris(facts, paths), 0
+        uris, done = dict[str, str](), 0
+        for batch in facts.iter_rows_by_values("path", paths, ["path", "uri"]):
+            uris.update(zip(*batch.to_pydict().values(), strict=True))
         files = [
             UnresolvedFile(path, uris[path], desired[path], fingerprints.get(path), stored.get(path))
             for path in paths
@@ -346,7 +336,7 @@ def _write_graph(
         # bring traces up to date: the files' own rows as they are, but for that
         symbols = ctx.lake.graph_table("symbols")
         for portion in split_batches(indirect.retrace_only, _TRACES_PER_BATCH):
-            where = eq("source", ctx.source.id) & eq("kind", "file") & one_of("path", portion)
+            where = eq("source", ctx.source.id) & _IS_FILE & one_of("path", portion)
             rows = symbols.read_rows(symbols.schema.names, where).to_pylist()
             for row in rows:
                 row["trace"] = format_trace(project.renew_trace(json.loads(row["trace"])) or {})
@@ -383,14 +373,3 @@ def _build_source_columns(ctx: RefreshContext) -> dict[str, Any]:
         audience = build_audience_principal(source.type, source.id, REPOSITORY_AUDIENCE)
         columns["principals"] = sorted([*columns["principals"], audience])
     return columns
-
-
-def _load_uris(facts: Table, paths: Iterable[str]) -> dict[str, str]:
-    uris: dict[str, str] = {}
-    for rows in facts.iter_rows_by_values("path", paths, ["path", "uri"]):
-        uris.update(zip(*rows.to_pydict().values(), strict=True))
-    return uris
-
-
-# FOLD stages.code_graph
-# The code graph stage: facts of each file, resolved into the shared tables of symbols and edges.

@@ -1,4 +1,9 @@
-"""Symbols and edges of one file, as rows of the code graph's tables."""
+"""The rows of the code graph: the facts of each file, and what the resolver makes of them.
+
+Facts are read from the sanitized text, as chunks are, so that both count the same lines and no signature
+shows a secret. Their key is the path; their fingerprint covers text, sanitizer and extractor. Many files are
+shared out to processes in portions; few are worked on in this one.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +54,6 @@ from knowledge_pipeline.store.held_terms import ChangeTracker, TermLookup
 from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, reconcile
 from knowledge_pipeline.store.tables import Table, split_batches
 from knowledge_pipeline.text import GRAPH_LANGUAGES, detect_language
-
-# FOLD stages.code_graph.project
-# The stored facts of a source, as the resolver reads them.
 
 _PRELOAD_BYTES = 64 << 20  # of facts as text
 _recent_facts: LRUCache[tuple[str, str], FileFacts] = LRUCache(256)
@@ -123,14 +125,11 @@ class StoredProject:
                 self._texts[path] = text
 
 
-# FOLD stages.code_graph.batches
-# Rows of one schema as Arrow's columns: what is the same in many rows is said once.
-
 Row = dict[str, Any]
 
 
 class BatchBuilder:
-    """Takes the rows of one file after the other, none of which needs a dictionary of all columns."""
+    """Takes the rows of one file after the other: what is the same in many of them is said once."""
 
     def __init__(self, schema: pa.Schema, constants: Mapping[str, Any]) -> None:
         """Start without a row; `constants` are the columns that are the same in all rows."""
@@ -388,11 +387,7 @@ class GraphRowBuilder:
 
 def _has_same_symbols(facts: FileFacts, resolved: ResolvedFile, file: UnresolvedFile) -> bool:
     """Whether a file that did not change itself has the symbols that are stored, full names included."""
-    if (
-        file.stored is None
-        or not file.stored_fingerprint
-        or any(statement.exported for statement in facts.imports)
-    ):
+    if file.stored is None or not file.stored_fingerprint or any(it.exported for it in facts.imports):
         return False
     name = f"name\t{facts.language}\t{file.path}"
     return name in resolved.trace and resolved.trace[name] == file.stored.trace.get(name)
@@ -429,9 +424,6 @@ def _build_symbol_row(
     }
 
 
-# FOLD stages.code_graph.portions
-# Files in portions: many portions are shared out to processes, few are worked on in this one.
-
 MIN_FILES = 400  # fewer are read, or resolved, before the processes have started
 FILES_PER_PORTION = 16
 MAX_PROCESSES = 3  # of up to 450 MB each: with the process that writes, less than 2 GB
@@ -465,12 +457,6 @@ def map_portions(
         return map(work, portions)
     return pool.map(work, portions, lambda portion: f"{describe(portion)!r} or a file after it")
 
-
-# FOLD stages.code_graph.facts
-# Extracts the facts of each file of a code source. Key: path; fingerprint: text, sanitizer, extractor.
-#
-# Facts are read from the sanitized text, as chunks are, so that both count the same lines and no signature
-# shows a secret.
 
 _FILES_PER_COMMIT = 128
 _COMPARED_FILES_MAX = 50  # files whose facts before an edit are compared with those after it

@@ -1,11 +1,10 @@
 """Index: the retrievable rows of a source, in the table of its space. Key: chunk id.
 
-All sources of the space share the table, so the index lock is held while it is written, in one commit.
+All sources of the space share the table, so the index lock is held while it is written, in one commit. A
+chunk gets its row before its text is embedded: full text finds it. The vector follows, by itself.
 
-A chunk gets its row before its text is embedded: full text finds it. The vector follows, by itself.
-
-Each chunk of a small document carries the words of the whole document (`index_words`). The fingerprint of
-such a row covers its siblings, too.
+Each chunk of a small document carries the words of the whole document, so that full text finds the document
+even if a query's words are spread over its chunks. The fingerprint of such a row covers its siblings, too.
 """
 
 # pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
@@ -49,12 +48,6 @@ from knowledge_pipeline.store.search import (
 )
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, split_batches
 from knowledge_pipeline.text import expand_indexed_text
-
-# FOLD stages.index_words
-# The words by which full text finds a chunk: how they are built, and built again after a change of form.
-#
-# Each chunk of a small document carries the words of the whole document, so that full text finds the
-# document even if a query's words are spread over its chunks.
 
 SMALL_DOCUMENT_CHUNKS = range(2, 5)  # of a small document
 DOCUMENT_ORDER = itemgetter("start_char", "end_char", "id")
@@ -106,19 +99,14 @@ def rewrite_former_words(table: Table) -> int:
     Rows with the same words stay as they are, and so do all fingerprints and vectors. Needs the index lock. A
     kill is harmless: the next call goes on.
     """
-    affected = _group_documents(table.read_rows(["source", "source_type", "uri"], _MAY_CHANGE).to_pylist())
+    affected: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for row in table.read_rows(["source", "source_type", "uri"], _MAY_CHANGE).to_pylist():
+        affected[row["source"], row["source_type"]].add(row["uri"])
     ids = [id_ for changed in _iter_changed_words(table, affected) for id_ in changed]
     stale = [StaleRows(table.key, batch) for batch in split_batches(ids)]
     table.replace_rows(stale, _iter_changed_rows(table, affected))
     table.note_in_schema(**{WORDS_KEY: WORDS_VERSION})
     return len(ids)
-
-
-def _group_documents(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str], set[str]]:
-    documents: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for row in rows:
-        documents[row["source"], row["source_type"]].add(row["uri"])
-    return documents
 
 
 def _iter_changed_words(
@@ -188,15 +176,8 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
         table = ctx.lake.index(space.name, space.dimensions)
         lacks_index = not more_vectors and indexes.lacks_index(table)  # the last early release left it
         has_moved = table.exists and read_locations(table).find(ctx.source.id) != build_location(ctx)
-        has_former = has_former_words(table)
-        if (
-            plan
-            or len(embedded)
-            or lacks_index
-            or has_moved
-            or has_former
-            or find_stale_tables(ctx, space.name)
-        ):
+        is_due = plan or len(embedded) or lacks_index or has_moved or has_former_words(table)
+        if is_due or find_stale_tables(ctx, space.name):
             written = len(plan.keys_to_write) + len(embedded)
             claim_slot = claim_immediately if written <= SLOT_MIN_ROWS else ctx.claim_slot
             with claim_slot("index"), ctx.lake.lock_index():
@@ -275,13 +256,13 @@ def _plan_index(ctx: RefreshContext, space: Space) -> _IndexPlan:
     live = is_null("skipped")
     rows = chunks.read_rows(["id", "uri", "archived", "row_hash"], changed & live if changed else live)
     fingerprints = _build_row_fingerprints(rows, source_columns, audiences)
-    stored = held = table.read_rows(["id", "fingerprint", "indexed_at"], mine & changed if changed else mine)
+    all_rows = table.read_rows(["id", "fingerprint", "indexed_at"], mine & changed if changed else mine)
     duplicate_ids: list[str] = []  # left by two writers without a common lock: missing, and built again
-    if pc.count_distinct(stored["id"]).as_py() < stored.num_rows:
-        times: Counter[Any] = Counter(stored["id"].to_pylist())
+    if pc.count_distinct(all_rows["id"]).as_py() < all_rows.num_rows:
+        times: Counter[Any] = Counter(all_rows["id"].to_pylist())
         duplicate_ids = [id_ for id_ in times if times[id_] > 1]
-    is_duplicate = pc.is_in(stored["id"], value_set=pa.array(duplicate_ids, pa.string()))
-    stored = stored.filter(pc.invert(is_duplicate))
+    is_duplicate = pc.is_in(all_rows["id"], value_set=pa.array(duplicate_ids, pa.string()))
+    stored = all_rows.filter(pc.invert(is_duplicate))
     desired = rows["id"], fingerprints.compute(rows)
     plan = plan_changes_arrow(desired, (stored["id"], stored["fingerprint"]), full=ctx.options.full)
     if changed:
@@ -290,7 +271,7 @@ def _plan_index(ctx: RefreshContext, space: Space) -> _IndexPlan:
     uris = rows.filter(pc.is_in(rows["id"], value_set=written))["uri"].unique()
     has_few_chunks = len(rows.filter(pc.is_in(rows["uri"], value_set=uris))) <= _MAX_ROWS_AT_ONCE
     documents: list[Any] = uris.to_pylist() if has_few_chunks else []
-    again = held.filter(pc.is_in(held["id"], value_set=written)).select(["id", "indexed_at"])
+    again = all_rows.filter(pc.is_in(all_rows["id"], value_set=written)).select(["id", "indexed_at"])
     return _IndexPlan(plan, duplicate_ids, fingerprints, tracker, documents, again)
 
 
@@ -466,6 +447,7 @@ class _IndexRowBuilder:
         """What a row has besides its chunk's own columns, its source's and its vector."""
         metadata = json.loads(chunk["metadata"])
         tags = {*self._source_columns["tags"], *metadata.get("tags", ())}
+        document = document_words[chunk["uri"]] if self._shares_words(chunk) else None
         computed = {
             "url": chunk["url"] or None,
             "tags": sorted(tags),
@@ -474,12 +456,7 @@ class _IndexRowBuilder:
             **{name: metadata.get(name) for name in ("project", "status", "wiki_space")},
             "names": metadata.get("names", []) if metadata.get("leads") else [],
             "mentions": sorted({mention["name"] for mention in metadata.get("mentions", ())}),
-            "words": self._build_words(chunk, document_words),
+            "words": self._words.build_shared(chunk, document) if document else self._words.build(chunk),
         }
         shown = build_payload(self._source_columns | chunk | computed, metadata)  # without those of branches
         return computed | {"shown": shown, "tags": sorted({*tags, *build_branch_tags(metadata)})}
-
-    def _build_words(self, chunk: dict[str, Any], document_words: dict[str, dict[str, str]]) -> str:
-        if not self._shares_words(chunk):
-            return self._words.build(chunk)
-        return self._words.build_shared(chunk, document_words[chunk["uri"]])

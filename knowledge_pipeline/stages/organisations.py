@@ -38,8 +38,8 @@ class Discovery:
     """What became of one organisation; `problem` says why what was known before counts."""
 
     organisation: str
-    listed: int  # members, whether taken or not
-    taken: int
+    listed: int  # members, whether selected or not
+    selected: int
     added: tuple[str, ...] = ()  # names of members
     removed: tuple[str, ...] = ()
     problem: str = ""
@@ -96,9 +96,8 @@ def discover(
     except KnowledgeError as error:
         problem = f"organisation {organisation.id!r}: {error}"
         listing = replace(former, problem=problem) if former else None
-        result = Discovery(
-            organisation.id, len(former.members) if former else 0, len(before), problem=problem
-        )
+        count = len(former.members) if former else 0
+        result = Discovery(organisation.id, count, len(before), problem=problem)
     if listing and listing != former:
         try:
             write_listing(folder, organisation.id, listing)
@@ -132,5 +131,5 @@ def _list(organisation: OrganisationSettings, report: ListProgress, sleep: Sleep
 
 
 def _index(organisation: OrganisationSettings, members: Iterable[OrganisationMember]) -> _Members:
-    """The members that are taken, by name."""
+    """The selected members, by name."""
     return {member.name: member for member in members if organisation.takes(member)}

@@ -1,6 +1,8 @@
-"""The stages in their order, for one source and for many.
+"""The stages in their order, for one source and for many, and the release of what they index.
 
-The CLI calls this; Dagster calls the same stage functions, one asset each.
+The CLI calls this; Dagster calls the same stage functions, one asset each. A source that takes long to embed
+is released before: words answer at once, vectors follow as they come. A release makes the index live if the
+blocking checks pass.
 """
 
 from __future__ import annotations
@@ -51,9 +53,6 @@ from knowledge_pipeline.store.release import (
     publish_release,
     restore_release,
 )
-
-# FOLD stages.early_release
-# Releases sources before all their texts are embedded: words answer at once, vectors follow as they come.
 
 MIN_LOCAL_TEXTS, MIN_REMOTE_TEXTS = 64, 2048  # without a vector; fewer are embedded in seconds
 MAX_WAIT_S = 1.0  # of words for vectors that a model of this machine makes so soon
@@ -135,10 +134,6 @@ def _count_texts_to_embed(ctx: RefreshContext) -> int | None:
     table, mine = ctx.lake.index(space.name, space.dimensions), eq("source", ctx.source.id)
     live = table.count_rows(mine) - table.count_rows(mine & UNEMBEDDED)
     return missing if len(chunks) - missing >= MIN_KEPT_SHARE * live else None
-
-
-# FOLD stages.release
-# Release: makes what the index stage wrote live, if the blocking checks pass.
 
 
 def release_newest(lake: Lake, settings: Settings, *, unpin: bool = False) -> Stats:
@@ -291,15 +286,17 @@ class SourceRefresh:
                     yield self._run(name)
                 if name == "snapshot" and self._idle:
                     self._version_stamps = self.ctx.lake.version_stamps(self.ctx.source.id)
-                    if not self.stats[0].has_changes and (
-                        idle_stats := self._idle.find(self.ctx, self._version_stamps)
-                    ):
+                    stamps, is_new = self._version_stamps, self.stats[0].has_changes
+                    if not is_new and (idle_stats := self._idle.find(self.ctx, stamps)):
                         self._stages = {}
                         self.stats += idle_stats
                         yield from idle_stats
                         return
             if self._words_only:
-                yield from self._index_words_only()
+                indexed, self._stages = index_vectors(self.ctx), {}
+                if indexed:
+                    self.stats.append(indexed)
+                    yield indexed
                 return
             indexed = index_words(self.ctx) if self._releases else None
             self.has_words_before_vectors = indexed is not None
@@ -308,12 +305,6 @@ class SourceRefresh:
                 yield indexed
         if self._releases and indexed:  # without a change too: who wrote it may have died before releasing it
             self._releases.release()
-
-    def _index_words_only(self) -> Iterator[Stats]:
-        indexed, self._stages = index_vectors(self.ctx), {}
-        if indexed:
-            self.stats.append(indexed)
-            yield indexed
 
     def finish(self) -> Iterator[Stats]:
         """Embed and index the rest, and release vectors as they come. Raises as the first step does."""

@@ -48,19 +48,17 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import plan_changes, reconcile
 from knowledge_pipeline.store.tables import Table
 
-# FOLD stages.document_rows
-# Rows of the snapshot: documents as they were read, and with each what hangs on it.
-#
-# A document that is read names its attachments. They are compared with those that are stored and read
-# before the document's own row, so that after a crash between the two the document is read again. What
-# hangs on a document that is not read stays as it is.
-
 Row = dict[str, Any]
 _COLUMNS = [column.name for column in fields(Document) if column.name != "attachments"]
 
 
 class DocumentRows:
-    """Builds the rows of one source in one refresh."""
+    """Builds the rows of one source in one refresh: documents as they were read, with what hangs on each.
+
+    A document that is read names its attachments. They are compared with those that are stored and read
+    before the document's own row, so that after a crash between the two the document is read again. What
+    hangs on a document that is not read stays as it is.
+    """
 
     def __init__(self, source: Source, table: Table, attached: StoredAttachments) -> None:
         self._source, self._table, self._attached = source, table, attached
@@ -135,9 +133,8 @@ class StoredAttachments:
         is_attachment = pa.array([parent is not None for parent in parents], pa.bool_())
         for row in stored.filter(is_attachment).to_pylist():
             self._rows[row["uri"]] = row
-            self._uris_by_parent.setdefault(find_owner_uri(self._source_type, row["uri"]), []).append(
-                row["uri"]
-            )
+            parent = find_owner_uri(self._source_type, row["uri"])
+            self._uris_by_parent.setdefault(parent, []).append(row["uri"])
         return stored.filter(pc.invert(is_attachment))
 
     def __contains__(self, uri: str) -> bool:
@@ -273,13 +270,13 @@ def refresh(ctx: RefreshContext) -> Stats:
                 (uri for uri in readable if uri not in items and not is_variant_uri(uri)), _ARCHIVED
             )
         else:
-            gone = [uri for uri in listing.named if uri in actual and uri not in items]
+            gone = [uri for uri in listing.wanted if uri in actual and uri not in items]
             desired = actual | desired | dict.fromkeys(gone, _ARCHIVED)
-            actual |= dict.fromkeys((uri for uri in listing.named if uri in items and uri in actual), "")
+            actual |= dict.fromkeys((uri for uri in listing.wanted if uri in items and uri in actual), "")
         plan = plan_changes(desired, actual, full=ctx.options.full)
         # Before the documents: a document that cannot be read does not keep what was revoked.
         live_uris = [uri for uri, fingerprint in desired.items() if fingerprint != _ARCHIVED]
-        only_uris = frozenset(listing.named).union(items) if listing.named else None
+        only_uris = frozenset(listing.wanted).union(items) if listing.wanted else None
         audiences = refresh_permissions(ctx, table, live_uris, stats, only=only_uris)
         attached.removed = plan.removed  # which grows while the rows are built
         builder, total = DocumentRows(source, table, attached), len(plan.keys_to_write)
@@ -338,7 +335,7 @@ class _Listing:
 
     items: Mapping[str, Item]
     is_full: bool
-    named: Collection[str] = ()  # uris that were looked for, and no others
+    wanted: Collection[str] = ()  # uris that were looked for, and no others
     started_at: datetime | None = None  # of a service, by our clock
     settings_digest: str = ""  # of the settings that decide what a service lists
     notes: Counter[str] = field(default_factory=Counter[str])

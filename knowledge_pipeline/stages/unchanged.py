@@ -139,9 +139,8 @@ def _iter_modules(folder: Path | str) -> Iterator[str]:
 def _iter_distributions() -> Iterator[str]:
     for folder in sys.path:
         with suppress(OSError):
-            yield from (
-                entry.name for entry in os.scandir(folder or ".") if entry.name.endswith(".dist-info")
-            )
+            names = (entry.name for entry in os.scandir(folder or "."))
+            yield from (name for name in names if name.endswith(".dist-info"))
 
 
 def _depends_on_files_alone(settings: Settings, sources: Sequence[SourceConfig]) -> bool:
