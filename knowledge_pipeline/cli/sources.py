@@ -304,7 +304,8 @@ def discover_members(
 
 def _print_discovery(session: Session, discovery: Discovery) -> None:
     if discovery.problem:
-        rest = f"; the {format_count(discovery.selected, 'member')} known before stay" if discovery.selected else ""
+        count = discovery.selected
+        rest = f"; the {format_count(count, 'member')} known before stay" if count else ""
         session.screen.print_note(f"{discovery.problem}{rest}")
         return
     changes = [

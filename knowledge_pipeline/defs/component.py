@@ -172,7 +172,6 @@ class KnowledgePipeline(dg.Component):
 
 
 def _check_settings(values: Mapping[str, Any], folder: Path, context: dg.ComponentLoadContext) -> Settings:
-    """The settings of a `defs.yaml`, or a ConfigError."""
     settings, problems = check_config(json.dumps(values, default=str), folder / "defs.yaml")
     if settings is None or problems:
         raise ConfigError("\n".join(_format_problem(problem, context) for problem in problems))

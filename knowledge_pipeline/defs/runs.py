@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from logging import Logger
-from typing import Any, Protocol
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -217,22 +217,6 @@ def describe_source(run: SourceRefresh) -> str:
     return f"{run.ctx.source.id}: {', '.join(done) or 'no stage finished'}; {seconds:.2g} s"
 
 
-class Recorder(Protocol):
-    """What is told of each source's progress, and writes it down."""
-
-    def record_stage(self, result: StageResult) -> None:
-        """A stage is done."""
-        ...
-
-    def record_source(self, run: SourceRefresh) -> None:
-        """A source is done, or has failed."""
-        ...
-
-    def flush(self) -> None:
-        """Write what is not written yet."""
-        ...
-
-
 def refresh_all_sources(
     context: Context,
     project: ProjectResource,
@@ -241,7 +225,7 @@ def refresh_all_sources(
     stages: Collection[str] = tuple(STAGES),
     releases: EarlyReleases | None = None,
     *,
-    recorder: Recorder,
+    recorder: "StageRecorder",
 ) -> RefreshResult:
     """Refresh sources: read one after the other, then finish one after the other.
 
@@ -276,7 +260,7 @@ def refresh_all_sources(
 
 def _finish_step(
     refreshed: RefreshResult,
-    recorder: Recorder,
+    recorder: "StageRecorder",
     run: SourceRefresh,
     step: Callable[[SourceRefresh], Iterable[Stats]],
     names: Names,

@@ -28,6 +28,7 @@ from knowledge_pipeline.connectors.permissions import REPOSITORY_AUDIENCE
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.stages.code_graph_rows import (
     FILES_PER_PORTION,
+    MAX_PROCESSES,
     MIN_FILES,
     FactsRefresh,
     GraphRowBuilder,
@@ -40,7 +41,6 @@ from knowledge_pipeline.stages.code_graph_rows import (
     UnresolvedFile,
     format_trace,
     map_portions,
-    open_pool,
     refresh_facts,
 )
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
@@ -163,7 +163,8 @@ def refresh(ctx: RefreshContext) -> Stats:
     Raises:
         Busy: another process kept the index for too long.
     """
-    with measure_stage("graph", ctx.source.id) as stats, open_pool() as pool:
+    pool = WorkerPool("reads code", max_processes=MAX_PROCESSES)  # for facts and edges
+    with measure_stage("graph", ctx.source.id) as stats, pool:
         read = refresh_facts(ctx, pool)
         symbols, facts = ctx.lake.graph_table("symbols"), ctx.lake.facts(ctx.source.type, ctx.source.id)
         context = _build_source_columns(ctx)
@@ -218,8 +219,6 @@ def _has_stray_edges(ctx: RefreshContext, desired: object, stored: object, where
 
 @dataclass(frozen=True, slots=True)
 class _StoredFile:
-    """What the table says of one file."""
-
     made_of: str
     fingerprint: str
 

@@ -432,11 +432,6 @@ Portion = TypeVar("Portion")
 Answer = TypeVar("Answer")
 
 
-def open_pool() -> WorkerPool:
-    """The processes of one refresh, for its facts and its edges."""
-    return WorkerPool("reads code", max_processes=MAX_PROCESSES)
-
-
 def map_portions(
     pool: WorkerPool,
     files: int,

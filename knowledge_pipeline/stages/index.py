@@ -343,8 +343,6 @@ def _find_extension(path: str) -> str | None:
 
 
 class _IndexRowBuilder:
-    """Builds the index rows of chosen chunks."""
-
     def __init__(self, ctx: RefreshContext, space: Space, table: Table, planned: _IndexPlan):
         self._ctx, self._table, self._fingerprints = ctx, table, planned.fingerprints
         self._uris, self._stored = planned.uris, planned.stored

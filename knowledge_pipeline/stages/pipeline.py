@@ -23,8 +23,7 @@ from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import Busy, KnowledgeError, ReleaseRefused
 from knowledge_pipeline.garbage import collect_less_often
-from knowledge_pipeline.stages import chunks, embeddings, evaluate, index, snapshot
-from knowledge_pipeline.stages import code_graph as graph
+from knowledge_pipeline.stages import chunks, code_graph, embeddings, evaluate, index, snapshot
 from knowledge_pipeline.stages.context import (
     ORDINARY_REFRESH,
     Listing,
@@ -197,7 +196,7 @@ def iter_release_problems(lake: Lake, settings: Settings) -> Iterator[CheckResul
 STAGES: dict[str, Callable[[RefreshContext], Stats]] = {
     "snapshot": snapshot.refresh,
     "chunks": chunks.refresh,
-    "graph": graph.refresh,
+    "graph": code_graph.refresh,
     "embeddings": embeddings.refresh,
     "index": index.refresh,
 }

@@ -423,7 +423,6 @@ def _build_fingerprints(rows: pa.Table) -> dict[str, str]:
 
 
 def _exclude_rows(rows: pa.Table, uris: list[str]) -> pa.Table:
-    """Stored rows without those of some documents."""
     arrow: Any = pc  # whose stubs leave types out
     return rows.filter(arrow.invert(arrow.is_in(rows["uri"], value_set=pa.array(uris, pa.string()))))
 
