@@ -1,8 +1,8 @@
 """Tune: learns the ranker's weights of code alone from pairs, and releases them where they are better.
 
 They are better where both the pairs that were held out and the golden questions, if there are any, are
-answered better by the paired bootstrap (`evaluation.scores.compare`). The same store gives the same weights. Pairs
-are also proposed as golden questions, and steps of a search are left out to see what each brings.
+answered better by the paired bootstrap (`evaluation.scores.compare`). The same store gives the same weights.
+Pairs are also proposed as golden questions, and steps of a search are left out to see what each brings.
 """
 
 from __future__ import annotations
