@@ -1,8 +1,9 @@
-"""Maintenance: keeps the store small and fast, without changing what it says.
+"""Maintenance: keeps the store small and fast, without changing what it says. Purge: erases for good.
 
-It changes only how data is stored, so it may be killed at any moment and repeated at will. Each step is one
-commit, or the renaming of a folder, under the lock of what it touches; it skips a source that is being
-refreshed. docs/decisions/store.md says which vectors and versions it deletes.
+Maintenance changes only how data is stored, so it may be killed at any moment and repeated at will. Each step
+is one commit, or the renaming of a folder, under the lock of what it touches; it skips a source that is being
+refreshed. What it removes can be made again and has not been used for a while, so that a reverted edit or a
+slow process loses nothing. docs/decisions/store.md says which vectors and versions it deletes.
 """
 
 from __future__ import annotations
@@ -58,9 +59,6 @@ from knowledge_pipeline.store.release import (
 )
 from knowledge_pipeline.store.search import SourceLocation, write_location
 from knowledge_pipeline.store.tables import Table, split_batches
-
-# FOLD maintenance.work
-# The options, the report and the actions of a maintenance.
 
 Action = Literal["vectors", "compaction", "indexes", "releases", "versions", "logs", "leftovers"]
 GRACE_S = 600.0
@@ -213,12 +211,6 @@ class MaintenanceRun:
             self.run_action("versions", table.path, forget, removed_count=old)
 
 
-# FOLD maintenance.garbage_collection
-# Discards what the configuration no longer needs: whole tables, mirrors, unfinished files.
-#
-# It touches only the store's folder. What it removes can be made again and has not been used for a while,
-# so that a reverted edit or a slow process loses nothing.
-
 SPACE_RETENTION_S = 7 * 86_400.0  # of the vectors of a former model
 FILE_RETENTION_S = 86_400.0  # of mirrors and unfinished files
 
@@ -238,6 +230,7 @@ def discard_unused_spaces(
     """
     if not run.options.leftovers or not vector_tables:
         return list(vector_tables)
+    unused = {table.path.parent.name for table in vector_tables}
     if source_tables or configured:
         spaces = run.lake.list_spaces() if len(vector_tables) > 1 else {}
         present = {
@@ -245,9 +238,7 @@ def discard_unused_spaces(
             for space, dimensions in spaces.items()
             if run.lake.index(space, dimensions).count_rows(eq("source", source))
         }
-        unused = {table.path.parent.name for table in vector_tables} - present if present else set[str]()
-    else:
-        unused = {table.path.parent.name for table in vector_tables}
+        unused = unused - present if present else set[str]()
     kept: list[Table] = []
     for table in vector_tables:
         if table.path.parent.name in unused and newest_version_time(table) < time.time() - SPACE_RETENTION_S:
@@ -363,7 +354,7 @@ def _run_source_steps(
     # At their newest versions, because a refresh may have written since they were opened.
     tables = [Table(table.path, table.schema, files=table.files) for table in tables]
     vectors = [Table(table.path, table.schema, files=table.files) for table in vectors]
-    configured = any(source == each.id for each in settings.sources)
+    configured = any(source == source_config.id for source_config in settings.sources)
     vectors = discard_unused_spaces(run, source, tables, vectors, configured=configured)
     chunks = [table for table in tables if table.path.parent.parent.name == "chunks" and table.exists]
     for table in [*tables, *vectors]:
@@ -385,8 +376,7 @@ def _maintain_index(run: MaintenanceRun, settings: Settings) -> None:
     lake = run.lake
     with lake.lock_index():
         _trim_releases(run, keep=settings.releases.keep)
-        tables = [lake.index(space, size) for space, size in lake.list_spaces().items()]
-        graph = list(lake.graph_tables().values())
+        tables, graph = _list_index_tables(lake), list(lake.graph_tables().values())
         steps = [(table, indexes.needs_maintenance, indexes.merge_segments) for table in tables]
         steps += [(table, indexes.needs_maintenance, indexes.maintain_indexes) for table in graph]
         for table, needs_maintenance, maintain in steps:
@@ -402,15 +392,15 @@ def _maintain_index(run: MaintenanceRun, settings: Settings) -> None:
 
 
 def _trim_releases(run: MaintenanceRun, *, keep: int) -> None:
-    known = list_releases(run.lake)
-    kept = select_kept_releases(known, keep)
-    if len(kept) < len(known) or find_stray_tags(run.lake, kept):
+    releases = list_releases(run.lake)
+    kept = select_kept_releases(releases, keep)
+    if len(kept) < len(releases) or find_stray_tags(run.lake, kept):
         delete, path = partial(delete_old_releases, run.lake, keep=keep), run.lake.releases().path
-        run.run_action("releases", path, delete, removed_count=len(known) - len(kept))
-    named = {space for release in list_releases(run.lake) for space in release.tables}
+        run.run_action("releases", path, delete, removed_count=len(releases) - len(kept))
+    released_spaces = {space for release in list_releases(run.lake) for space in release.tables}
     for space, size in run.lake.list_spaces().items():
         table = run.lake.index(space, size)
-        if space not in named and table.count_rows() == 0:
+        if space not in released_spaces and table.count_rows() == 0:
             run.discard(table.path)
 
 
@@ -426,19 +416,17 @@ def _trim_log(run: MaintenanceRun, name: str, oldest: datetime) -> None:
         run.forget_old_versions(table)
 
 
-# FOLD maintenance.purge
-# Purge: erases for good, from every table, every kept version and every index.
-#
-# Earlier releases go too, because they hold what is to be erased. The rows of the live release are made the
-# newest first: what stays live, and pinned if it was, is its content without what is erased, and nothing
-# that no check has seen. What refreshes wrote since is indexed again by the next one, from the chunks. A
-# migration becomes final, because its way back is made of earlier versions.
-
 _STAGES = ("facts", "audiences", "chunks", "snapshot")  # the snapshot last: it says that the source is stored
 
 
 def purge_source(lake: Lake, settings: Settings, source: str) -> int:
     """Erase everything of one source, configured or not, and return its number of documents.
+
+    It goes from every table, every kept version and every index. Earlier releases go too, because they hold
+    what is to be erased. The rows of the live release are made the newest first: what stays live, and pinned
+    if it was, is its content without what is erased, and nothing that no check has seen. What refreshes wrote
+    since is indexed again by the next one, from the chunks. A migration becomes final, because its way back
+    is made of earlier versions.
 
     Raises:
         NotFound: nothing of such a source is stored.
@@ -468,14 +456,14 @@ def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
         NotFound: there is no such source.
         Busy: it is being refreshed.
     """
-    (found,) = settings.select_sources([source])
+    (source_config,) = settings.select_sources([source])
     documents = 0
     commit_migration(lake)
     with lake.lock_source(source):
-        former_types = [former for former in lake.list_stored_types(source) if former != found.type]
+        former_types = [former for former in lake.list_stored_types(source) if former != source_config.type]
         graph, mine = list(lake.graph_tables().values()), eq("source", source)
         has_graph = any(table.count_rows(mine) for table in graph)
-        if former_types and "graph" not in select_stages(found.type) and has_graph:
+        if former_types and "graph" not in select_stages(source_config.type) and has_graph:
             with lake.lock_index():
                 restore_released_rows(lake)
                 _erase_location(graph, source)
@@ -586,7 +574,3 @@ def _erase_rows(table: Table, filters: list[Filter]) -> None:
     if table.exists:
         _delete_rows(table, filters)
         table.delete_old_versions(keep=1)
-
-
-# FOLD maintenance
-# Maintenance of the store: compaction, garbage collection, and erasing for good.

@@ -2,10 +2,9 @@
 
 It reads through what queries read through: their compiled filters, their access, their readers of the index.
 The other blocking checks compare tables; this one notices a full-text index that lacks rows, a column of a
-filter or of the access that is wrong, a vector that no search reaches.
-
-A chunk fails only where a search for its own words, among itself alone, does not find it. So a sentence that
-many chunks share costs a second search and never makes a false alarm.
+filter or of the access that is wrong, a vector that no search reaches. A chunk fails only where a search for
+its own words, among itself alone, does not find it: a sentence that many chunks share costs a second search
+and never makes a false alarm.
 """
 
 from __future__ import annotations
@@ -47,9 +46,6 @@ from knowledge_pipeline.store.search import IndexReader, Row, ScoredRow, SpaceUn
 from knowledge_pipeline.store.vectors import VectorMemory
 from knowledge_pipeline.text import expand_identifiers
 
-# FOLD checks.canary_sentences
-# Chooses the words by which a chunk must be found: of its own sentences that few chunks share. Pure.
-
 MAX_SENTENCES = 3  # of one chunk, the rarest first
 MAX_WORDS = 12  # of a sentence, the rarest
 _MAX_TEXT_CHARS = 8_000
@@ -58,7 +54,7 @@ _BOUNDARY = re.compile(r"[\n.!?;]+")
 
 
 def choose_sentences(text: str, others: Iterable[str]) -> Sequence[str]:
-    """At most `MAX_SENTENCES`, each as the words that full text is asked for.
+    """At most `MAX_SENTENCES` that few chunks share, each as the words that full text is asked for.
 
     Args:
         text: of the chunk.
@@ -72,7 +68,8 @@ def choose_sentences(text: str, others: Iterable[str]) -> Sequence[str]:
         " ".join(_pick_rarest(piece, uses)): None for piece in _BOUNDARY.split(text[:_MAX_TEXT_CHARS])
     }
     sentences.pop("", None)
-    return sorted(sentences, key=lambda words: (-_compute_rarity(words, uses), words))[:MAX_SENTENCES]
+    rarity = {words: sum(1 / (1 + uses[word]) for word in words.split()) for words in sentences}
+    return sorted(sentences, key=lambda words: (-rarity[words], words))[:MAX_SENTENCES]
 
 
 def _pick_rarest(sentence: str, uses: Counter[str]) -> list[str]:
@@ -88,15 +85,8 @@ def _list_words(text: str) -> list[str]:
         return []
     plain = replace_invalid_characters(text[:_MAX_TEXT_CHARS])
     words = remove_stopwords(expand_identifiers(plain)).casefold().split()
-    return list(dict.fromkeys(word for word in words if _is_searchable(word)))
-
-
-def _is_searchable(word: str) -> bool:
-    return word.isalnum() and 1 < len(word.encode()) <= _MAX_WORD_BYTES
-
-
-def _compute_rarity(words: str, uses: Counter[str]) -> float:
-    return sum(1 / (1 + uses[word]) for word in words.split())
+    searchable = (word for word in words if word.isalnum() and 1 < len(word.encode()) <= _MAX_WORD_BYTES)
+    return list(dict.fromkeys(searchable))
 
 
 MAX_CHANGED_SOURCES = 16  # of a type that are asked for one of their new rows, and for one of any age
@@ -145,8 +135,8 @@ class _Problem:
 
     def to_row(self) -> dict[str, Any]:
         row = self.canary.row
-        found = {"source": self.canary.source.id, "space": self.canary.reader.space, "uri": row["uri"]}
-        return found | {"chunk_id": row["id"], "searched": self.searched, "wrong": self.what}
+        columns = {"source": self.canary.source.id, "space": self.canary.reader.space, "uri": row["uri"]}
+        return columns | {"chunk_id": row["id"], "searched": self.searched, "wrong": self.what}
 
 
 def check_canaries(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
@@ -178,8 +168,8 @@ async def _examine_sources(
     turn = live.release if live else 0
     changed = set(list_changed_sources(lake, source_type))
     mine = [source for source in settings.sources if source.type == source_type]
-    new = take_turn([each for each in mine if each.id in changed], MAX_CHANGED_SOURCES, turn)
-    others = take_turn([each for each in mine if each.id not in changed], MAX_OTHER_SOURCES, turn)
+    new = take_turn([source for source in mine if source.id in changed], MAX_CHANGED_SOURCES, turn)
+    others = take_turn([source for source in mine if source.id not in changed], MAX_OTHER_SOURCES, turn)
     spaces = {model: resolve_space(model).name for model in map(settings.resolve_embedding, (*new, *others))}
     readers = {
         space: await _open_reader(lake, space, tables[space].table.version)
@@ -223,8 +213,8 @@ async def _choose_canaries(
     mine, chosen = eq("source", source.id) & eq("archived", False), dict[str, _Canary]()
     wanted = mine & starts_with("id", letter)
     candidates.append(await _find_candidates(reader, wanted) or await _find_candidates(reader, mine))
-    for found in candidates:
-        rows = sorted(found, key=lambda row: row["id"])
+    for group in candidates:
+        rows = sorted(group, key=lambda row: row["id"])
         readable = [row for row in rows if source.access.visibility != "from_source" or row["principals"]]
         if readable:
             row = readable[turn % len(readable)]
@@ -249,15 +239,15 @@ async def _find_new_candidates(
 
 async def _find_candidates(reader: IndexReader, condition: Filter) -> Sequence[Row]:
     """A few rows that match; of a small table only they are read."""
-    held = read_addresses(reader.dataset, condition)
-    if held is None:
+    addresses = read_addresses(reader.dataset, condition)
+    if addresses is None:
         return await reader.find_rows(condition, limit=_CANDIDATES, columns=[*_COLUMNS, "_rowid"])
-    return await _take_candidates(reader, held)
+    return await _take_candidates(reader, addresses)
 
 
 async def _take_candidates(reader: IndexReader, addresses: Sequence[int]) -> Sequence[Row]:
-    found = await reader.take_rows(addresses[:_CANDIDATES], _COLUMNS)
-    return [{**row, "_rowid": row_id} for row_id, row in found.items()]
+    rows = await reader.take_rows(addresses[:_CANDIDATES], _COLUMNS)
+    return [{**row, "_rowid": row_id} for row_id, row in rows.items()]
 
 
 async def _find_problem(
@@ -331,8 +321,8 @@ async def _has_chunk(canary: _Canary, results: Sequence[ScoredRow]) -> bool:
 def _differs_from_configuration(row: Row, source: SourceConfig) -> bool:
     declared = source.access
     visibility = "private" if declared.visibility == "from_source" else declared.visibility
-    named = {name for name in row["principals"] if not name.startswith(AUDIENCE_PREFIX)}
-    stored = row["visibility"], row["tenant"], named
+    principals = {name for name in row["principals"] if not name.startswith(AUDIENCE_PREFIX)}
+    stored = row["visibility"], row["tenant"], principals
     return stored != (visibility, declared.tenant, set(declared.principals))
 
 
@@ -351,14 +341,14 @@ def _is_refreshed_since(lake: Lake, settings: Settings, source: SourceConfig) ->
 def _find_reader(row: Row) -> Access | None:
     """One who may see a row with the least that it takes; None where there is nobody."""
     tenant, principals = row["tenant"], sorted(row["principals"])
-    named = [name for name in principals if not name.startswith(AUDIENCE_PREFIX)]
+    own_principals = [name for name in principals if not name.startswith(AUDIENCE_PREFIX)]
     match row["visibility"]:
         case "public":
             return Access.public()
         case "tenant" if tenant:
             return Access(tenant, frozenset())
-        case "private" if tenant and named:
-            return Access(tenant, frozenset(named[:1]))
+        case "private" if tenant and own_principals:
+            return Access(tenant, frozenset(own_principals[:1]))
         case "private" if tenant and principals:
             return Access(tenant, frozenset(), audiences=frozenset(principals[:1]))
         case _:

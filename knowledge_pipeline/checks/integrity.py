@@ -38,9 +38,6 @@ from knowledge_pipeline.store.reconcile import (
 from knowledge_pipeline.store.release import find_live_release, first_released_at
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
-# FOLD checks.check_types
-# A check, and the result of one.
-
 SAMPLE_ROWS = 20
 
 MetricValue = float | int | str
@@ -52,9 +49,8 @@ class CheckResult:
 
     passed: bool
     message: str  # what was found, and for a failure where
-    sample_rows: pa.Table = field(
-        default_factory=lambda: pa.Table.from_pydict({})
-    )  # at most `SAMPLE_ROWS`, all wrong
+    # At most `SAMPLE_ROWS`, all wrong.
+    sample_rows: pa.Table = field(default_factory=lambda: pa.Table.from_pydict({}))
     figures: Mapping[str, MetricValue] = field(default_factory=dict[str, MetricValue])
     may_recover: bool = False  # failed only because a refresh is running: check again when it is done
 
@@ -124,8 +120,8 @@ def check_duplicate_ids(lake: Lake, settings: Settings, source_type: SourceType)
         if len(ids.unique()) < len(ids):
             rows = it.table.read_rows(["id", "source", "uri"], where)
             counted = rows.group_by(["source", "uri", "id"]).aggregate([([], "count_all")])
-            found = counted.filter(pc.field("count_all") > 1)
-            renamed = found.rename_columns({"id": "chunk_id", "count_all": "rows"})
+            duplicates = counted.filter(pc.field("count_all") > 1)
+            renamed = duplicates.rename_columns({"id": "chunk_id", "count_all": "rows"})
             repeated += ({"space": it.table.name} | row for row in renamed.to_pylist())
     figures = {"changed_sources": len(changed), "ids_twice": len(repeated)}
     if not repeated:
@@ -185,9 +181,9 @@ def check_vectors(lake: Lake, settings: Settings, source_type: SourceType) -> Ch
         for rows in _iter_new_rows(it, source_type, ["source", "uri", "id", "vector", "unembedded"]):
             batch = rows.filter(rows["unembedded"].is_null())
             unembedded += rows.num_rows - batch.num_rows
-            found = _find_invalid_vectors(batch) if batch.num_rows else []
-            count, invalid = count + batch.num_rows, invalid + found
-            space = space or (it.table.name if found else "")
+            wrong_rows = _find_invalid_vectors(batch) if batch.num_rows else []
+            count, invalid = count + batch.num_rows, invalid + wrong_rows
+            space = space or (it.table.name if wrong_rows else "")
     figures = {"new_rows": count, "unsound": len(invalid), "unembedded": unembedded}
     if not invalid:
         waiting = f"; {unembedded} new rows wait for theirs" if unembedded else ""
@@ -226,9 +222,9 @@ def _iter_new_rows(it: UnreleasedTable, source_type: str, columns: list[str]) ->
     """Rows of a type that the live version lacks: few by where they are, so that no other is looked at."""
     new = eq("source_type", source_type)
     if it.live_version is not None and it.since:
-        found = find_new_rows(it.table, it.live_version, it.since, source_type=source_type)
-        if len(found) <= MAX_TAKEN_ROWS:
-            addresses: list[Any] = found[ADDRESS].to_pylist()
+        new_rows = find_new_rows(it.table, it.live_version, it.since, source_type=source_type)
+        if len(new_rows) <= MAX_TAKEN_ROWS:
+            addresses: list[Any] = new_rows[ADDRESS].to_pylist()
             yield from it.table.take_rows(addresses, columns).to_batches()
             return
         new = new & at_least("updated_at", it.since)
@@ -346,10 +342,10 @@ class _TrackedIds:
         wanted = set(self.chunks.read_rows(["id"], changed & is_null("skipped"))["id"].to_pylist())
         indexed = list[Any]()
         for name, table in self.tables.items():
-            found = table.read_rows(["id"], eq("source", self.source) & changed)["id"].to_pylist()
-            if found and self.space not in (None, name):
+            present = table.read_rows(["id"], eq("source", self.source) & changed)["id"].to_pylist()
+            if present and self.space not in (None, name):
                 return False
-            indexed += found
+            indexed += present
         matches = set(indexed) == wanted if self.space is not None else set(indexed) <= wanted
         if matches:
             self.tracker.remember()

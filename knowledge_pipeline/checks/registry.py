@@ -1,6 +1,6 @@
 """Every check of what the stages made; docs/checks.md says what to do when one fails.
 
-The blocking ones must pass before a release: `stages.release` runs them, and a Dagster run shows them. A
+The blocking ones must pass before a release: `stages.pipeline` runs them, and a Dagster run shows them. A
 schedule runs the informational ones.
 """
 

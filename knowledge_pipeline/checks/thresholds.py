@@ -1,6 +1,8 @@
-"""The informational checks of shares: each may be as large as `checks` in the settings allows.
+"""The checks that compare with `checks` of the settings: shares, age and cost; and those of the code graph.
 
-They look at everything of a type, so a schedule runs them, not every refresh.
+The informational ones look at everything of a type, so a schedule runs them, not every refresh; those of time
+and money know only what the logs record (`stages.run_log`). The check of dangling edges blocks a release: it
+looks at the sources whose rows differ from the live one, and its caller holds the index lock.
 """
 
 from __future__ import annotations
@@ -46,10 +48,10 @@ _Rows = list[dict[str, Any]]
 
 def check_duplicates(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
     """Check the share of indexed chunks whose text another chunk has, and show the most repeated texts."""
-    held = _load_index_rows(lake, source_type, ["content_hash"])
-    counted = held.group_by("content_hash").aggregate([([], "count_all")])
+    rows_by_hash = _load_index_rows(lake, source_type, ["content_hash"])
+    counted = rows_by_hash.group_by("content_hash").aggregate([([], "count_all")])
     repeated = counted.filter(pc.field("count_all") > 1).to_pylist()
-    chunks, duplicates = held.num_rows, sum(row["count_all"] for row in repeated)
+    chunks, duplicates = rows_by_hash.num_rows, sum(row["count_all"] for row in repeated)
     share, limit = compute_share(duplicates, chunks), settings.checks.duplicate_share
     message = f"{share:.1%} of {chunks} chunks have the text of another one (allowed: {limit:.0%})"
     repeated.sort(key=lambda row: (-row["count_all"], row["content_hash"]))
@@ -86,11 +88,11 @@ def check_chunk_sizes(lake: Lake, settings: Settings, source_type: SourceType) -
     chunks, large, rows = 0, 0, _Rows()
     columns = ["id", "source", "uri", "start_char", "tokens"]
     for space in _list_spaces(settings, source_type):
-        held = _load_index_rows(lake, source_type, columns, [space.name])
-        over = held.filter(pc.field("tokens") > space.max_tokens).to_pylist()
-        chunks, large = chunks + held.num_rows, large + len(over)
+        indexed = _load_index_rows(lake, source_type, columns, [space.name])
+        over = indexed.filter(pc.field("tokens") > space.max_tokens).to_pylist()
+        chunks, large = chunks + indexed.num_rows, large + len(over)
         rows += [_build_size_row(row, f"over {space.max_tokens}") for row in over]
-        rows += [_build_size_row(row, f"under {SMALL_CHUNK_TOKENS}") for row in _find_small_chunks(held)]
+        rows += [_build_size_row(row, f"under {SMALL_CHUNK_TOKENS}") for row in _find_small_chunks(indexed)]
     share, limit, small = compute_share(len(rows), chunks), settings.checks.outlier_share, len(rows) - large
     message = (
         f"{large} of {chunks} chunks are larger than their model reads, and {small} have "
@@ -104,12 +106,12 @@ def check_orphaned_vectors(lake: Lake, settings: Settings, source_type: SourceTy
     """Check the share of stored vectors that no chunk uses, including those of former models."""
     sources = _list_sources(settings, source_type)
     spaces = {model: resolve_space(model) for model in map(settings.resolve_embedding, sources)}
-    known = lake.list_spaces() | {space.name: space.dimensions for space in spaces.values()}
+    dimensions_by_space = lake.list_spaces() | {space.name: space.dimensions for space in spaces.values()}
     rows = _Rows()
     for source in sources:
         present = spaces[settings.resolve_embedding(source)].name  # the only one with used vectors
         used = lake.chunks(source.type, source.id).read_rows(["text_key"], is_null("skipped"))["text_key"]
-        for space, dimensions in known.items():
+        for space, dimensions in dimensions_by_space.items():
             keys = lake.embeddings(space, source.id, dimensions).read_rows(["text_key"])["text_key"]
             unused = exclude_keys(keys, used) if space == present else keys
             if len(keys):
@@ -137,12 +139,8 @@ def check_unindexed(lake: Lake, settings: Settings, source_type: SourceType) -> 
     failed = [row for row in rows if row["share"] > limit and row["unindexed"] > indexes.MAX_UNINDEXED_ROWS]
     unindexed, count = sum(row["unindexed"] for row in rows), sum(row["rows"] for row in rows)
     message = f"{unindexed} of {count} rows are searched without an index (allowed: {limit:.0%} of a space)"
-    figures = {
-        "share": compute_share(unindexed, count),
-        "allowed": limit,
-        "rows": count,
-        "unindexed": unindexed,
-    }
+    share = compute_share(unindexed, count)
+    figures = {"share": share, "allowed": limit, "rows": count, "unindexed": unindexed}
     return CheckResult(not failed, message, build_sample(failed), figures)
 
 
@@ -196,18 +194,18 @@ def _load_index_rows(
 
 
 def _load_repeated_texts(lake: Lake, source_type: str, content_hashes: list[str]) -> _Rows:
-    found: dict[str, _Rows] = {hash_: [] for hash_ in content_hashes}
+    by_hash: dict[str, _Rows] = {hash_: [] for hash_ in content_hashes}
     where = eq("source_type", source_type) & eq("archived", False) & one_of("content_hash", content_hashes)
     for space, dimensions in lake.list_spaces().items() if content_hashes else ():
         rows = lake.index(space, dimensions).read_rows(["content_hash", "source", "uri", "id", "text"], where)
         for row in rows.to_pylist():
-            found[row["content_hash"]].append(row)
+            by_hash[row["content_hash"]].append(row)
     repeated = _Rows()
-    for rows in filter(None, found.values()):
+    for rows in filter(None, by_hash.values()):
         first = min(rows, key=lambda row: (row["source"], row["uri"]))
         counts = {"chunks": len(rows), "sources": len({row["source"] for row in rows})}
-        place = {"first_source": first["source"], "first_uri": first["uri"], "chunk_id": first["id"]}
-        repeated.append(counts | place | {"text": first["text"]})
+        first_place = {"first_source": first["source"], "first_uri": first["uri"], "chunk_id": first["id"]}
+        repeated.append(counts | first_place | {"text": first["text"]})
     return repeated
 
 
@@ -224,9 +222,6 @@ def _build_size_row(row: dict[str, Any], wrong: str) -> dict[str, Any]:
     shown = {name: row[name] for name in ("source", "uri", "tokens")}
     return shown | {"wrong": wrong, "chunk_id": row["id"]}
 
-
-# FOLD checks.code_graph_counts
-# Counts the code graph, and how much of it is resolved.
 
 _BATCH_ROWS = 65_536
 _DERIVED = frozenset({"contains", "depends"})  # always certain
@@ -268,9 +263,9 @@ def count_graph(lake: Lake, where: Filter) -> GraphCounts:
         symbols.update(batch.to_pydict()["kind"])
     columns = ["language", "kind", "target_id", "confidence"]
     for batch in lake.graph_table("edges").iter_batches(columns, where, batch_rows=_BATCH_ROWS):
-        known = batch["target_id"].is_valid().to_pylist()
+        is_internal = batch["target_id"].is_valid().to_pylist()
         others = batch.select(["language", "kind", "confidence"]).to_pydict().values()
-        for inside, language, kind, confidence in zip(known, *others, strict=True):
+        for inside, language, kind, confidence in zip(is_internal, *others, strict=True):
             edges[kind] += 1
             if kind not in _DERIVED:
                 uses[language, "inside" if inside else "outside" if confidence > 0 else "unknown"] += 1
@@ -281,12 +276,6 @@ def count_graph(lake: Lake, where: Filter) -> GraphCounts:
     by_language.sort(key=lambda resolution: -resolution.uses)
     return GraphCounts(symbols, edges, tuple(by_language))
 
-
-# FOLD checks.check_code_graph
-# Checks of the code graph: every edge ends at a definition, and most uses are resolved.
-#
-# The first one looks at the sources whose rows differ from the live release, so that its cost follows the
-# change; its caller holds the index lock.
 
 _MIN_USES = 100  # of a language, to judge by
 
@@ -299,8 +288,8 @@ def check_dangling_edges(lake: Lake, settings: Settings, source_type: SourceType
     for name, table in lake.graph_tables().items():
         version = released.graph.get(name) if released else None
         if version != table.version:
-            found = find_changed_sources(table, version, since, time_column="indexed_at")
-            changed.update(source for type_, source in found if type_ == source_type)
+            sources = find_changed_sources(table, version, since, time_column="indexed_at")
+            changed.update(source for type_, source in sources if type_ == source_type)
     dangling: dict[str, list[str]] = {}
     for source in sorted(changed):
         if ids := _find_dangling(lake, source):
@@ -356,11 +345,6 @@ def check_unresolved(lake: Lake, settings: Settings, source_type: SourceType) ->
     return CheckResult(share <= allowed, message, build_sample(rows), figures)
 
 
-# FOLD checks.check_freshness_cost
-# The informational checks of time and money: sources refreshed in time, models within their budget.
-#
-# They know only what the logs record: see `stages.run_log`.
-
 _BUDGET_DAYS = 30
 _MAX_BUDGETS_NAMED = 5
 
@@ -368,8 +352,8 @@ _MAX_BUDGETS_NAMED = 5
 def check_freshness(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
     """Check that the last completed refresh of each source is not older than its trigger allows."""
     now = datetime.now(UTC)
-    mine = [source for source in settings.sources if source.type == source_type]
-    triggers: dict[str, Trigger] = {source.id: resolve_trigger(source) for source in mine}
+    sources = _list_sources(settings, source_type)
+    triggers: dict[str, Trigger] = {source.id: resolve_trigger(source) for source in sources}
     last = _load_refresh_times(lake, source_type, since=now - max(MAX_AGE_BY_TRIGGER.values()))
     if triggers.keys() - last.keys():  # the log is long, so its end is read first
         last = _load_refresh_times(lake, source_type)

@@ -398,7 +398,7 @@ def discover_members(
 
 def _print_discovery(session: Session, discovery: Discovery) -> None:
     if discovery.problem:
-        rest = f"; the {format_count(discovery.taken, 'member')} known before stay" if discovery.taken else ""
+        rest = f"; the {format_count(discovery.selected, 'member')} known before stay" if discovery.selected else ""
         session.screen.print_note(f"{discovery.problem}{rest}")
         return
     changes = [
@@ -407,7 +407,7 @@ def _print_discovery(session: Session, discovery: Discovery) -> None:
         if names
     ]
     if changes:
-        members = f"{discovery.taken:,} of {format_count(discovery.listed, 'member')}"
+        members = f"{discovery.selected:,} of {format_count(discovery.listed, 'member')}"
         session.screen.print_note(f"{discovery.organisation}: {members}, {', '.join(changes)}")
 
 

@@ -1,7 +1,8 @@
-"""Reports failed runs in the log of the sensor and of the daemon, in Slack and by e-mail.
+"""Reports failed runs and spent budgets in the log of the sensor and of the daemon, in Slack and by e-mail.
 
 One cause is reported once an hour, however many runs it breaks. Tags of the reported runs remember that,
-and the UI shows them: a sensor on runs cannot keep a cursor.
+and the UI shows them: a sensor on runs cannot keep a cursor. A budget is reported once in its day or month.
+No error of a channel names a secret.
 """
 
 import json
@@ -10,7 +11,7 @@ import re
 import smtplib
 import ssl
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,9 +36,6 @@ from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing.sanitize import sanitize
 from knowledge_pipeline.store.spending import read_spending
 from knowledge_pipeline.times import parse_retry_after
-
-# FOLD defs.alerts.channels
-# Sends alerts to a Slack webhook and by e-mail. No error names a secret.
 
 TIMEOUT_S = 10.0
 MAX_TRIES = 4
@@ -101,7 +99,7 @@ def send_email(settings: EmailAlertSettings, alert: Alert) -> None:
         PermanentError: the server refuses the sender, the login or an address, or lacks TLS.
         TransientError: it did not answer, or refused for now.
     """
-    place = f"the mail server {settings.host}:{settings.port}"
+    server_name = f"the mail server {settings.host}:{settings.port}"
     try:
         over_tls, context = settings.port == _SUBMISSION_OVER_TLS, ssl.create_default_context()
         connect = partial(smtplib.SMTP_SSL, context=context) if over_tls else smtplib.SMTP
@@ -113,27 +111,27 @@ def send_email(settings: EmailAlertSettings, alert: Alert) -> None:
             refused = server.send_message(_build_message(settings, alert))
     except smtplib.SMTPAuthenticationError as error:
         raise PermanentError(
-            f"{place} refused the login of {settings.user!r}: correct alerts.email.user and password"
+            f"{server_name} refused the login of {settings.user!r}: correct alerts.email.user and password"
         ) from error
     except smtplib.SMTPNotSupportedError as error:
-        raise PermanentError(f"{place} does not offer what alerts.email asks for ({error})") from error
+        raise PermanentError(f"{server_name} does not offer what alerts.email asks for ({error})") from error
     except smtplib.SMTPRecipientsRefused as error:
         raise PermanentError(
-            f"{place} refused {', '.join(error.recipients)}: correct alerts.email.to"
+            f"{server_name} refused {', '.join(error.recipients)}: correct alerts.email.to"
         ) from error
     except smtplib.SMTPResponseException as error:
         reply = error.smtp_error
         text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
-        problem = f"{place} refused the message ({error.smtp_code} {' '.join(text.split())[:200]})"
+        problem = f"{server_name} refused the message ({error.smtp_code} {' '.join(text.split())[:200]})"
         raise (PermanentError if error.smtp_code >= 500 else TransientError)(problem) from error
     except ssl.SSLCertVerificationError as error:
         raise PermanentError(
-            f"{place} shows a certificate that is not trusted: {error.verify_message}"
+            f"{server_name} shows a certificate that is not trusted: {error.verify_message}"
         ) from error
     except (OSError, smtplib.SMTPException) as error:
-        raise TransientError(f"{place} cannot be reached ({error or type(error).__name__})") from error
+        raise TransientError(f"{server_name} cannot be reached ({error or type(error).__name__})") from error
     if refused:
-        raise PermanentError(f"{place} refused {', '.join(refused)}: correct alerts.email.to")
+        raise PermanentError(f"{server_name} refused {', '.join(refused)}: correct alerts.email.to")
 
 
 def _build_message(settings: EmailAlertSettings, alert: Alert) -> EmailMessage:
@@ -167,8 +165,6 @@ def _silence_loggers(*names: str) -> Generator[None]:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
 
-
-"""The environment variable with the UI's address, "https://dagster.example.com", for links to runs."""
 
 ALERT_TAG, GROUPED_TAG = "knowledge/alert", "knowledge/alert_grouped"
 """Tags of a reported run, and of one that was not because its cause had been; the value is the cause."""
@@ -282,9 +278,9 @@ def _build_run_alert(run: dg.DagsterRun, reason: str, repeats: int) -> Alert:
 
 def _format_sources(tags: Mapping[str, str]) -> str:
     """The sources of a run, by its tags; empty for a run of all, or of none."""
-    named = sorted(tag.removeprefix("source/") for tag in tags if tag.startswith("source/"))
-    if named:
-        return list_names(named)
+    sources = sorted(tag.removeprefix("source/") for tag in tags if tag.startswith("source/"))
+    if sources:
+        return list_names(sources)
     if PARTITION in tags:
         return tags[PARTITION]
     if RANGE_START in tags:
@@ -312,9 +308,6 @@ def send_to_channels(
     return not channels or failures < len(channels)
 
 
-# FOLD defs.alerts.budgets
-# Reports budgets of models that are nearly or wholly spent: each once in its day or month.
-
 _MAX_SHOWN = 20
 
 
@@ -334,13 +327,16 @@ def build_budgets_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
         settings, now = project.load_settings(), datetime.now(UTC)
         budgets = settings.costs.budgets
         reached = list_reached(budgets, read_spending(project.open_lake(), now)[0], now) if budgets else []
-        known: list[str] = json.loads(context.cursor or "[]")
-        new = [state for state in reached if _key_of(state) not in known]
-        still = [key for key in map(_key_of, reached) if key in known]
+        reported: list[str] = json.loads(context.cursor or "[]")
+        new = [state for state in reached if _key_of(state) not in reported]
+        still = [key for key in map(_key_of, reached) if key in reported]
         if not new:
             reason = "no budget is spent that was not reported"
             return dg.SensorResult(skip_reason=reason, cursor=json.dumps(still))
-        alert = _build_budget_alert(new)
+        sentences = [state.describe() for state in new[:_MAX_SHOWN]]
+        if len(new) > _MAX_SHOWN:
+            sentences.append(f"and {len(new) - _MAX_SHOWN} others: `knowledge costs` lists them")
+        alert = Alert("Knowledge pipeline: a budget of models is spent", "\n".join(sentences))
         context.log.warning(f"{alert.title}\n{alert.text}")
         if send_to_channels(context, alert, settings.alerts):
             still += map(_key_of, new)
@@ -349,19 +345,8 @@ def build_budgets_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
     return spent_budgets
 
 
-def _build_budget_alert(states: Sequence[BudgetState]) -> Alert:
-    sentences = [state.describe() for state in states[:_MAX_SHOWN]]
-    if len(states) > _MAX_SHOWN:
-        sentences.append(f"and {len(states) - _MAX_SHOWN} others: `knowledge costs` lists them")
-    return Alert("Knowledge pipeline: a budget of models is spent", "\n".join(sentences))
-
-
 def _key_of(state: BudgetState) -> str:
     """The payer, the window and the level: what is reported once."""
     budget = state.budget
     key = (budget.per, budget.window, budget.warn_at, budget.stop_at, state.tenant, state.name)
     return json.dumps([*key, str(state.window_start), state.level])
-
-
-# FOLD defs.alerts
-# Alerts of failed runs: the sensor, and the channels that carry them.

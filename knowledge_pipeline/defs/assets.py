@@ -1,7 +1,8 @@
-"""The assets: for each configured type the chain snapshot, chunks, embeddings, index; then the release.
+"""The assets, and the jobs that materialize them: for each type its chain, then the release.
 
-Code also has the code graph. A chain is one step with all its assets, as a dbt project is
-(docs/decisions/dagster.md): a source costs one step, and one that fails stops only itself.
+A chain is snapshot, chunks, embeddings, index; code also has the code graph. A chain is one step with all its
+assets, as a dbt project is (docs/decisions/dagster.md): a source costs one step, and one that fails stops
+only itself. Each type has an asset job, launched for a partition, for a backfill, or by a sensor.
 """
 
 from collections.abc import Iterator, Sequence
@@ -139,10 +140,6 @@ def build_release_asset(
         )
 
     return release
-
-
-# FOLD defs.asset_jobs
-# The asset jobs: one for each type, launched for a partition, for a backfill, or by a sensor.
 
 
 def build_release_job(names: Names = PLAIN) -> AssetJob:

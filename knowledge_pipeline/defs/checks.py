@@ -1,8 +1,9 @@
-"""Asset checks: the blocking ones run inside a chain's own step, the informational ones by themselves.
+"""Asset checks, and how our errors end a step or a tick of Dagster.
 
 A step of its own would cost more than the blocking checks do, so whatever writes an index yields or logs
 their results. The informational ones look at the whole store, so each type has a `multi_asset_check`,
-which the job `checks` or a person runs.
+which the job `checks` or a person runs. Only transient errors are retried; an unforeseen error is a bug, and
+fails at once with its traceback.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -24,13 +25,6 @@ from knowledge_pipeline.errors import ConfigError, KnowledgeError, PermanentErro
 from knowledge_pipeline.stages.context import describe_failures
 from knowledge_pipeline.store.lake import Lake
 
-# FOLD defs.failures
-# Translates our errors for Dagster: fail at once, retry, or skip a tick.
-#
-# Only transient errors are retried; an unforeseen error is a bug, and fails at once with its traceback.
-# Dagster opens a connection for each entry of its history, and tries that again; it does not where the
-# database goes away within a statement, as it does in every failover.
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -45,7 +39,9 @@ Context = dg.OpExecutionContext | dg.AssetExecutionContext
 def translate_failures(context: Context, retry_policy: dg.RetryPolicy) -> Generator[None]:
     """Fail the step at once for a permanent error; request a retry for a transient one.
 
-    That Dagster's own database did not answer is transient too.
+    That Dagster's own database did not answer is transient too: Dagster opens a connection for each entry of
+    its history, and tries that again, but not where the database goes away within a statement, as it does in
+    every failover.
     """
     try:
         yield

@@ -1,7 +1,8 @@
-"""The sensor that refreshes sources when their files change: it lists local folders, and reads no document.
+"""The sensors that refresh sources when their files change, or the heads of their repositories.
 
-The daemon has no file watcher: a tick compares a digest of each listing, and refreshes a source whose digest
-differs. `knowledge watch` is quicker, and needs no daemon.
+Neither reads a document. The daemon has no file watcher: a tick compares a digest of each folder's listing,
+and refreshes a source whose digest differs. `knowledge watch` is quicker, and needs no daemon. Repositories
+are polled, host by host, and nothing is fetched. Dagster stores the cursors with every tick: they are small.
 """
 
 import json
@@ -152,16 +153,16 @@ def scan_folders(
             break
         if source.id in excluded.busy:
             continue
-        known, is_new = cursor.digests.get(source.id), source.id in excluded.new
+        former, is_new = cursor.digests.get(source.id), source.id in excluded.new
         try:
             items = list_items(source, lake.cache)
             digest = compute_listing_digest(items)
             # Seen for the first time, it counts as changed only if its snapshot is out of date.
-            if digest != known and not (known is None and (is_new or is_up_to_date(lake, source, items))):
+            if digest != former and not (former is None and (is_new or is_up_to_date(lake, source, items))):
                 scan.changed.append(source)
         except KnowledgeError as error:
             digest = _short_digest(f"failed: {error}")
-            if digest != known:  # reported once; when it can be listed again, it is refreshed
+            if digest != former:  # reported once; when it can be listed again, it is refreshed
                 scan.failed[source.id] = error
         cursor.digests[source.id] = digest
     return scan
@@ -193,9 +194,6 @@ def _explain_no_changed_file(sources: Sequence[SourceConfig], scan: FolderScan) 
     return "; ".join(reasons)
 
 
-# FOLD defs.sensors.host_pace
-# How often a host is asked for the heads of its repositories: few of them at each tick, many more rarely.
-
 TICK_S = 4
 """Dagster's daemon evaluates sensors every five seconds, those whose interval is over: so each time."""
 
@@ -215,10 +213,10 @@ def find_host(repository: str) -> str:
 
 def group_by_host(repositories: Collection[str]) -> dict[str, list[str]]:
     """Repositories by their host, in their order."""
-    found: dict[str, list[str]] = {}
+    by_host: dict[str, list[str]] = {}
     for name in repositories:
-        found.setdefault(find_host(name), []).append(name)
-    return found
+        by_host.setdefault(find_host(name), []).append(name)
+    return by_host
 
 
 def is_due(host: str, repositories: int, state: HostState | None, now_s: float) -> bool:
@@ -235,24 +233,18 @@ def is_due(host: str, repositories: int, state: HostState | None, now_s: float) 
 
 
 def update_hosts(
-    hosts: dict[str, HostState], asked: Mapping[str, bool], waiting: Collection[str], now_s: float
+    hosts: dict[str, HostState], answers: Mapping[str, bool], waiting: Collection[str], now_s: float
 ) -> None:
     """Remember which hosts were asked: `asked` says of each repository whether it answered.
 
     A host with `waiting` repositories is due again at the next tick.
     """
     unfinished = {find_host(name) for name in waiting}
-    for host, names in group_by_host(asked).items():
-        silences = 0 if any(asked[name] for name in names) else hosts.get(host, (0.0, 0))[1] + 1
+    for host, names in group_by_host(answers).items():
+        silences = 0 if any(answers[name] for name in names) else hosts.get(host, (0.0, 0))[1] + 1
         if host not in unfinished:
             hosts[host] = (round(now_s, 1), silences)
 
-
-# FOLD defs.sensors.commit_cursor
-# What the sensor `new_commits` remembers between two ticks: JSON that a person can read and correct.
-#
-# Dagster stores it with every tick, so it is small: the beginnings of commits, and of a repository only
-# what changes from tick to tick.
 
 _COMMIT_CHARS = 16  # of a commit's hash
 _FAILURES_BEFORE_PAUSE = 2  # in a row; after more, a repository is polled less often
@@ -264,7 +256,11 @@ HEAD = "HEAD"
 
 @dataclass(slots=True)
 class CommitCursor:
-    """The heads of repositories at the last tick, by the repositories' names."""
+    """The heads of repositories at the last tick, by the repositories' names.
+
+    It is JSON that a person can read and correct: the beginnings of commits, and of a repository only what
+    changes from tick to tick.
+    """
 
     tick: int = 0
     stood: dict[str, dict[str, str | None]] = field(default_factory=dict[str, dict[str, str | None]])
@@ -355,13 +351,14 @@ class CommitCursor:
 
     def list_due_repositories(self, names: Iterable[str], now_s: float) -> list[str]:
         """The repositories to poll now, first those that the last tick had no time for."""
-        by_host = group_by_host(sorted(names)).items()
-        asked = [name for host, mine in by_host if self._is_host_due(host, len(mine), now_s) for name in mine]
-        due = sorted(name for name in asked if self.failing.get(name, (0, 0))[1] <= now_s)
+        due = sorted(
+            name
+            for host, mine in group_by_host(list(names)).items()
+            if is_due(host, len(mine), self.hosts.get(host), now_s)
+            for name in mine
+            if self.failing.get(name, (0, 0))[1] <= now_s
+        )
         return [name for name in due if name >= self.next] + [name for name in due if name < self.next]
-
-    def _is_host_due(self, host: str, repositories: int, now_s: float) -> bool:
-        return is_due(host, repositories, self.hosts.get(host), now_s)
 
     def known_head(self, name: str, now_s: float) -> str | None:
         """The branch that HEAD names; None every ten minutes, so that it is looked up again.
@@ -390,13 +387,6 @@ def _format_branches(watch: WatchedBranch) -> str:
     return " ".join((watch.branch or HEAD, *watch.further))
 
 
-# FOLD defs.sensors.commits
-# The sensor that refreshes sources by commits: it polls the heads of repositories, and fetches nothing.
-#
-# Nothing is lost between a refresh and the first look at a repository: a repository that is seen for the
-# first time is refreshed, even if needlessly, unless a run that will read it is still waiting. After that,
-# it is refreshed once for each commit.
-
 MAX_SEPARATE_REPOSITORIES = 25
 """Of one tick, each with runs of its own. The sources of more share runs: after a night without a daemon,
 thousands of commits must not become thousands of runs."""
@@ -419,7 +409,12 @@ class CommitScan:
 
 
 def build_commits_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that polls repositories."""
+    """The sensor that polls repositories.
+
+    Nothing is lost between a refresh and the first look at a repository: a repository that is seen for the
+    first time is refreshed, even if needlessly, unless a run that will read it is still waiting. After that,
+    it is refreshed once for each commit.
+    """
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         name=names.definition("new_commits"),
@@ -517,15 +512,13 @@ def _build_requests(scan: CommitScan, tick: int, names: Names) -> Iterator[dg.Ru
         sources, key = sort_by_repository(scan.unseen), f"first sight {tick}"
         yield from build_refresh_requests(sources, names, trigger="first_sight", run_key=key)
     if len({repository for repository, _ in scan.commits}) > MAX_SEPARATE_REPOSITORIES:
-        sources = sort_by_repository(source for found in scan.commits.values() for source in found)
+        sources = sort_by_repository(source for group in scan.commits.values() for source in group)
         yield from build_refresh_requests(sources, names, trigger="commit", run_key=f"many commits {tick}")
         return
     for (repository, commit), sources in scan.commits.items():
         sources, state = sort_by_repository(sources), commit or "gone"
-        key, tags = (
-            f"{repository}@{state} {tick}",
-            {"knowledge/repository": repository, "knowledge/commit": state},
-        )
+        key = f"{repository}@{state} {tick}"
+        tags = {"knowledge/repository": repository, "knowledge/commit": state}
         yield from build_refresh_requests(sources, names, trigger="commit", run_key=key, tags=tags)
 
 

@@ -155,24 +155,23 @@ class KnowledgePipeline(dg.Component):
         """
         from knowledge_pipeline.defs.code_location import build_defs
 
-        given = self._attributes
+        attributes = self._attributes
         folder = context.path if context.path.is_dir() else context.path.parent
         with translate_load_errors():
             settings = (
-                folder / Path(given.config).expanduser()
-                if given.config
-                else _check_settings(given.settings, folder, context)
+                folder / Path(attributes.config).expanduser()
+                if attributes.config
+                else _check_settings(attributes.settings, folder, context)
             )
         return build_defs(
             settings,
-            key_prefix=given.key_prefix,
-            group_prefix=given.group_prefix,
-            partitions=given.partitions,
+            key_prefix=attributes.key_prefix,
+            group_prefix=attributes.group_prefix,
+            partitions=attributes.partitions,
         )
 
 
 def _check_settings(values: Mapping[str, Any], folder: Path, context: dg.ComponentLoadContext) -> Settings:
-    """The settings of a `defs.yaml`, or a ConfigError."""
     settings, problems = check_config(json.dumps(values, default=str), folder / "defs.yaml")
     if settings is None or problems:
         raise ConfigError("\n".join(_format_problem(problem, context) for problem in problems))
@@ -180,6 +179,6 @@ def _check_settings(values: Mapping[str, Any], folder: Path, context: dg.Compone
 
 
 def _format_problem(problem: ConfigProblem, context: dg.ComponentLoadContext) -> str:
-    place = find_yaml_line(context, (*_SETTINGS_PATH, *problem.key_path))
-    where = f"{Path(place[0]).name}:{place[1]}: " if place else ""
+    location = find_yaml_line(context, (*_SETTINGS_PATH, *problem.key_path))
+    where = f"{Path(location[0]).name}:{location[1]}: " if location else ""
     return f"{where}settings: {problem}"

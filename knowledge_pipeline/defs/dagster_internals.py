@@ -111,8 +111,8 @@ def read_partition_versions(
 ) -> dict[str, str]:
     """The newest data version of every partition that has one; one query."""
     chosen = partitions if partitions is not None and len(partitions) <= 500 else None
-    found = instance.event_log_storage.get_latest_tags_by_partition(key, event, [DATA_VERSION], chosen)
-    return {partition: tags[DATA_VERSION] for partition, tags in found.items()}
+    newest = instance.event_log_storage.get_latest_tags_by_partition(key, event, [DATA_VERSION], chosen)
+    return {partition: tags[DATA_VERSION] for partition, tags in newest.items()}
 
 
 def read_latest_tags(
@@ -124,8 +124,8 @@ def read_latest_tags(
     if not ids:
         return {}
     newest = dg.EventRecordsFilter(event, asset_key=key, storage_ids=list(ids.values()))
-    made = [record.asset_materialization for record in log.get_event_records(newest)]
-    return {each.partition: each.tags or {} for each in made if each and each.partition}
+    entries = [record.asset_materialization for record in log.get_event_records(newest)]
+    return {entry.partition: entry.tags or {} for entry in entries if entry and entry.partition}
 
 
 def read_unpartitioned_version(instance: dg.DagsterInstance, key: dg.AssetKey) -> str:

@@ -160,7 +160,7 @@ def _list_worst_questions(responses: Sequence[QuestionResponse]) -> list[dict[st
             QUALITY_MEASURE: round(value, 3),
             "question": response.question.text,
             "type": response.question.type,
-            "wanted": ", ".join(f"{place.path} {place.symbol or ''}" for place in response.question.answers),
+            "wanted": ", ".join(f"{it.path} {it.symbol or ''}" for it in response.question.answers),
             "first": response.chunks[0].path if response.chunks else "",
         }
         for value, response in ranked[:_MAX_WORST_QUESTIONS]

@@ -20,9 +20,8 @@ from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs import StageRecorder, refresh_all_sources
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages import evaluate
-from knowledge_pipeline.stages import pipeline as release_stage
 from knowledge_pipeline.stages.context import RefreshOptions, Stats
-from knowledge_pipeline.stages.pipeline import STAGES, EarlyReleases, release_early
+from knowledge_pipeline.stages.pipeline import STAGES, EarlyReleases, release_early, release_newest
 from knowledge_pipeline.store import schemas
 
 RELEASE = "release"
@@ -88,8 +87,8 @@ def release_and_log(context: Context, project: ProjectResource, types: Iterable[
     """
     settings, lake, names = project.load_settings(), project.open_lake(), project.names
     release, evaluation = names.key(RELEASE), names.key(EVALUATION)
-    made = {evaluation: evaluate.VERSION}
-    provenance = track_release_inputs(context.instance, settings, release, schemas.VERSION, made, names)
+    extra = {evaluation: evaluate.VERSION}
+    provenance = track_release_inputs(context.instance, settings, release, schemas.VERSION, extra, names)
     log_evaluation(context, project, lambda version: provenance.build_tags(evaluation, None, version))
     for source_type in types:
         for check, result in run_blocking_checks(lake, settings, source_type):
@@ -104,7 +103,7 @@ def publish(context: Context, project: ProjectResource) -> Stats:
     Raises:
         ReleaseRefused: a check failed; the last release stays live.
     """
-    stats = release_stage.release_newest(project.open_lake(), project.load_settings())
+    stats = release_newest(project.open_lake(), project.load_settings())
     context.log.info(f"release {stats.version} is {'live' if stats.added else 'still live'}")
     for note in stats.notes:
         context.log.warning(note)

@@ -1,8 +1,9 @@
-"""The jobs over sources of any type: refresh, full reindex, purge.
+"""The jobs of plain ops, with their schedules and sensors; and the job that publishes.
 
 A run of an asset job has partitions of one set, and each type has a set of its own: `refresh_<type>` is
-the asset job to launch for a partition or a backfill. The jobs here take sources of any type by their
-ids: one run, one process, one step, whatever the number of sources.
+the asset job to launch for a partition or a backfill. `refresh`, `full_reindex` and `purge` take sources of
+any type by their ids: one run, one process, one step, whatever the number of sources. `maintenance` and
+`migration` are what the commands of these names do; their run pages show what they did.
 """
 
 # The signature of `dg.job` has a bare PathLike.
@@ -38,7 +39,6 @@ from knowledge_pipeline.defs.runs import (
 )
 from knowledge_pipeline.errors import ConfigError, SourceRefused
 from knowledge_pipeline.extensions import publish
-from knowledge_pipeline.extensions.publish import DSN_VARIABLE, open_target
 from knowledge_pipeline.maintenance import (
     GRACE_S,
     MaintenanceOptions,
@@ -139,9 +139,6 @@ def _build_purge_op(names: Names) -> dg.OpDefinition:
 
     return purge_sources
 
-
-# FOLD defs.schedules
-# Schedules: what is due by the clock. `schedules` in `knowledge.yaml` sets their times.
 
 _REFRESH_SCHEDULES: dict[Schedule, tuple[str, str]] = {
     "hourly": ("Refreshes the sources whose trigger is hourly.", "no source has the trigger hourly"),
@@ -254,10 +251,6 @@ def _build_schedule(
         ) from error
 
 
-# FOLD defs.maintenance
-# The job that keeps the store small and fast: a plain op whose run page shows what it did.
-
-
 class MaintenanceConfig(dg.Config):
     """What to do; by default everything."""
 
@@ -343,10 +336,6 @@ def build_metadata(maintained: MaintenanceReport) -> dict[str, Any]:
     return metadata
 
 
-# FOLD defs.migration
-# The job that brings a store of an earlier version up to date: a plain op, as `knowledge migrate`.
-
-
 class MigrationAction(Enum):
     """What `knowledge migrate` does without an option, and with each."""
 
@@ -420,9 +409,6 @@ def _run_action(
             return migrate.commit_migration(lake)
 
 
-# FOLD defs.publication
-# The released index in PostgreSQL as an asset after the release, where the environment names a database.
-
 PUBLICATION = "publication"
 """The last part of the asset's key."""
 
@@ -438,7 +424,7 @@ def build_publication_job(names: Names = PLAIN) -> AssetJob:
 
 def is_publishing() -> bool:
     """Whether the environment names a database to publish to."""
-    return bool(os.environ.get(DSN_VARIABLE))
+    return bool(os.environ.get(publish.DSN_VARIABLE))
 
 
 def build_publication_asset(owners: Sequence[str] = (), names: Names = PLAIN) -> dg.AssetsDefinition:
@@ -458,7 +444,7 @@ def build_publication_asset(owners: Sequence[str] = (), names: Names = PLAIN) ->
     @names.bind
     def publication(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult[Any]:
         with translate_failures(context, project.retry_policy()):
-            result = publish.refresh(project.open_lake(), project.load_settings(), open_target())
+            result = publish.refresh(project.open_lake(), project.load_settings(), publish.open_target())
         return dg.MaterializeResult(
             metadata=result.as_metadata(), data_version=dg.DataVersion(str(result.release))
         )
@@ -494,11 +480,6 @@ def build_publication_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
     return new_release
 
 
-# FOLD defs.organisations
-# The job that discovers the members of organisations, and the sensor that starts it for a new one.
-#
-# The sensor `sources_in_config` gives what is new a partition and a refresh, since it reads the listings.
-
 JOB = "organisations"
 
 _MAX_NAMED = 50
@@ -518,20 +499,20 @@ def build_organisations_job(names: Names = PLAIN) -> dg.JobDefinition:
         """Fail at the end if any organisation could not be listed; the others are."""
         with translate_failures(context, project.retry_policy()):
             settings = project.load_settings()
-            found = [discover(settings, organisation) for organisation in settings.organisations]
+            discoveries = [discover(settings, organisation) for organisation in settings.organisations]
             rows = [
                 {
-                    "organisation": each.organisation,
-                    "listed": each.listed,
-                    "members": each.taken,
-                    "added": ", ".join(each.added[:_MAX_NAMED]),
-                    "removed": ", ".join(each.removed[:_MAX_NAMED]),
-                    "problem": each.problem,
+                    "organisation": discovery.organisation,
+                    "listed": discovery.listed,
+                    "members": discovery.selected,
+                    "added": ", ".join(discovery.added[:_MAX_NAMED]),
+                    "removed": ", ".join(discovery.removed[:_MAX_NAMED]),
+                    "problem": discovery.problem,
                 }
-                for each in found
+                for discovery in discoveries
             ]
             context.add_output_metadata({"organisations": build_table(rows)})
-            if problems := [each.problem for each in found if each.problem]:
+            if problems := [discovery.problem for discovery in discoveries if discovery.problem]:
                 raise SourceRefused("; ".join(problems))
 
     @dg.job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
@@ -545,7 +526,10 @@ def build_organisations_job(names: Names = PLAIN) -> dg.JobDefinition:
 
 
 def build_organisations_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that lists an organisation which has not been listed yet, once an hour if that fails."""
+    """The sensor that lists an organisation which has not been listed yet, once an hour if that fails.
+
+    The sensor `sources_in_config` gives what is new a partition and a refresh, since it reads the listings.
+    """
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         name=names.definition("unlisted_organisations"),

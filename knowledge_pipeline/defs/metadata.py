@@ -1,6 +1,7 @@
-"""How the UI describes each stage's asset: rows, columns, their origins, and where to look.
+"""How the UI describes the assets of stages, and what it shows of each materialization.
 
-All of it is static and needs no open table, because every process that loads the definitions builds it.
+The descriptions, with the columns and their origins, are static and need no open table, because every process
+that loads the definitions builds them. A materialization has the stage's statistics and a few of its rows.
 """
 
 import os
@@ -32,13 +33,10 @@ from knowledge_pipeline.stages.code_versions import compute_code_versions
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.stages.pipeline import STAGES, select_stages
 from knowledge_pipeline.store import schemas
-from knowledge_pipeline.store import search as index_payload
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.search import PAYLOAD_COLUMNS
 from knowledge_pipeline.store.tables import Table
-
-# FOLD defs.metadata.columns
-# What every column of every stage's table means, and the tables' schemas as the UI shows them.
 
 _ANY_DIMENSIONS = 1  # the number differs by space, the shown type does not name it
 
@@ -326,7 +324,7 @@ _INDEX_COLUMN_ORIGINS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("labels", "project", "status", "wiki_space", "names", "mentions"), ("metadata",)),
     "words": ("header", "text"),
     "fingerprint": ("row_hash",),
-    "shown": tuple(name for name in index_payload.PAYLOAD_COLUMNS if name in schemas.CHUNKS.names),
+    "shown": tuple(name for name in PAYLOAD_COLUMNS if name in schemas.CHUNKS.names),
 }
 
 
@@ -462,10 +460,6 @@ def _build_metadata(source_type: SourceType, stage: str, settings: Settings, nam
     }
 
 
-# FOLD defs.metadata.code_graph
-# What a materialization of the code graph shows: how much there is, and how much is resolved.
-
-
 def build_graph_metadata(lake: Lake, source: str) -> dict[str, Any]:
     """Symbols and edges of a source by kind, and the share resolved by language."""
     counts = count_graph(lake, eq("source", source))
@@ -482,9 +476,6 @@ def build_graph_metadata(lake: Lake, source: str) -> dict[str, Any]:
         **({"resolved": build_table(resolved)} if resolved else {}),
     }
 
-
-# FOLD defs.metadata.materialization
-# A stage's statistics and a few of its rows, as metadata of a materialization.
 
 _PREVIEW_ROWS = 5
 _PREVIEW_COLUMNS: Mapping[str, Sequence[str]] = {
@@ -520,11 +511,11 @@ def _reason_tables(stats: Stats) -> dict[str, Any]:
     counted = {"skipped_reasons": stats.skipped, "secrets_found": stats.found, "notes": stats.notes}
     for name, counts in counted.items():
         if counts:
-            cells = [
-                (truncate(reason).replace("|", "\\|"), count) for reason, count in counts.most_common(50)
-            ]
-            rows = [f"| {reason} | {count} |" for reason, count in cells]
-            shown[name] = dg.MetadataValue.md("\n".join(["| what | count |", "| --- | ---: |", *rows]))
+            lines = ["| what | count |", "| --- | ---: |"]
+            for reason, count in counts.most_common(50):
+                cell = truncate(reason).replace("|", "\\|")
+                lines.append(f"| {cell} | {count} |")
+            shown[name] = dg.MetadataValue.md("\n".join(lines))
     return shown
 
 
@@ -549,7 +540,3 @@ def _build_preview(ctx: RefreshContext, stage: str, table: Table) -> dict[str, A
         shown = [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
         return {"preview": build_table(shown)} if rows else {}
     return {}
-
-
-# FOLD defs.metadata
-# What the UI shows of an asset: materialization metadata, columns, lineage, provenance, plots.

@@ -90,7 +90,7 @@ class Names:
 
     def has_run(self, run: dg.DagsterRun) -> bool:
         """Whether a run is of one of its jobs, or of assets or checks that are its own."""
-        keys = {*(run.asset_selection or ()), *(each.asset_key for each in run.asset_check_selection or ())}
+        keys = {*(run.asset_selection or ()), *(check.asset_key for check in run.asset_check_selection or ())}
         return run.job_name in self._jobs or any(map(self.has_key, keys))
 
     def bind(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -126,20 +126,20 @@ def build_names(
 def _rename_parameter(function: Callable[_P, _R], resource: str) -> Callable[_P, _R]:
     """The same function, its parameter `project` renamed."""
 
-    def restore(given: dict[str, Any]) -> dict[str, Any]:
-        return {_RESOURCE if name == resource else name: value for name, value in given.items()}
+    def restore(kwargs: dict[str, Any]) -> dict[str, Any]:
+        return {_RESOURCE if name == resource else name: value for name, value in kwargs.items()}
 
-    def call(*args: Any, **given: Any) -> Any:
-        return function(*args, **restore(given))  # pyright: ignore[reportCallIssue]
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **restore(kwargs))  # pyright: ignore[reportCallIssue]
 
-    def iterate(*args: Any, **given: Any) -> Iterator[Any]:
-        yield from call(*args, **given)
+    def iterate(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        yield from call(*args, **kwargs)
 
     bound: Any = wraps(function)(iterate if isgeneratorfunction(function) else call)  # Dagster asks for that
     written = signature(function)
     parameters = [
-        each.replace(name=resource) if name == _RESOURCE else each
-        for name, each in written.parameters.items()
+        parameter.replace(name=resource) if name == _RESOURCE else parameter
+        for name, parameter in written.parameters.items()
     ]
     bound.__signature__ = written.replace(parameters=parameters)
     bound.__annotations__ = {

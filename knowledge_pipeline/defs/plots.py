@@ -1,4 +1,4 @@
-"""Draws small pictures of marts in memory, for the metadata of a materialization."""
+"""Tables, lists and small pictures for the metadata of a materialization, made in memory."""
 
 # The **kwargs of matplotlib have no types.
 # pyright: reportUnknownMemberType=false
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-# FOLD defs.metadata.tables
-# Rows as tables of the UI: one line to a cell, types in words.
 
 MAX_CELL_CHARS = 80
 

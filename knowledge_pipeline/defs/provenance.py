@@ -47,12 +47,12 @@ class Provenance:
         instance: dg.DagsterInstance,
         deps: Mapping[dg.AssetKey, Collection[dg.AssetKey]],  # upstream assets of each that may be made
         code_versions: Mapping[dg.AssetKey, str],
-        known: Mapping[tuple[dg.AssetKey, str], str],  # data versions that need no look-up: settings
+        settings: Mapping[tuple[dg.AssetKey, str], str],  # their data versions, which need no look-up
         foreign: Collection[dg.AssetKey] = (),  # those that do not have the partitions of ours
     ) -> None:
         """Take the end of the event log as the state of every input."""
         self._instance, self._deps = instance, deps
-        self._code_versions, self._known, self._foreign = code_versions, known, foreign
+        self._code_versions, self._settings, self._foreign = code_versions, settings, foreign
         self._log_end_at_start = read_log_end(instance)
         self._materialized: dict[tuple[dg.AssetKey, str | None], str] = {}
         self._log_end_after: dict[dg.AssetKey, str] = {}  # of assets that this run made
@@ -102,7 +102,7 @@ class Provenance:
             if by_partition := self._list_partition_versions(dep):
                 return combine_versions(by_partition[name] for name in sorted(by_partition))
             return version or read_unpartitioned_version(self._instance, dep)
-        version = version or self._known.get((dep, partition))
+        version = version or self._settings.get((dep, partition))
         version = version or self._list_partition_versions(dep).get(partition)
         return combine_versions([version]) if version else INITIAL_VERSION
 
@@ -136,12 +136,12 @@ def track_refresh_inputs(
         for type_ in types
         for stage, version in compute_code_versions(type_).items()
     }
-    known = {
+    digests = {
         (names.key(source.type, name), source.id): version
         for source in sources
         for name, version in compute_settings_digests(settings, source).items()
     }
-    return Provenance(instance, deps, versions, known, {key for keys in upstream.values() for key in keys})
+    return Provenance(instance, deps, versions, digests, {key for keys in upstream.values() for key in keys})
 
 
 def track_release_inputs(

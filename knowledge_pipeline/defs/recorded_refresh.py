@@ -48,8 +48,8 @@ def record_refresh(
     ids = [source.id for source in settings.select_sources(sources)]
     with open_local_instance(config_path.absolute().parent / ".dagster") as instance:
         fail_lost_runs(instance)
-        for source_type, known in group_ids_by_type(settings).items():
-            instance.add_dynamic_partitions(str(source_partitions(source_type).name), known)
+        for source_type, type_ids in group_ids_by_type(settings).items():
+            instance.add_dynamic_partitions(str(source_partitions(source_type).name), type_ids)
         refresh, *_ = build_source_jobs()
         result = refresh.execute_in_process(
             {
@@ -66,10 +66,10 @@ def record_refresh(
         problem = f"run {result.run_id} failed before its first step"
         failures: Any = ()
         for event in result.get_step_failure_events()[:1]:
-            failure, told = event.step_failure_data, event.step_failure_data.user_failure_data
-            message = told.description if told else None
+            failure, details = event.step_failure_data, event.step_failure_data.user_failure_data
+            message = details.description if details else None
             problem = message or (failure.error.message.strip() if failure.error else "failed")
-            failures = told.metadata[FAILURES].value if told and FAILURES in told.metadata else ()
+            failures = details.metadata[FAILURES].value if details and FAILURES in details.metadata else ()
         return RecordedRun(result.run_id, problem, failures)
 
 

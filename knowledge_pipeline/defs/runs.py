@@ -1,4 +1,8 @@
-"""Refreshes sources inside a step: progress, slots in pools, and which sources failed."""
+"""What a run is requested with, where its steps execute, and how a step refreshes and records sources.
+
+One step reads from a host, embeds, and writes the index, each with a limit of its own: it claims a slot of a
+pool when it comes to it, and the UI shows who holds a slot and who waits.
+"""
 
 import os
 import socket
@@ -7,7 +11,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from logging import Logger
-from typing import Any, Protocol
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -43,12 +47,6 @@ from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import split_batches
 
-# FOLD defs.runs.pools
-# Slots in Dagster's pools, claimed inside a step; the UI shows who holds a slot and who waits.
-#
-# One step reads from a host, embeds, and writes the index, each with a limit of its own. It claims each
-# slot when it comes to it, as Dagster's executors claim one for a whole step.
-
 _POLL_S = 1.0
 _LOG_AFTER_S = 5.0
 
@@ -77,9 +75,6 @@ def build_slot_claim(context: Context, names: Names = PLAIN) -> SlotClaim:
 
     return hold_pool_slot
 
-
-# FOLD defs.runs.progress
-# Progress of long steps in the run's log: how many, how fast, how long to go.
 
 _INTERVAL_S = 5.0
 
@@ -194,10 +189,10 @@ def _open_source(
     stages: Collection[str],
     releases: EarlyReleases | None,
 ) -> SourceRefresh:
-    (found,) = settings.select_sources([source])
+    (source_config,) = settings.select_sources([source])
     report = build_progress_report(context.log, source)
     claim_slot = build_slot_claim(context, project.names) if project.pools else claim_immediately
-    ctx = RefreshContext(Lake(settings.store), settings, found, options, report, claim_slot)
+    ctx = RefreshContext(Lake(settings.store), settings, source_config, options, report, claim_slot)
     return SourceRefresh(ctx, stages, releases)
 
 
@@ -222,22 +217,6 @@ def describe_source(run: SourceRefresh) -> str:
     return f"{run.ctx.source.id}: {', '.join(done) or 'no stage finished'}; {seconds:.2g} s"
 
 
-class Recorder(Protocol):
-    """What is told of each source's progress, and writes it down."""
-
-    def record_stage(self, result: StageResult) -> None:
-        """A stage is done."""
-        ...
-
-    def record_source(self, run: SourceRefresh) -> None:
-        """A source is done, or has failed."""
-        ...
-
-    def flush(self) -> None:
-        """Write what is not written yet."""
-        ...
-
-
 def refresh_all_sources(
     context: Context,
     project: ProjectResource,
@@ -246,7 +225,7 @@ def refresh_all_sources(
     stages: Collection[str] = tuple(STAGES),
     releases: EarlyReleases | None = None,
     *,
-    recorder: Recorder,
+    recorder: "StageRecorder",
 ) -> RefreshResult:
     """Refresh sources: read one after the other, then finish one after the other.
 
@@ -281,7 +260,7 @@ def refresh_all_sources(
 
 def _finish_step(
     refreshed: RefreshResult,
-    recorder: Recorder,
+    recorder: "StageRecorder",
     run: SourceRefresh,
     step: Callable[[SourceRefresh], Iterable[Stats]],
     names: Names,
@@ -300,13 +279,6 @@ def _finish_step(
             recorder.record_source(run)
 
 
-# FOLD defs.runs.stage_recorder
-# Records the stages of a run of many sources, those of a few seconds together.
-#
-# Each transaction of the event log costs more than a small source's stage. What is kept back is written
-# between the two steps of a run, at its end and when it fails; a killed run loses the last records, and
-# none of its work: whoever refreshes next finds what is not recorded, and records it.
-
 _MIN_INTERVAL_S, _MAX_INTERVAL_S = 1.0, 10.0
 _WORK_PER_FLUSH = 20  # so that a machine that is busy, or a database that is slow, takes 5 % for it
 
@@ -317,7 +289,11 @@ _Kept = tuple[StageResult, dict[str, Any], float]  # with its metadata, and when
 
 
 class StageRecorder:
-    """Records the stages of some sources, for one thread.
+    """Records the stages of some sources, those of a few seconds together, for one thread.
+
+    Each transaction of the event log costs more than a small source's stage. What is kept back is written
+    between the two steps of a run, at its end and when it fails; a killed run loses the last records, and
+    none of its work: whoever refreshes next finds what is not recorded, and records it.
 
     Args:
         context: of the step that refreshes them.
@@ -328,12 +304,7 @@ class StageRecorder:
     """
 
     def __init__(
-        self,
-        context: Context,
-        provenance: Provenance,
-        ids: Sequence[str],
-        *,
-        skip_recorded: bool,
+        self, context: Context, provenance: Provenance, ids: Sequence[str], *, skip_recorded: bool
     ) -> None:
         self._context, self._provenance, self._ids = context, provenance, ids
         self._skip_recorded = skip_recorded
@@ -361,7 +332,12 @@ class StageRecorder:
         """Write what is kept."""
         began_s = time.time()
         for key in sorted(self._kept, key=lambda key: list(STAGES).index(key.path[-1])):
-            entries = [self._build_entry(*kept) for kept in self._kept[key]]
+            entries: list[dg.EventLogEntry] = []
+            for result, metadata, at_s in self._kept[key]:
+                source = result.stats.source
+                tags = self._provenance.build_tags(key, source, result.version)
+                materialization = dg.AssetMaterialization(key, None, metadata, source, tags)
+                entries.append(build_materialization_entry(self._context, materialization, at_s))
             store_asset_events(self._context.instance, entries)
             self._recorded.add(key)
         self._kept.clear()
@@ -386,12 +362,6 @@ class StageRecorder:
         kept = (result, result.read_metadata(), time.time())
         self._kept.setdefault(result.key, []).append(kept)
 
-    def _build_entry(self, result: StageResult, metadata: dict[str, Any], at_s: float) -> dg.EventLogEntry:
-        source = result.stats.source
-        tags = self._provenance.build_tags(result.key, source, result.version)
-        made = dg.AssetMaterialization(result.key, None, metadata, source, tags)
-        return build_materialization_entry(self._context, made, at_s)
-
     def _log_sources(self) -> None:
         if not self._sources:
             return
@@ -410,12 +380,6 @@ def choose_interval_s(flush_s: float) -> float:
     """How long to keep stages after a flush that took some seconds."""
     return min(_MAX_INTERVAL_S, max(_MIN_INTERVAL_S, _WORK_PER_FLUSH * flush_s))
 
-
-# FOLD defs.runs.executor
-# Where the steps of a run execute, by `KNOWLEDGE_EXECUTOR`.
-#
-# `in_process` (default): in the run's own process. `multiprocess`: in a process for each step. `celery`: as
-# a task for each step, on any number of machines.
 
 BROKER_VARIABLE = "KNOWLEDGE_CELERY_BROKER"
 
@@ -440,8 +404,9 @@ waiting behind a hundred of them, and lets machines that embed well serve them a
 def select_executor() -> dg.ExecutorDefinition:
     """The executor that `KNOWLEDGE_EXECUTOR` names.
 
-    A step in a process of its own costs 3 to 8 s more; that pays where the steps of a run are long and
-    independent, as the SQL models of a large store are.
+    `in_process` (default): steps run in the run's own process. `multiprocess`: in a process for each step,
+    which costs 3 to 8 s more; that pays where the steps of a run are long and independent, as the SQL models
+    of a large store are. `celery`: as a task for each step, on any number of machines.
 
     Raises:
         ConfigError: the variable holds something else, or what it needs is missing.
@@ -475,9 +440,6 @@ def _build_celery_executor() -> dg.ExecutorDefinition:
         {"broker": {"env": BROKER_VARIABLE}, "config_source": CELERY_SETTINGS}, name="celery"
     )
 
-
-# FOLD defs.runs.requests
-# Run requests of sensors and schedules: which sources, why, and with which tags.
 
 _MAX_TAGGED_SOURCES = 25  # more tags than these make the page of a run unreadable
 
@@ -536,12 +498,6 @@ def build_source_tags(ids: Sequence[str]) -> dict[str, str]:
     return shown if len(ids) <= _MAX_TAGGED_SOURCES else {"knowledge/sources": str(len(ids))}
 
 
-# FOLD defs.runs.dead_workers
-# Ends runs whose process is gone, so that they can be retried.
-#
-# A code server reports the death of a run's process to the instance, and on Kubernetes run monitoring does.
-# Nobody does where the code server died with it, or where a command recorded its own run.
-
 PROCESS_TAG = "knowledge/process"
 
 
@@ -557,7 +513,11 @@ def tag_process(context: Context) -> None:
 
 
 def fail_lost_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Mark as failed the unfinished runs whose process on this machine is gone, and return their ids."""
+    """Mark as failed the unfinished runs whose process on this machine is gone, and return their ids.
+
+    A code server reports the death of a run's process to the instance, and on Kubernetes run monitoring does.
+    Nobody does where the code server died with it, or where a command recorded its own run.
+    """
     ended: list[str] = []
     for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
         host, pid, tagged_run = [*run.tags.get(PROCESS_TAG, "").split(":"), "", "", ""][:3]
@@ -585,7 +545,3 @@ def build_lost_runs_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
         return dg.SkipReason(f"ended {', '.join(ended)}" if ended else "every run's process is alive")
 
     return lost_runs
-
-
-# FOLD defs.runs
-# Runs: requests, executors, pools, progress, and what a run records.

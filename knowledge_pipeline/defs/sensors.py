@@ -1,4 +1,10 @@
-"""Sensors: partitions follow the configuration, and nothing that is indexed waits for its release."""
+"""The sensors that follow the configuration, failed runs and the assets of others.
+
+Dagster applies changes of partitions before it stores the cursor and the runs of a tick, and may die
+between the two. So the cursor and the store say whether a new source was requested, not its partition,
+and a partition is removed one tick after the purge was requested. A source is purged only when two ticks in a
+row did not find it in a file that loads and has sources.
+"""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,15 +25,6 @@ from knowledge_pipeline.defs.runs import build_purge_request, build_refresh_requ
 from knowledge_pipeline.defs.settings_assets import list_partitions, source_partitions
 from knowledge_pipeline.stages.context import sort_by_repository
 from knowledge_pipeline.store.lake import Lake
-
-# FOLD defs.sensors.source_changes
-# Plans how partitions, and what is stored, follow the configured sources.
-#
-# Dagster applies changes of partitions before it stores the cursor and the runs of a tick, and may die
-# between the two. So the cursor and the store say whether a new source was requested, not its partition,
-# and a partition is removed one tick after the purge was requested.
-#
-# A source is purged only when two ticks in a row did not find it in a file that loads and has sources.
 
 ADDITIONS_PER_TICK = 300
 DELETIONS_PER_TICK = 50
@@ -305,9 +302,6 @@ def build_release_sensor(release_job: AssetJob, names: Names = PLAIN) -> dg.Sens
     return release_after_failures
 
 
-# FOLD defs.sensors.unfinished_runs
-# The sources that have an unfinished run: a sensor need not, or must not yet, look at them.
-
 WAITING_STATUSES = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)  # read nothing yet
 READING_STATUSES = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING)
 
@@ -317,7 +311,10 @@ def list_unfinished_sources(
     statuses: Sequence[dg.DagsterRunStatus] = (*WAITING_STATUSES, *READING_STATUSES),
     names: Names = PLAIN,
 ) -> set[str]:
-    """The sources of unfinished runs, by the partitions of a run or the ids in its configuration."""
+    """The sources of unfinished runs, by the partitions of a run or the ids in its configuration.
+
+    A sensor need not, or must not yet, look at them.
+    """
     runs = instance.get_runs(filters=dg.RunsFilter(statuses=list(statuses)))
     own = [run for run in runs if names.has_run(run)]
     return {source for run in own for source in _iter_run_sources(instance, run, names)}
@@ -347,14 +344,11 @@ def _iter_run_sources(instance: dg.DagsterInstance, run: dg.DagsterRun, names: N
         yield from op.get("config", {}).get("sources", [])
 
 
-# FOLD defs.sensors.upstream
-# The sensor that refreshes sources when the assets that they are read from are materialized.
-#
-# It looks up the newest materialization of each asset, whichever code location made it.
-
-
 def build_upstream_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor of the sources that have `upstream`."""
+    """The sensor of the sources that have `upstream`.
+
+    It looks up the newest materialization of each asset, whichever code location made it.
+    """
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         name=names.definition("upstream_assets"),
@@ -390,13 +384,9 @@ def build_upstream_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
 
 def find_newest_events(instance: dg.DagsterInstance, sources: Sequence[SourceConfig]) -> dict[str, int]:
     """The id of the newest materialization of each asset that sources are read from, if there is one."""
-    found: dict[str, int] = {}
+    newest: dict[str, int] = {}
     for key in dict.fromkeys(key for source in sources for key in source.upstream):
         records = instance.fetch_materializations(dg.AssetKey.from_user_string(key), limit=1).records
         if records:
-            found[key] = records[0].storage_id
-    return found
-
-
-# FOLD defs.sensors
-# Sensors: by commit, by changed file, and by changed configuration.
+            newest[key] = records[0].storage_id
+    return newest

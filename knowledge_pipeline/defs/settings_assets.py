@@ -1,9 +1,10 @@
-"""The settings of each source as assets at the root of the graph; they explain why a partition is stale.
+"""The sources in the asset graph: their partitions, their settings as root assets, and freshness windows.
 
-All partitions of an asset share a code version, but settings differ by source. So each type has external
-assets, partitioned by source, whose data version is a hash of the settings. A refresh reports the settings
-that it is about to use; the sensor reports those that changed since.
-(docs/decisions/dagster.md)
+One source is one partition. Each type has a set of its own, so that an asset's page shows only the partitions
+that it can have. All partitions of an asset share a code version, but settings differ by source: so each type
+has external assets, partitioned by source, whose data version is a hash of the settings. They explain why a
+partition is stale. A refresh reports the settings that it is about to use; the sensor reports those that
+changed since. (docs/decisions/dagster.md)
 """
 
 import time
@@ -26,11 +27,6 @@ from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.records import hash_strings
 
-# FOLD defs.partitions
-# One source is one partition; each source type has its own set of partitions.
-#
-# With a set for each type, an asset's page shows only the partitions that it can have.
-
 
 def source_partitions(source_type: str, names: Names = PLAIN) -> dg.DynamicPartitionsDefinition:
     """The partitions of one type: `code_sources`, with a key for every configured source id."""
@@ -44,18 +40,18 @@ def list_partitions(instance: dg.DagsterInstance, source_type: str, names: Names
 
 def list_source_types(settings: Settings) -> list[SourceType]:
     """The configured types, in the order of their first source; then those that members may have."""
-    found: dict[SourceType, None] = dict.fromkeys(source.type for source in settings.sources)
+    types: dict[SourceType, None] = dict.fromkeys(source.type for source in settings.sources)
     for organisation in settings.organisations:
-        found |= dict.fromkeys(source.type for source in organisation.sources)
-    return list(found)
+        types |= dict.fromkeys(source.type for source in organisation.sources)
+    return list(types)
 
 
 def group_ids_by_type(settings: Settings) -> dict[SourceType, list[str]]:
     """The ids of the configured sources of every type, in the order of the file."""
-    found: dict[SourceType, list[str]] = {type_: [] for type_ in list_source_types(settings)}
+    by_type: dict[SourceType, list[str]] = {type_: [] for type_ in list_source_types(settings)}
     for source in settings.sources:
-        found[source.type].append(source.id)
-    return found
+        by_type[source.type].append(source.id)
+    return by_type
 
 
 STAGE_SETTINGS: Mapping[str, tuple[str, ...]] = {
@@ -121,9 +117,9 @@ def iter_unreported(
         for name in _DESCRIPTIONS:
             key = names.key(source_type, name)
             event = dg.DagsterEventType.ASSET_OBSERVATION
-            known = read_partition_versions(instance, key, event, list(wanted))
+            reported = read_partition_versions(instance, key, event, list(wanted))
             for id_, digests in wanted.items():
-                if known.get(id_, "" if include_unseen else digests[name]) != digests[name]:
+                if reported.get(id_, "" if include_unseen else digests[name]) != digests[name]:
                     yield dg.AssetObservation(key, partition=id_, tags={DATA_VERSION: digests[name]})
 
 
@@ -170,9 +166,6 @@ def build_settings_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
 
     return changed_settings
 
-
-# FOLD defs.freshness
-# How old an asset may become before the UI warns.
 
 _DAILY = (timedelta(hours=26), timedelta(hours=50))
 _WINDOWS: dict[Trigger, tuple[timedelta, timedelta]] = {

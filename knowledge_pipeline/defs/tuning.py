@@ -81,11 +81,9 @@ def build_tuning_metadata(result: TuningResult) -> dict[str, Any]:
         "gain": round(result.gain.change.mean, 4),
         "asked_release": result.asked_release,
         "gains": build_table([_to_row(name, gain) for name, gain in gains.items()]),
-        "pairs_by_kind": build_table(
-            [{"kind": kind, "pairs": count} for kind, count in result.pairs.items()]
-        ),
+        "pairs_by_kind": build_table([{"kind": kind, "pairs": n} for kind, n in result.pairs.items()]),
         "weights": build_table(
-            [{"weight": each, "live": before[each], "learned": after[each]} for each in after]
+            [{"weight": name, "live": before[name], "learned": after[name]} for name in after]
         ),
     }
     if result.released:

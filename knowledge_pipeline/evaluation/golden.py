@@ -1,4 +1,4 @@
-"""Reads golden questions from YAML files and from folders in the layout of the BEIR benchmark.
+"""Golden questions: what people ask, and the places that answer it, read from YAML files and BEIR folders.
 
 A YAML file is a list of questions, or a mapping that also says how all of them are asked;
 docs/evaluation.md describes both formats.
@@ -22,9 +22,6 @@ from knowledge_pipeline.config.sources import SourceId
 from knowledge_pipeline.contract.filters import Filters, SearchType
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.text import is_list
-
-# FOLD evaluation.golden
-# Golden questions: what people ask, and the places that answer it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +55,20 @@ class GoldenSet:
         """32 hex digits; equal if questions, answers, types and filters are, in any order."""
         lines: list[str] = []
         for question in self.questions:
-            answers = sorted((place.path, place.symbol or "", place.relevance) for place in question.answers)
+            answers = sorted((it.path, it.symbol or "", it.relevance) for it in question.answers)
             values = [question.text, question.type, dict(question.filters), answers]
             lines.append(json.dumps(values, sort_keys=True, default=str))
         return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32]
 
 
-# FOLD evaluation.beir
-# Golden questions in the layout of the BEIR benchmark: `queries.jsonl` and `qrels/*.tsv`.
-#
-# The index is the corpus, so `corpus.jsonl` is not read: document ids are paths, or `source:uri`.
-#
-# Format: https://github.com/beir-cellar/beir/wiki/Load-your-custom-dataset
-
-
 def read_beir(
     folder: Path, *, type: SearchType = "semantic", filters: Mapping[str, Any] | None = None
 ) -> list[GoldenQuestion]:
-    """Every query of a folder that has a relevant document, in the file's order.
+    """Every query of a folder that has a relevant document, in the order of `queries.jsonl`.
+
+    The index is the corpus, so `corpus.jsonl` is not read: document ids are paths, or `source:uri`.
+
+    Format: https://github.com/beir-cellar/beir/wiki/Load-your-custom-dataset
 
     Raises:
         ConfigError: a file is missing or wrong; the message names file and line.
@@ -142,7 +135,7 @@ else:
     GoldenFilters = create_model(  # the fields of `Filters`, read like other settings
         "GoldenFilters",
         __base__=SettingsModel,
-        **{each.name: (_HINTS[each.name], each.default) for each in fields(Filters)},
+        **{column.name: (_HINTS[column.name], column.default) for column in fields(Filters)},
     )
 
 
@@ -160,8 +153,8 @@ class _QuestionDefaults(SettingsModel):
     filters: GoldenFilters = GoldenFilters()
 
     def to_filters(self) -> dict[str, Any]:
-        given = {name: getattr(self.filters, name) for name in self.filters.model_fields_set}
-        return {**given, "sources": (self.source,)} if self.source else given
+        filters = {name: getattr(self.filters, name) for name in self.filters.model_fields_set}
+        return {**filters, "sources": (self.source,)} if self.source else filters
 
 
 class QuestionEntry(_QuestionDefaults):
@@ -240,5 +233,5 @@ def _parse_file(path: Path) -> QuestionFile:
         parsed.problems += [to_problem(error, parsed, QuestionFile) for error in errors]
         file = None
     if file is None or parsed.problems:
-        raise ConfigError(format_problems(sorted(parsed.problems, key=lambda each: each.line), path))
+        raise ConfigError(format_problems(sorted(parsed.problems, key=lambda problem: problem.line), path))
     return file

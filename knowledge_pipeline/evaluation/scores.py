@@ -1,7 +1,8 @@
-"""Compares two ways of answering the same questions, question by question. Pure.
+"""Judges responses to golden questions, scores them, and compares two ways of answering. Pure.
 
-The difficulty of a question is the same for both, so a paired interval shows differences that the
-intervals of the two means hide.
+ir-measures, that is trec_eval, computes the measures; this module computes means, and the intervals that few
+questions leave. The difficulty of a question is the same for both of two ways of answering, so a paired
+interval shows differences that the intervals of the two means hide.
 """
 
 from __future__ import annotations
@@ -16,9 +17,6 @@ import numpy as np
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
 from knowledge_pipeline.extras import describe_missing, require_modules
-
-# FOLD evaluation.judge
-# Judges which retrieved chunks answer a golden question: by file, or by the definition if one is named.
 
 _ANSWER = "answer"
 
@@ -76,7 +74,7 @@ def judge_by_place(response: QuestionResponse) -> RetrievalJudgement:
 
 def find_first_rank(judgement: RetrievalJudgement) -> int | None:
     """The rank of the first place that answers, from 1; None if none was found."""
-    ranks = (rank for rank, place in enumerate(judgement.run, start=1) if place in judgement.qrels)
+    ranks = (rank for rank, document in enumerate(judgement.run, start=1) if document in judgement.qrels)
     return next(ranks, None)
 
 
@@ -87,7 +85,7 @@ def is_answered(response: QuestionResponse) -> bool:
 
 def _score_by_rank(places: Iterable[str]) -> dict[str, float]:
     """The first occurrence of each place, scored by its rank."""
-    return {place: 1.0 / rank for rank, place in enumerate(dict.fromkeys(places), start=1)}
+    return {document: 1.0 / rank for rank, document in enumerate(dict.fromkeys(places), start=1)}
 
 
 def _matches_any_answer(chunk: RetrievedChunk, answers: Sequence[GoldenAnswer]) -> bool:
@@ -98,11 +96,6 @@ def _matches_any_answer(chunk: RetrievedChunk, answers: Sequence[GoldenAnswer]) 
         for answer in answers
     )
 
-
-# FOLD evaluation.scores
-# Retrieval measures over many responses, with the uncertainty that few questions leave.
-#
-# ir-measures, that is trec_eval, computes the measures; this module computes means and intervals.
 
 MEASURES = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5")
 QUALITY_MEASURE = "nDCG@10"  # decides whether to hold back a release, and comparisons
@@ -187,8 +180,8 @@ def score_questions(judgements: Sequence[RetrievalJudgement]) -> dict[str, np.nd
     measures = {
         getattr(library, measure) @ int(cutoff): name for name, (measure, _, cutoff) in cutoffs.items()
     }
-    qrels = {str(number): dict(each.qrels) for number, each in enumerate(judgements)}
-    runs = {str(number): dict(each.run) for number, each in enumerate(judgements)}
+    qrels = {str(number): dict(judgement.qrels) for number, judgement in enumerate(judgements)}
+    runs = {str(number): dict(judgement.run) for number, judgement in enumerate(judgements)}
     values = {name: np.zeros(len(judgements)) for name in MEASURES}
     for metric in library.iter_calc(list(measures), qrels, runs):
         values[measures[metric.measure]][int(metric.query_id)] = metric.value
@@ -295,7 +288,7 @@ def list_changed_questions(
         ChangedQuestion(first.question, scores[0][at], scores[1][at], ranks[0][at], ranks[1][at])
         for at, (first, _) in enumerate(pairs)
     ]
-    return sorted((each for each in changed if abs(each.change) > _MIN_CHANGE), key=lambda each: each.change)
+    return sorted((it for it in changed if abs(it.change) > _MIN_CHANGE), key=lambda it: it.change)
 
 
 def _pair_responses(

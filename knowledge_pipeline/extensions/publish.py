@@ -1,14 +1,14 @@
-"""PostgreSQL with pgvector as a target; the only module that talks to it.
+"""Publish: makes what PostgreSQL with pgvector holds equal to the live release, by the difference alone.
 
-In a schema of its own: a table for each space, the view `chunks` over the largest of them, `audiences` with
-the function `audiences_of`, and `publication`, which names the release. The address comes from the
-environment alone, and is in no message: what a driver says of a wrong one quotes it.
+It follows the live release, whichever that is: after a rollback it publishes the difference back. Rows are
+compared by marks, which come from the fingerprints of the index, so that nothing is read but what changed.
+All that a publication changes is one transaction: readers see the release from before until it is done.
+Another database is another `PublishTarget`. The address comes from the environment alone, and is in no
+message: what a driver says of a wrong one quotes it.
 """
 
-# psycopg2 has no types.
+# psycopg2 has no types, and pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
-# pyright: reportUnknownMemberType=false
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -39,12 +38,6 @@ from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline.store.schemas import build_index_schema
 from knowledge_pipeline.store.search import read_locations
 from knowledge_pipeline.store.tables import Table, split_batches
-
-# FOLD stages.publish.target
-# What a place must offer so that releases can be published there: another database is one module.
-#
-# All that a publication changes is one transaction. Readers see the release from before until it is done,
-# then the new one; a publication that fails or is killed changes nothing.
 
 COLUMNS = (
     *("id", "source", "source_type", "repo", "branch", "tags", "visibility", "tenant", "principals"),
@@ -79,9 +72,9 @@ class PublishedSpace:
 def build_row_schema(space: PublishedSpace) -> pa.Schema:
     """The Arrow schema of published rows."""
     fields: list[pa.Field[pa.DataType]] = list(build_index_schema(space.dimensions))
-    known = {field.name: field for field in fields}
+    fields_by_name = {field.name: field for field in fields}
     mark = pa.field(MARK, pa.string(), nullable=False)
-    return pa.schema([*(known[name] for name in COLUMNS), mark])
+    return pa.schema([*(fields_by_name[name] for name in COLUMNS), mark])
 
 
 class Publication(Protocol):
@@ -130,18 +123,16 @@ class PublishTarget(Protocol):
         ...
 
 
-# FOLD stages.publish.copy_rows
-# Arrow rows as the text that PostgreSQL's COPY reads: a line a row, a tab between values.
-#
-# Source: https://www.postgresql.org/docs/current/sql-copy.html, "Text Format"
-
 _NULL = r"\N"
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r", "\x00": "\ufffd"})
 _ARRAY_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\""})
 
 
 def format_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
-    """The lines of all rows, a text for each batch."""
+    """The lines of all rows as PostgreSQL's COPY reads them, a text for each batch.
+
+    Source: https://www.postgresql.org/docs/current/sql-copy.html, "Text Format"
+    """
     for batch in batches:
         at: Any = batch.column  # its type leaves out that of the values
         columns = [_format_column(at(number), name) for number, name in enumerate(batch.schema.names)]
@@ -161,11 +152,11 @@ class TextStream(io.TextIOBase):
 
     def read(self, size: int | None = -1, /) -> str:
         """At most `size` characters of one text; none at the end of all."""
-        while not (found := self._text.read(size)):
+        while not (chars := self._text.read(size)):
             if (text := next(self._texts, None)) is None:
                 return ""
             self._text = io.StringIO(text)
-        return found
+        return chars
 
 
 def _format_column(column: pa.Array[Any], name: str) -> Iterator[str]:
@@ -173,19 +164,9 @@ def _format_column(column: pa.Array[Any], name: str) -> Iterator[str]:
         return _format_vectors(column)
     if pa.types.is_list(column.type):
         return (_NULL if value is None else format_array(value) for value in column.to_pylist())
-    write: Callable[[Any], str] = _FORMATS.get(str(column.type), _format_text)
-    return (_NULL if value is None else write(value) for value in column.to_pylist())
-
-
-def _format_text(value: object) -> str:
-    return str(value).translate(_ESCAPES)
-
-
-def _format_time(value: datetime) -> str:
-    return value.isoformat()
-
-
-_FORMATS: dict[str, Callable[[Any], str]] = {"timestamp[us, tz=UTC]": _format_time}
+    if pa.types.is_timestamp(column.type):
+        return (_NULL if value is None else value.isoformat() for value in column.to_pylist())
+    return (_NULL if value is None else str(value).translate(_ESCAPES) for value in column.to_pylist())
 
 
 def format_array(values: Iterable[str]) -> str:
@@ -261,11 +242,14 @@ def table_name(space: str) -> str:
 
 
 class PostgresTarget:
-    """One schema of one database."""
+    """One schema of one database.
+
+    It has a table for each space, the view `chunks` over the largest of them, `audiences` with the function
+    `audiences_of`, and `publication`, which names the release.
+    """
 
     def __init__(self, dsn: str, schema: str) -> None:
-        self._dsn = dsn
-        self._schema = schema
+        self._dsn, self._schema = dsn, schema
 
     @property
     def description(self) -> str:
@@ -295,8 +279,7 @@ class PostgresPublication:
     """What a publication does, in one transaction."""
 
     def __init__(self, cursor: Any, schema: str) -> None:
-        self._cursor = cursor
-        self._schema = schema
+        self._cursor, self._schema = cursor, schema
 
     def set_up(self) -> None:
         """Create what does not exist yet, and keep other publications out until the end."""
@@ -342,10 +325,10 @@ class PostgresPublication:
         """Make the table of audiences hold exactly these; how many differed."""
         wanted = {name: [sorted(one) for one in requires] for name, requires in audiences.items()}
         self._execute("select audience, requires from {schema}.audiences")
-        held = dict(self._cursor.fetchall())
-        if removed := [name for name in held if name not in wanted]:
+        stored = dict(self._cursor.fetchall())
+        if removed := [name for name in stored if name not in wanted]:
             self._execute("delete from {schema}.audiences where audience = any(%s)", values=[removed])
-        changed = [name for name, requires in wanted.items() if held.get(name) != requires]
+        changed = [name for name, requires in wanted.items() if stored.get(name) != requires]
         for name in changed:
             self._execute(
                 "insert into {schema}.audiences values (%s, %s) "
@@ -397,11 +380,8 @@ class PostgresPublication:
         """After the first rows, because that is faster than row by row."""
         self._cursor.execute("set local maintenance_work_mem = '256MB'")
         name, dimensions = table_name(space.name), space.dimensions
-        indexes = {
-            "source": "(source)",
-            "tenant": "(tenant, visibility)",
-            "principals": "using gin (principals)",
-        }
+        indexes = {"source": "(source)", "tenant": "(tenant, visibility)"}
+        indexes["principals"] = "using gin (principals)"
         if dimensions <= HNSW_MAX_DIMENSIONS:
             indexes["vector"] = f"using hnsw (vector vector_cosine_ops) with ({_HNSW_OPTIONS})"
         elif dimensions <= HALF_MAX_DIMENSIONS:
@@ -458,13 +438,6 @@ def _to_store_error(error: Any) -> StoreError | StoreUnavailable:
     return StoreError(f"the database refuses to publish, and holds what it held ({code}: {said})")
 
 
-# FOLD stages.publish.publish
-# Publish: makes what a target holds equal to the live release, by the difference alone.
-#
-# It follows the live release, whichever that is: after a rollback it publishes the difference back. Rows
-# are compared by marks, which come from the fingerprints of the index, so that nothing is read but what
-# changed.
-
 VERSION = "1"  # of how an index row becomes a published one
 _BATCH_ROWS = 1000
 _STREAMED_SHARE = 4  # where more than such a share of all rows is written, all are read in one scan
@@ -511,33 +484,29 @@ def refresh(lake: Lake, settings: Settings, target: PublishTarget) -> PublishRes
     sizes = lake.list_spaces()
     with target.open_publication() as publication:
         spaces = [PublishedSpace(name, sizes[name]) for name in sorted(release.tables)]
-        held = publication.read_state()
-        if held is None or (held.tables, held.settings) != (state.tables, state.settings):
+        published = publication.read_state()
+        if published is None or (published.tables, published.settings) != (state.tables, state.settings):
             for space in spaces:
                 version = release.tables[space.name]
                 _publish_space(publication, _Rows(lake, space, version, guarded), result)
-        result.audiences = publication.write_audiences(_load_audiences(lake))
-        if held != state:
+        audiences: dict[str, Requirements] = {}
+        for source_type, source in lake.list_audience_stamps():
+            audiences |= read_audiences(lake, source_type, source)
+        result.audiences = publication.write_audiences(audiences)
+        if published != state:
             publication.finish(state, spaces)
     result.seconds = round(time.perf_counter() - started, 3)
     return result
 
 
 def _publish_space(publication: Publication, rows: _Rows, result: PublishResult) -> None:
-    plan = plan_changes(rows.load_marks(), held := publication.read_marks(rows.space))
+    plan = plan_changes(rows.load_marks(), marks := publication.read_marks(rows.space))
     if plan.keys_to_write:
-        publication.write_rows(rows.space, rows.iter_batches(plan), is_new=not held)
+        publication.write_rows(rows.space, rows.iter_batches(plan), is_new=not marks)
     publication.delete_rows(rows.space, plan.removed)
     result.added += len(plan.added)
     result.changed += len(plan.changed)
     result.removed += len(plan.removed)
-
-
-def _load_audiences(lake: Lake) -> dict[str, Requirements]:
-    found: dict[str, Requirements] = {}
-    for source_type, source in lake.list_audience_stamps():
-        found |= read_audiences(lake, source_type, source)
-    return found
 
 
 class _Rows:
@@ -561,18 +530,14 @@ class _Rows:
     def iter_batches(self, plan: ReconcilePlan) -> Iterator[pa.RecordBatch]:
         """The rows that a plan writes."""
         wanted = pa.array(plan.keys_to_write, pa.string())
+        columns, version = [*COLUMNS, "fingerprint", "unembedded"], self._version
         if len(wanted) * _STREAMED_SHARE > plan.unchanged:
-            for batch in self._table.iter_batches(
-                [*COLUMNS, "fingerprint", "unembedded"], version=self._version, batch_rows=_BATCH_ROWS
-            ):
+            for batch in self._table.iter_batches(columns, version=version, batch_rows=_BATCH_ROWS):
                 rows = pa.Table.from_batches([batch])
                 yield from self._build_rows(rows.filter(pc.is_in(rows["id"], value_set=wanted)))
             return
         for ids in split_batches(plan.keys_to_write, _BATCH_ROWS):
-            columns = [*COLUMNS, "fingerprint", "unembedded"]
-            yield from self._build_rows(
-                self._table.read_rows(columns, one_of("id", ids), version=self._version)
-            )
+            yield from self._build_rows(self._table.read_rows(columns, one_of("id", ids), version=version))
 
     def _build_rows(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         rows = self._locations.fill_columns(rows)
@@ -590,7 +555,7 @@ class _Rows:
         unembedded: Any = pc.is_valid(rows["unembedded"])
         guarded: Any = pc.is_in(rows["source"], value_set=pa.array(sorted(self._guarded), pa.string()))
         sources: Any = pc.dictionary_encode(rows["source"].combine_chunks())
-        digests = [self._locations.compute_digest(each) for each in sources.dictionary.to_pylist()]
+        digests = [self._locations.compute_digest(source) for source in sources.dictionary.to_pylist()]
         located: Any = pa.array(digests, pa.string()).take(sources.indices)
         marks = pc.if_else(unembedded, "-", ""), pc.if_else(guarded, "!", ""), located
         return pc.binary_join_element_wise(rows["fingerprint"], *marks, "")
@@ -598,11 +563,7 @@ class _Rows:
 
 def _select_principals(principals: list[str], *, guarded: bool) -> list[str]:
     """Who reads a private row; where the source's own permissions decide, its audience alone."""
-    return (
-        [principal for principal in principals if principal.startswith(AUDIENCE_PREFIX)]
-        if guarded
-        else principals
-    )
+    return [name for name in principals if name.startswith(AUDIENCE_PREFIX)] if guarded else principals
 
 
 def _clean_json(text: str) -> str:
@@ -617,5 +578,5 @@ def _clean(value: Any) -> Any:
     if isinstance(value, list):
         return list(map(_clean, cast("list[Any]", value)))
     if isinstance(value, dict):
-        return {_clean(key): _clean(each) for key, each in cast("dict[str, Any]", value).items()}
+        return {_clean(key): _clean(item) for key, item in cast("dict[str, Any]", value).items()}
     return value

@@ -1,4 +1,7 @@
-"""Asks the live release the questions of pairs: the features of what it finds are what is learned from."""
+"""Asks the live release the questions of pairs, and suggests questions that are worth asking it.
+
+The features of what it finds for pairs are what the ranking is learned from.
+"""
 
 from __future__ import annotations
 
@@ -118,15 +121,15 @@ def _build_embed(settings: Settings) -> EmbedText:
     return embed
 
 
-# FOLD stages.tuning.suggest_questions
-# Questions worth asking of what was just indexed: about what is used most, and what is written of it.
-
 MAX_QUESTIONS = 3
 _MIN_NAME_CHARS, _MIN_HEADING_WORDS, _MAX_HEADING_CHARS = 4, 2, 60
 
 
 def suggest_questions(lake: Lake, sources: Iterable[SourceConfig]) -> list[str]:
-    """At most three command lines, each a question that these sources answer."""
+    """At most three command lines, each a question that these sources answer.
+
+    They are about what is used most, and about what is written of it.
+    """
     by_type: dict[str, list[str]] = {}
     for source in sources:
         by_type.setdefault(source.type, []).append(source.id)
@@ -163,7 +166,7 @@ def _find_most_used_name(lake: Lake, sources: list[str]) -> str | None:
 
 def _find_heading(lake: Lake, sources: list[str]) -> str | None:
     """A heading of the document that comes first: a README, else by path."""
-    found: list[tuple[bool, str, int, str]] = []
+    headings: list[tuple[bool, str, int, str]] = []
     for source in sources:
         chunks = lake.chunks("markdown", source)
         where = ~is_null("section") & eq("archived", False)
@@ -172,5 +175,5 @@ def _find_heading(lake: Lake, sources: list[str]) -> str | None:
             is_readable = len(heading.split()) >= _MIN_HEADING_WORDS and len(heading) <= _MAX_HEADING_CHARS
             if is_readable and heading.isascii() and not set(heading) & set("`$\\!"):
                 is_readme = row["path"].lower().startswith("readme")
-                found.append((not is_readme, row["path"], row["start_line"], heading))
-    return min(found)[-1] if found else None
+                headings.append((not is_readme, row["path"], row["start_line"], heading))
+    return min(headings)[-1] if headings else None

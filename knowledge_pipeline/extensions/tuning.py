@@ -1,7 +1,8 @@
 """Tune: learns the ranker's weights of code alone from pairs, and releases them where they are better.
 
 They are better where both the pairs that were held out and the golden questions, if there are any, are
-answered better by the paired bootstrap (`evaluation.compare`). The same store gives the same weights.
+answered better by the paired bootstrap (`evaluation.scores.compare`). The same store gives the same weights.
+Pairs are also proposed as golden questions, and steps of a search are left out to see what each brings.
 """
 
 from __future__ import annotations
@@ -34,15 +35,6 @@ from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import Release, find_live_release, publish_ranker
 
-# FOLD stages.tuning.training
-# Trains the ranker's weights on examples, by coordinate ascent. Pure, and deterministic.
-#
-# Each weight in turn takes the value of a grid that is best, until none changes (Metzler & Croft 2007,
-# https://doi.org/10.1007/s10791-006-9019-z). `tune_weights` starts from the shipped weights and pays for
-# each step away from them, so that few pairs change little. It leaves alone what the form of mined pairs
-# decides, whatever the corpus is: no answer is a test, a docstring has one chunk, which never is a further
-# one of its file, and a question stands in the text that answers it. (docs/decisions/ranking.md)
-
 ALL_FEATURES = (*FEATURES, *TEXT_FEATURES)
 
 TUNED = ("coherence", "symbol", "file_name")
@@ -66,9 +58,8 @@ class ExampleBatch:
         sizes = [len(example.features) for example in examples]
         self._question = np.repeat(np.arange(len(examples)), sizes)
         starts = np.cumsum([0, *(example.files.max(initial=-1) + 1 for example in examples)])
-        self._file = np.concatenate(
-            [each.files + start for each, start in zip(examples, starts, strict=False)]
-        )
+        numbered = zip(examples, starts, strict=False)
+        self._file = np.concatenate([example.files + start for example, start in numbered])
         self._views = {
             name: _FlatView(name, examples, sizes)
             for name in sorted({view.name for example in examples for view in example.views})
@@ -89,19 +80,19 @@ class _FlatView:
 
     def __init__(self, name: str, examples: Sequence[Example], sizes: Sequence[int]) -> None:
         self._name = name
-        found = [next((view for view in example.views if view.name == name), None) for example in examples]
-        starts = np.cumsum([0, *(len(view.gains) if view else 0 for view in found)])
+        views = [next((view for view in example.views if view.name == name), None) for example in examples]
+        starts = np.cumsum([0, *(len(view.gains) if view else 0 for view in views)])
         places = [
             view.places + start if view else np.full(size, -1)
-            for view, size, start in zip(found, sizes, starts, strict=False)
+            for view, size, start in zip(views, sizes, starts, strict=False)
         ]
-        place = np.concatenate(places)
-        judged = np.flatnonzero(place >= 0)
-        self._order = judged[np.argsort(place[judged], kind="stable")]
-        self._starts = np.flatnonzero(np.diff(place[self._order], prepend=-1))
-        self._gains = np.concatenate([view.gains for view in found if view])
-        self._question = np.repeat(np.arange(len(found)), [len(view.gains) if view else 0 for view in found])
-        self._ideal = np.array([view.ideal if view else np.nan for view in found])
+        numbers = np.concatenate(places)
+        judged = np.flatnonzero(numbers >= 0)
+        self._order = judged[np.argsort(numbers[judged], kind="stable")]
+        self._starts = np.flatnonzero(np.diff(numbers[self._order], prepend=-1))
+        self._gains = np.concatenate([view.gains for view in views if view])
+        self._question = np.repeat(np.arange(len(views)), [len(view.gains) if view else 0 for view in views])
+        self._ideal = np.array([view.ideal if view else np.nan for view in views])
 
     def judge(self, ranks: np.ndarray) -> Values:
         """Places are ranked by their first hit; `as returned` other hits take up ranks as well."""
@@ -111,8 +102,8 @@ class _FlatView:
 
     def _discount(self, ranks: np.ndarray) -> np.ndarray:
         gains = np.where(ranks < 10, self._gains / np.log2(ranks + 2), 0.0)
-        found = np.bincount(self._question, gains, minlength=len(self._ideal))
-        return np.minimum(found / self._ideal, 1.0)
+        gained = np.bincount(self._question, gains, minlength=len(self._ideal))
+        return np.minimum(gained / self._ideal, 1.0)
 
 
 def _rank_within(keys: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -134,7 +125,14 @@ class TrainingStep:
 
 
 def tune_weights(batch: ExampleBatch, shipped: LinearModel) -> list[TrainingStep]:
-    """Weights near the shipped ones that are better on the batch: the first, then those after each pass."""
+    """Weights near the shipped ones that are better on the batch: the first, then those after each pass.
+
+    Each weight in turn takes the value of a grid that is best, until none changes (Metzler & Croft 2007,
+    https://doi.org/10.1007/s10791-006-9019-z). It pays for each step away from the shipped weights, so that
+    few pairs change little. It leaves alone what the form of mined pairs decides, whatever the corpus is: no
+    answer is a test, a docstring has one chunk, which never is a further one of its file, and a question
+    stands in the text that answers it. (docs/decisions/ranking.md)
+    """
     count = len(batch.groups)
     steps: list[TrainingStep] = []
 
@@ -169,16 +167,12 @@ def _ascend(
         before = best
         for name in TUNED:
             for value in GRID:
-                changed = _complete({**weights, name: value})
+                changed = {**weights, name: value}
+                changed["path"] = changed.get("symbol", 0.0)  # few questions name a file
                 if (gained := evaluate(changed)) > best + 1e-9:
                     best, weights = gained, changed
         if best > before:
             after_pass(weights)
-
-
-def _complete(weights: Weights) -> Weights:
-    """Few questions name a file, so `path` gets the weight of `symbol`."""
-    return {**weights, "path": weights.get("symbol", 0.0)}
 
 
 VERSION = "2"  # of how pairs are mined and weights are trained
@@ -231,7 +225,7 @@ class TuningResult:
     @property
     def gain_by_kind(self) -> dict[str, MeasureDifference]:
         """The gain on held-out pairs of each kind."""
-        groups = {kind: [each for each in self.held_out if each.pair.kind == kind] for kind in KINDS}
+        groups = {kind: [it for it in self.held_out if it.pair.kind == kind] for kind in KINDS}
         return {kind: _compute_gain(group) for kind, group in groups.items() if group}
 
 
@@ -273,7 +267,10 @@ def refresh(
         pairs=Counter(pair.kind for pair, _ in (*learned, *held_out)),
         before=before,
         after=after,
-        steps=[_measure_step(step, batch) for step in trained],
+        steps=[
+            TuningStep(step.model, step.learned, float(judge_places(batch, step.model).mean()))
+            for step in trained
+        ],
         held_out=scored,
         gain=_compute_gain(scored),
         golden_gain=_ask_golden_questions(lake, settings, live, after, report),
@@ -285,8 +282,8 @@ def refresh(
 
 def list_worst_losses(result: TuningResult, *, limit: int) -> list[ScoredPair]:
     """The held-out pairs that the learned weights answer worse, the largest loss first."""
-    lost = [each for each in result.held_out if each.after < each.before - 1e-9]
-    return sorted(lost, key=lambda each: (each.after - each.before, each.pair.newest_first))[:limit]
+    lost = (scored for scored in result.held_out if scored.after < scored.before - 1e-9)
+    return sorted(lost, key=lambda scored: (scored.after - scored.before, scored.pair.newest_first))[:limit]
 
 
 def describe_weights(model: RankingModel) -> dict[str, float]:
@@ -298,16 +295,12 @@ def _score_pairs(
     pairs: Sequence[Pair], batch: ExampleBatch, before: LinearModel, after: LinearModel
 ) -> list[ScoredPair]:
     scores = (judge_places(batch, model).tolist() for model in (before, after))
-    return [ScoredPair(*each) for each in zip(pairs, *scores, strict=True)]
-
-
-def _measure_step(step: TrainingStep, held_out: ExampleBatch) -> TuningStep:
-    return TuningStep(step.model, step.learned, float(judge_places(held_out, step.model).mean()))
+    return [ScoredPair(*values) for values in zip(pairs, *scores, strict=True)]
 
 
 def _compute_gain(scored: Sequence[ScoredPair]) -> MeasureDifference:
-    before = np.array([each.before for each in scored])
-    return compute_difference(before, np.array([each.after for each in scored]))
+    before, after = np.array([(pair.before, pair.after) for pair in scored]).T
+    return compute_difference(before, after)
 
 
 def _ask_golden_questions(
@@ -333,12 +326,6 @@ def _release(lake: Lake, settings: Settings, live: Release, result: TuningResult
     return replace(result, released=released)
 
 
-# FOLD stages.tuning.propose
-# Proposes golden questions from pairs, for people to review: YAML in the golden format, each entry off.
-#
-# An entry is written as a comment, so that a file that nobody has reviewed holds no question: loading it is
-# an error that says so, and nothing is scored by it.
-
 _HEADER = """\
 # Golden questions that `knowledge eval --mine` proposes; nobody has reviewed them yet.
 # Each was taken from what is indexed: is it what someone would ask, and are these all the answers?
@@ -359,13 +346,17 @@ def select_proposals(pairs: Iterable[Pair], *, limit: int) -> list[Pair]:
 
 
 def format_proposals(pairs: Sequence[Pair]) -> str:
-    """The file: a comment for each pair, with where it is from."""
+    """The file in the golden format, for people to review: each pair with where it is from, as a comment.
+
+    So a file that nobody has reviewed holds no question: loading it is an error that says so, and nothing is
+    scored by it.
+    """
     return _HEADER + "".join(_format_pair(pair) for pair in pairs)
 
 
 def _format_pair(pair: Pair) -> str:
-    made = f", {pair.made_at:%Y-%m-%d}" if pair.made_at else ""
-    lines = [f"# {pair.kind} of {' '.join(pair.origin.split())}{made}"]
+    date = f", {pair.made_at:%Y-%m-%d}" if pair.made_at else ""
+    lines = [f"# {pair.kind} of {' '.join(pair.origin.split())}{date}"]
     lines += [f"# {line}" for line in _format_entry(pair.question)]
     return "\n" + "".join(f"  {line}\n" for line in lines)
 
@@ -384,9 +375,6 @@ def _format_entry(question: GoldenQuestion) -> list[str]:
         entry.append(f"    - {json.dumps(values, ensure_ascii=False)}")
     return entry
 
-
-# FOLD stages.tuning.ablation
-# Ablation: scores a search by the golden questions with some of its steps left out.
 
 FUSED_STEP = "fused"  # the baseline of the other steps
 

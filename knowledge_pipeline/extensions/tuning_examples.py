@@ -1,6 +1,8 @@
-"""What the ranker learns from: the features of what was found for each question, and what answers it.
+"""What the ranking is learned from: questions that what is indexed answers by itself, and what each finds.
 
-Each question is one `Example`.
+A pair is a question with its answers: from a docstring, a commit, a pull request, a ticket, or what people
+judged. An example has the features of what was found for one question, and says which of it answers. Only
+`mine_pairs` reads the store; the rest is pure.
 """
 
 from __future__ import annotations
@@ -78,9 +80,7 @@ def build_example(
     hits = sorted(_drop_equal_contents(hits), key=lambda hit: hit.chunk.id)
     chunks, fused = [hit.chunk for hit in hits], np.array([hit.explanation.fused for hit in hits])
     shown = list(map(judge, chunks))
-    views = tuple(
-        _build_view(name, [each[name] for each in shown], of_view) for name, of_view in gains.items()
-    )
+    views = tuple(_build_view(name, [it[name] for it in shown], of_view) for name, of_view in gains.items())
     similarities = np.array([hit.explanation.vector_score for hit in hits], np.float64)
     features = compute_features(to_outlines(chunks), fused, similarities, query)
     texts = np.zeros((len(chunks), len(TEXT_FEATURES)))
@@ -108,7 +108,7 @@ def _build_view(name: str, shown: Sequence[str], gains: Mapping[str, float]) -> 
     ideal = sum(
         gain / np.log2(rank + 1) for rank, gain in enumerate(sorted(gains.values(), reverse=True)[:10], 1)
     )
-    return View(name, numbers, np.array([gains.get(str(place), 0.0) for place in places]), float(ideal))
+    return View(name, numbers, np.array([gains.get(str(it), 0.0) for it in places]), float(ideal))
 
 
 def judge_by_symbol(answers: Sequence[GoldenAnswer]) -> Judge:
@@ -126,9 +126,6 @@ def judge_by_symbol(answers: Sequence[GoldenAnswer]) -> Judge:
 
     return judge
 
-
-# FOLD stages.tuning.pairs
-# Pairs: questions that what is indexed answers by itself. Pure.
 
 PairKind = Literal["docstring", "commit", "pull_request", "ticket", "judgement"]
 KINDS: tuple[PairKind, ...] = ("docstring", "commit", "pull_request", "ticket", "judgement")
@@ -189,22 +186,20 @@ def split_newest(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
     return learned, held_out
 
 
-# FOLD stages.tuning.masking
-# Takes a docstring out of what is scored, so that it does not find itself.
-#
-# A chunk is indexed with its docstring: in its text, maybe in the header of what continues it, and in the
-# words that the chunks of a small file share. Before the hits are fused, each chunk of the answer's file
-# that holds any of that is scored as if it were indexed without: its text is embedded anew, and its BM25
-# score is that of the search, times what BM25 gives its words without the docstring over what it gives all
-# of them.
-
 EmbedText = Callable[[str, str], np.ndarray]
 """The vector of a text in a space: float32, shape (dimensions,), length 1."""
 
 
 @dataclass(frozen=True)
 class DocstringMask:
-    """Scores the chunks of a pair's answer without the docstring that asks. For one question."""
+    """Scores the chunks of a pair's answer without the docstring that asks. For one question.
+
+    A chunk is indexed with its docstring: in its text, maybe in the header of what continues it, and in the
+    words that the chunks of a small file share. Before the hits are fused, each chunk of the answer's file
+    that holds any of that is scored as if it were indexed without: its text is embedded anew, and its BM25
+    score is that of the search, times what BM25 gives its words without the docstring over what it gives all
+    of them.
+    """
 
     pair: Pair
     words: str  # of the question, as full text searches for them
@@ -214,15 +209,15 @@ class DocstringMask:
     async def __call__(self, scope: SearchScope, candidates: Candidates) -> Candidates:
         """The candidates as if the docstring were not indexed; what only it has found is gone."""
         spaces = [
-            await self._mask_space(reader, found, scope, candidates.query_vectors.get(reader.space))
-            for reader, found in zip(scope.readers, candidates.by_space, strict=True)
+            await self._mask_space(reader, of_space, scope, candidates.query_vectors.get(reader.space))
+            for reader, of_space in zip(scope.readers, candidates.by_space, strict=True)
         ]
         return replace(candidates, by_space=tuple(spaces))
 
     async def _mask_space(
-        self, reader: IndexReader, found: SpaceCandidates, scope: SearchScope, vector: np.ndarray | None
+        self, reader: IndexReader, candidates: SpaceCandidates, scope: SearchScope, vector: np.ndarray | None
     ) -> SpaceCandidates:
-        of_answer = found.rows[found.chunks.mark_files(self._is_answer)].tolist()
+        of_answer = candidates.rows[candidates.chunks.mark_files(self._is_answer)].tolist()
         affected = await scope.cache.read_chunks(reader, of_answer)
         words = await reader.take_rows(of_answer, ["words"])
         by_words = {
@@ -230,16 +225,16 @@ class DocstringMask:
             for row, chunk in affected.items()
         }
         masked_matches = [
-            keyword_match._replace(score=keyword_match.score * by_words.get(keyword_match.row_id, 1.0))
-            for keyword_match in found.keyword_matches
-            if by_words.get(keyword_match.row_id, 1.0) > 0
+            row._replace(score=row.score * by_words.get(row.row_id, 1.0))
+            for row in candidates.keyword_matches
+            if by_words.get(row.row_id, 1.0) > 0
         ]
         matched = _keep_best(masked_matches, by_words, scope.limit)
         similarities = {} if vector is None else self._compare(reader.space, affected, vector)
-        compared = [each._replace(score=similarities.get(each.row_id, each.score)) for each in found.nearest]
-        near = {each.row_id for each in _keep_best(compared, similarities, scope.limit)}
-        kept = near | {each.row_id for each in matched}
-        nearest = ScoredRows.of(each for each in compared if each.row_id in kept)
+        compared = [row._replace(score=similarities.get(row.row_id, row.score)) for row in candidates.nearest]
+        near = {row.row_id for row in _keep_best(compared, similarities, scope.limit)}
+        kept = near | {row.row_id for row in matched}
+        nearest = ScoredRows.of(row for row in compared if row.row_id in kept)
         return await join_candidates(scope, reader, nearest, ScoredRows.of(matched))
 
     def _is_answer(self, file: OutlineFile) -> bool:
@@ -284,12 +279,9 @@ def _remove(text: str, parts: Iterable[str]) -> str:
 def _keep_best(scored: Sequence[ScoredRow], masked: Iterable[int], limit: int) -> list[ScoredRow]:
     """The best first; masked rows only where a search of so many results would have found them."""
     masked = frozenset(masked)
-    ranked = sorted(scored, key=lambda each: (-each.score, each.row_id))
-    return [each for rank, each in enumerate(ranked) if each.row_id not in masked or rank < limit]
+    ranked = sorted(scored, key=lambda row: (-row.score, row.row_id))
+    return [row for rank, row in enumerate(ranked) if row.row_id not in masked or rank < limit]
 
-
-# FOLD stages.tuning.history
-# Commits, pull requests and tickets as questions: their titles ask for the files that were changed. Pure.
 
 MAX_FILES = 5  # that a change may touch besides tests: a wider one answers no question
 File = tuple[str, str]
@@ -380,8 +372,8 @@ def date_files(
 def clean_title(title: str) -> str:
     """A title as a question: without its prefix, its ticket's key and its numbers."""
     shorter = title.strip()
-    while (found := _PREFIX.match(shorter)) is not None:
-        shorter = shorter[found.end() :]
+    while (match := _PREFIX.match(shorter)) is not None:
+        shorter = shorter[match.end() :]
     return _NUMBER.sub("", shorter).strip().rstrip(".")
 
 
@@ -395,10 +387,6 @@ def _pair(document: TracedDocument, changed: Sequence[File]) -> Iterator[Pair]:
     places = tuple(GoldenAnswer(path) for _, path in answers)
     question = GoldenQuestion(text, places, "code", {"sources": tuple(sources)})
     yield Pair(document.kind, question, f"{document.source}:{document.uri}", document.made_at)
-
-
-# FOLD stages.tuning.docstrings
-# Docstrings as questions: the first sentence asks for the definition, with the docstring taken out. Pure.
 
 
 def iter_docstring_pairs(
@@ -418,9 +406,6 @@ def iter_docstring_pairs(
             yield Pair("docstring", question, f"{source}:{path}", made_at, documentation)
 
 
-# FOLD stages.tuning.judgements
-# Judged and clicked results as answers to the questions that people asked. Pure.
-
 _WORTH = {"useful": 2, "clicked": 1, "useless": -2}
 _MAX_RELEVANCE = 10
 
@@ -437,18 +422,18 @@ def iter_judgement_pairs(
         feedback: rows with `query_id`, `result_id`, `judgement` and `at`.
         documents: id of a chunk that is still indexed -> "source:uri" of its document.
     """
-    asked = {row["query_id"]: (row["text"], row["type"]) for row in queries}
+    question_by_id = {row["query_id"]: (row["text"], row["type"]) for row in queries}
     worth: defaultdict[tuple[str, str], defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     newest: dict[tuple[str, str], tuple[datetime, str]] = {}
     for row in feedback:
-        key, document = asked.get(row["query_id"]), documents.get(row["result_id"])
+        key, document = question_by_id.get(row["query_id"]), documents.get(row["result_id"])
         if key and document and key[1] in get_args(SearchType) and key[1] != "similar":
             worth[key][document] += _WORTH[row["judgement"]]
             newest[key] = max(newest.get(key, (row["at"], "")), (row["at"], row["query_id"]))
-    for (text, type_), found in worth.items():
+    for (text, type_), by_document in worth.items():
         places = [
             GoldenAnswer(document, relevance=min(value, _MAX_RELEVANCE))
-            for document, value in sorted(found.items())
+            for document, value in sorted(by_document.items())
             if value > 0
         ]
         if places and text.strip():
@@ -456,9 +441,6 @@ def iter_judgement_pairs(
             made_at, query_id = newest[text, type_]
             yield Pair("judgement", question, query_id, made_at)
 
-
-# FOLD stages.tuning.mine
-# Mines pairs from what is indexed: definitions, history, tickets, and what people judged.
 
 MAX_PAIRS = 300  # of a kind, the newest: each is asked once, in some 20 to 90 ms
 _FILES_PER_READ = 64
@@ -468,11 +450,7 @@ _LIVE = is_null("skipped") & eq("archived", False)
 def mine_pairs(lake: Lake, settings: Settings, *, limit: int = MAX_PAIRS) -> list[Pair]:
     """At most `limit` pairs of each kind, in an order that follows from what is stored alone."""
     files = _load_file_names(lake, settings)
-    documents = [
-        traced_document
-        for source in settings.sources
-        for traced_document in _load_traced_documents(lake, source)
-    ]
+    documents = [it for source in settings.sources for it in _load_traced_documents(lake, source)]
     dates = date_files(documents, files)
     history = select_newest(drop_ambiguous(iter_history_pairs(documents, files)), limit=limit)
     code = [source for source in settings.sources if source.type == "code"]
@@ -490,7 +468,7 @@ def _load_file_names(lake: Lake, settings: Settings) -> Mapping[str, Sequence[Fi
             for row in rows:
                 for name in json.loads(row["metadata"]).get("names", ()):
                     files[name].add((source.id, row["path"]))
-    return {name: sorted(found) for name, found in files.items()}
+    return {name: sorted(locations) for name, locations in files.items()}
 
 
 def _load_traced_documents(lake: Lake, source: SourceConfig) -> Iterator[TracedDocument]:
@@ -502,7 +480,7 @@ def _load_traced_documents(lake: Lake, source: SourceConfig) -> Iterator[TracedD
         by_uri[row["uri"]].append(row | {"metadata": json.loads(row["metadata"])})
     for uri, rows in sorted(by_uri.items()):
         first = next((row for row in rows if row["metadata"].get("leads")), rows[0])
-        mentions = (Mention(**each) for row in rows for each in row["metadata"].get("mentions", ()))
+        mentions = (Mention(**mention) for row in rows for mention in row["metadata"].get("mentions", ()))
         yield TracedDocument(
             type=source.type,
             source=source.id,
@@ -519,7 +497,7 @@ def _iter_docstring_pairs(
     lake: Lake, sources: Sequence[SourceConfig], dates: Mapping[File, datetime], *, limit: int
 ) -> Iterator[Pair]:
     """About `limit` pairs, from files of all sources in an order that says nothing."""
-    found = 0
+    count = 0
     for source, paths in _iter_file_portions(lake, sources):
         for path, text, language, stored in _read_files(lake, source, paths):
             made_at = dates.get((source.id, path))
@@ -527,9 +505,9 @@ def _iter_docstring_pairs(
                 text, source=source.id, path=path, language=language, made_at=made_at
             )
             kept = [pair for pair in pairs if pair.taken_out in stored]  # as indexed, secrets left out
-            found += len(kept)
+            count += len(kept)
             yield from kept
-        if found >= limit:
+        if count >= limit:
             return
 
 

@@ -1,4 +1,9 @@
-"""Parses SQL files into models with sqlglot."""
+"""Loads the files of `dbt_like_sql/`, one select each, as models: parsed with sqlglot, with column lineage.
+
+The comment at the top of a file says what a row means, then has directives, such as
+`-- grain: one row per source` (docs/sql.md). What a model reads, and where its columns come from, is parsed
+from its SQL. That takes a second, so the result for the same files is kept in the user's cache folder.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +30,6 @@ from knowledge_pipeline.sql_models.model import Column, Model, Plot
 from knowledge_pipeline.store.duckdb import RAW_TABLES, open_duckdb
 from knowledge_pipeline.store.lake import Lake
 
-# FOLD sql_models.column_lineage
-# Traces each column of a SQL model to the columns that it comes from, by its SQL.
-
 ColumnOrigin = tuple[str, str]
 """A model or raw table, and a column of it."""
 
@@ -42,8 +44,8 @@ def trace_column_origins(selects: Mapping[str, exp.Query]) -> dict[str, dict[str
     origins: dict[str, dict[str, list[ColumnOrigin]]] = {}
     for name, select in selects.items():
         reads = {table.name for table in select.find_all(exp.Table)}
-        known = {table: columns for table, columns in schema.items() if table in reads}
-        nodes = lineage(None, select, known, dialect="duckdb", copy=False, trim_selects=False)
+        read_columns = {table: columns for table, columns in schema.items() if table in reads}
+        nodes = lineage(None, select, read_columns, dialect="duckdb", copy=False, trim_selects=False)
         origins[name] = {
             column: sorted(
                 {
@@ -81,8 +83,8 @@ def parse_models(files: Mapping[str, str]) -> list[Model]:
     for model in models.values():
         for read in model.reads:
             if read not in models and read not in RAW_TABLES:
-                known = ", ".join([*RAW_TABLES, *models])
-                raise ConfigError(f"{model.file} reads {read!r}, which does not exist; there are: {known}")
+                names = ", ".join([*RAW_TABLES, *models])
+                raise ConfigError(f"{model.file} reads {read!r}, which does not exist; there are: {names}")
     graph = {name: [read for read in model.reads if read in models] for name, model in models.items()}
     try:
         ordered = [models[name] for name in TopologicalSorter(graph).static_order()]
@@ -143,10 +145,10 @@ def _build_model(file: str, sql: str, select: exp.Query) -> Model:
         raise ConfigError(f"{file}: severity is {severity!r}: write error or warn")
     plots: list[Plot] = []
     for text in directives.get("plot", []):
-        found = _PLOT.fullmatch(text)
-        if found is None:
+        match = _PLOT.fullmatch(text)
+        if match is None:
             raise ConfigError(f"{file}: cannot read the plot {text!r}: write `line x=day y=cost by=model`")
-        plots.append(Plot(found["kind"], found["x"], found["y"], found["by"]))
+        plots.append(Plot(match["kind"], match["x"], match["y"], match["by"]))
     layer, _, name = file.removesuffix(".sql").rpartition("/")
     return Model(
         name=name,
@@ -189,17 +191,6 @@ def _add_columns(
                 raise ConfigError(f"{model.file}: the plot names {name!r}, which is not a column")
     return replace(model, columns=columns)
 
-
-# FOLD sql_models.files
-# Loads the files of `dbt_like_sql/`: one select each, described by the comment at its top.
-#
-#     -- What a row means, in a sentence or more.
-#     -- answers: The question that a reader has?
-#     -- grain: one row per source
-#     -- plot: line x=day y=cost by=model
-#
-# What a model reads, and where its columns come from, is parsed from its SQL. That takes a second, so the
-# result for the same files is kept in the user's cache folder.
 
 FOLDER = Path(__file__).parent.parent.parent / "dbt_like_sql"
 """Next to the package: in the repository, and where a wheel is installed."""
@@ -250,15 +241,15 @@ def _read_files(folder: Path) -> dict[str, str]:
 
 
 def _add_own_files(files: dict[str, str], folder: Path) -> None:
-    found = _read_files(folder)
-    if not found:
+    own_files = _read_files(folder)
+    if not own_files:
         raise ConfigError(
             f"there are no SQL models in {folder}: put them into its folders {', '.join(LAYERS)}, "
             "or correct sql_models.folders"
         )
-    if taken := sorted(files.keys() & found.keys()):
-        raise ConfigError(f"{folder / taken[0]} has a name that is taken: rename the file")
-    files |= found
+    if duplicates := sorted(files.keys() & own_files.keys()):
+        raise ConfigError(f"{folder / duplicates[0]} has a name that is taken: rename the file")
+    files |= own_files
 
 
 def select_required_models(models: Iterable[Model], names: Iterable[str]) -> list[Model]:

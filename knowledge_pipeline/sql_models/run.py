@@ -15,7 +15,12 @@ import pyarrow as pa
 
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.sql_models.model import Model, Plot
-from knowledge_pipeline.sql_models.parse import select_required_models
+from knowledge_pipeline.sql_models.parse import (
+    list_names,
+    list_tables,
+    parse_select,
+    select_required_models,
+)
 from knowledge_pipeline.store.duckdb import RAW_TABLES, DuckSession, open_duckdb
 from knowledge_pipeline.store.lake import Lake
 
@@ -97,8 +102,6 @@ def run_query(
     Raises:
         InvalidQuery: it is not one select, or reads anything else, or DuckDB cannot run it.
     """
-    from knowledge_pipeline.sql_models.parse import list_names, list_tables, parse_select
-
     sql = query.strip().removesuffix(";")
     try:
         select = parse_select(sql)
@@ -107,8 +110,8 @@ def run_query(
     reads, names = list_tables(select), {model.name for model in models if model.layer != "tests"}
     for read in reads:
         if read not in names and read not in RAW_TABLES:
-            known = ", ".join([*RAW_TABLES, *sorted(names)])
-            raise InvalidQuery(f"the query reads {read!r}, which does not exist; there are: {known}")
+            existing = ", ".join([*RAW_TABLES, *sorted(names)])
+            raise InvalidQuery(f"the query reads {read!r}, which does not exist; there are: {existing}")
     running = select_required_models(models, [read for read in reads if read not in RAW_TABLES])
     names_read = list_names(select)
     return _run_select(lake, running, sql, limit=limit, reads=reads, names=names_read, sources=sources)

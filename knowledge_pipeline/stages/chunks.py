@@ -1,4 +1,8 @@
-"""Builds the chunk rows of documents: the same in every process."""
+"""Chunks: spans of a source's documents. Key: uri; fingerprint: document, chunker, sanitizer.
+
+Rows are the same in whichever process they are built. A document without chunks leaves one row with the
+reason, so that it is not cut again at every refresh.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.sanitizing.sanitize import SanitizerFailed
 from knowledge_pipeline.stages.context import RefreshContext, Stats, measure_stage
 from knowledge_pipeline.stages.worker_pool import WorkerPool
-from knowledge_pipeline.store.filters import Filter, is_null, one_of
+from knowledge_pipeline.store.filters import is_null, one_of
 from knowledge_pipeline.store.held_terms import ChangeTracker
 from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, reconcile
 from knowledge_pipeline.store.schemas import CHUNKS
@@ -58,7 +62,7 @@ class ChunkedDocuments:
 
     documents: int
     rows: pa.RecordBatch  # by the schema of the table
-    found: Counter[str]  # secrets and personal data, by kind
+    findings: Counter[str]  # secrets and personal data, by kind
     notes: Counter[str]
     tokens: int
 
@@ -89,20 +93,17 @@ class ChunkRowBuilder:
         try:
             return self._build_sanitized_rows(document_row, fingerprint)
         except SanitizerFailed as error:  # nothing of a text that nobody has looked through is kept
-            fields = {name: document_row[name] for name in _DOCUMENT_COLUMNS} | {
-                "title": "",
-                "fingerprint": fingerprint,
-            }
-            return [_skip_row(fields | {"archived": document_row["archived_at"] is not None}, str(error))]
+            fields = {name: document_row[name] for name in _DOCUMENT_COLUMNS}
+            archived = document_row["archived_at"] is not None
+            columns = fields | {"title": "", "fingerprint": fingerprint, "archived": archived}
+            return [_skip_row(columns, str(error))]
 
     def _build_sanitized_rows(self, document_row: dict[str, Any], fingerprint: str) -> list[dict[str, Any]]:
         source, sanitize_settings = self._source, resolve_sanitize(self._source)
         fields: dict[str, Any] = {name: document_row[name] for name in _DOCUMENT_COLUMNS}
         fields["title"] = sanitizing.sanitize(document_row["title"] or "", sanitize_settings).text
-        columns = fields | {
-            "archived": document_row["archived_at"] is not None,
-            "fingerprint": fingerprint,
-        }
+        archived = document_row["archived_at"] is not None
+        columns = fields | {"archived": archived, "fingerprint": fingerprint}
         metadata = json.loads(document_row["metadata"])
         texts = _split_pages(document_row["text"], metadata)
         pages = [sanitizing.sanitize(text, sanitize_settings) for text in texts]
@@ -156,11 +157,11 @@ class _ChunkRelations:
         self, scope: DocumentContext, document: Document, shared: dict[str, Any], chunks: list[Chunk]
     ) -> None:
         self._chunks, self._scope = chunks, scope
-        known = {**shared, **chunks[0].metadata} if chunks else shared
+        metadata = {**shared, **chunks[0].metadata} if chunks else shared
         self._document_names = list_names(
-            scope, document.uri, url=document.url, title=document.title, metadata=known
+            scope, document.uri, url=document.url, title=document.title, metadata=metadata
         )
-        matter = known.get("front_matter")
+        matter = metadata.get("front_matter")
         in_front_matter = extract_front_matter_mentions(matter, scope) if is_object(matter) else []
         self._document_mentions = [*extract_metadata_mentions(shared, scope), *in_front_matter]
         is_commit = scope.source_type == "git_history"  # its diff quotes other documents
@@ -169,11 +170,7 @@ class _ChunkRelations:
     def build_metadata(self, chunk: Chunk) -> dict[str, Any]:
         """Names of the document, and what the chunk mentions; only the first chunk has the changed files."""
         leads = chunk is self._chunks[0]
-        of_document = [
-            document_mention
-            for document_mention in self._document_mentions
-            if leads or document_mention.kind != "changes"
-        ]
+        of_document = [it for it in self._document_mentions if leads or it.kind != "changes"]
         text = chunk.text[: max(0, self._mentions_end_char - chunk.start_char)]
         links = chunk.metadata.get("links", ()) if chunk.end_char <= self._mentions_end_char else ()
         mentions = keep_most_specific(
@@ -234,11 +231,6 @@ def flip_archived(rows: Sequence[dict[str, Any]], fingerprints: Mapping[str, str
     return pa.RecordBatch.from_pylist(list(rows), schema=CHUNKS)
 
 
-# FOLD stages.chunks
-# Chunks: spans of a source's documents. Key: uri; fingerprint: document, chunker, sanitizer.
-#
-# A document without chunks leaves one row with the reason, so that it is not cut again at every refresh.
-
 _DOCUMENTS_PER_COMMIT = 256
 _DOCUMENTS_PER_PORTION = 32  # cut by one process at a time
 MIN_DOCUMENTS = 400  # fewer are cut before the processes have started: a second and a half
@@ -260,12 +252,14 @@ def refresh(ctx: RefreshContext) -> Stats:
         )
         changed = tracker.find_changed_values("uri", "uri")
         where = None if changed is None else one_of("uri", sorted(changed))
-        documents = _load_documents(snapshot, where)
-        desired = {uri: _compute_fingerprint(each, chunker) for uri, each in documents.items()}
+        readable, columns = is_null("skipped"), ["uri", "content_hash", "archived_at", "language"]
+        rows = snapshot.read_rows(columns, where & readable if where else readable).to_pylist()
+        documents: dict[str, dict[str, Any]] = {row["uri"]: row for row in rows}
+        desired = {uri: _compute_fingerprint(document, chunker) for uri, document in documents.items()}
         actual = load_fingerprints(table, "uri", "fingerprint", where)
         plan = plan_changes(desired, actual, full=ctx.options.full)
         if changed is not None:
-            others = snapshot.count_rows(is_null("skipped")) - len(desired)
+            others = snapshot.count_rows(readable) - len(desired)
             plan = replace(plan, unchanged=plan.unchanged + others)
         if plan:
             kept = [uri for uri in plan.changed if actual[uri] == _flip_archived(documents[uri], chunker)]
@@ -292,16 +286,7 @@ def _compute_chunker_digest(ctx: RefreshContext) -> str:
     )
 
 
-def _load_documents(snapshot: Table, where: Filter | None) -> dict[str, dict[str, Any]]:
-    """What decides the chunks of the documents that match, by uri."""
-    readable = is_null("skipped")
-    names = ["uri", "content_hash", "archived_at", "language"]
-    rows = snapshot.read_rows(names, where & readable if where else readable).to_pylist()
-    return {row["uri"]: row for row in rows}
-
-
 def _compute_fingerprint(document: dict[str, Any], chunker: str) -> str:
-    """The fingerprint of a document's chunks."""
     return hash_strings(
         document["content_hash"],
         str(document["archived_at"] is not None),
@@ -338,7 +323,7 @@ class _ChunkBatchBuilder:
             chunked = pool.map(cut, portions, _describe_portion) if is_shared else map(cut, portions)
             since_commit = 0
             for portion in chain(self._iter_kept(uris), chunked):
-                self._stats.found.update(portion.found)
+                self._stats.found.update(portion.findings)
                 self._stats.notes.update(portion.notes)
                 self._stats.tokens += portion.tokens
                 done, since_commit = done + portion.documents, since_commit + portion.documents
@@ -353,15 +338,15 @@ class _ChunkBatchBuilder:
     def _iter_kept(self, uris: list[str]) -> Iterator[ChunkedDocuments]:
         """The stored rows of documents that need not be cut again."""
         for keys in split_batches((uri for uri in uris if uri in self.kept), _DOCUMENTS_PER_COMMIT):
-            found = pa.concat_tables(self._table.iter_rows_by_values("uri", keys, self._table.schema.names))
-            rows = flip_archived(found.to_pylist(), self._fingerprints)
+            stored = pa.concat_tables(self._table.iter_rows_by_values("uri", keys, self._table.schema.names))
+            rows = flip_archived(stored.to_pylist(), self._fingerprints)
             yield ChunkedDocuments(len(keys), rows, Counter(), Counter(), 0)
 
     def _iter_portions(self, uris: list[str]) -> Iterator[Portion]:
         """Rows of the snapshot, and the fingerprints of theirs."""
         for keys in split_batches(uris, _DOCUMENTS_PER_COMMIT):
-            found = self._snapshot.iter_rows_by_values("uri", keys, self._snapshot.schema.names)
-            documents = [row for table in found for row in table.to_pylist()]
+            tables = self._snapshot.iter_rows_by_values("uri", keys, self._snapshot.schema.names)
+            documents = [row for table in tables for row in table.to_pylist()]
             for start in range(0, len(documents), _DOCUMENTS_PER_PORTION):
                 rows = documents[start : start + _DOCUMENTS_PER_PORTION]
                 yield rows, {row["uri"]: self._fingerprints[row["uri"]] for row in rows}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -28,6 +28,7 @@ from knowledge_pipeline.connectors.permissions import REPOSITORY_AUDIENCE
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.stages.code_graph_rows import (
     FILES_PER_PORTION,
+    MAX_PROCESSES,
     MIN_FILES,
     FactsRefresh,
     GraphRowBuilder,
@@ -40,7 +41,6 @@ from knowledge_pipeline.stages.code_graph_rows import (
     UnresolvedFile,
     format_trace,
     map_portions,
-    open_pool,
     refresh_facts,
 )
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
@@ -61,14 +61,11 @@ from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.search import SourceLocation, read_locations, write_location
 from knowledge_pipeline.store.tables import Table, split_batches
 
-# FOLD stages.code_graph.writer
-# Writes resolved files into the shared tables of the code graph, under the index lock.
-
 _IS_FILE = eq("kind", "file")
 
 
 class GraphWriter:
-    """The rows of one pass, kept on disk until they are written; a context manager."""
+    """The rows of one pass, kept on disk until they are written under the index lock; a context manager."""
 
     def __init__(self, lake: Lake, upkeep: Upkeep) -> None:
         self._lake, self._upkeep = lake, upkeep
@@ -121,7 +118,7 @@ class GraphWriter:
         mine, changes = eq("source", source), self._changes
         touched = [*changes.paths, *removed_paths]
         is_whole = all_files and len(self._paths) == len(changes.symbols) == len(changes.edges)
-        files = [mine] if is_whole else [mine & one_of("path", each) for each in split_batches(touched)]
+        files = [mine] if is_whole else [mine & one_of("path", batch) for batch in split_batches(touched)]
         is_first = all_files and len(new_paths) == len(self._paths) and not removed_paths
         if not is_first:
             for where in files:
@@ -146,16 +143,13 @@ class GraphWriter:
         return stale
 
     def _mark_new_files(self, symbols: Table, paths: frozenset[str]) -> None:
+        """Append the own rows of new files, as rows of unresolved ones."""
         if not paths:
             return
-        marks = [row for batch in self._symbols.iter_batches() for row in _mark_files(batch, paths)]
+        batches = (batch.filter(pc.field("kind") == "file") for batch in self._symbols.iter_batches())
+        files = (row for batch in batches for row in batch.to_pylist())
+        marks = [row | {"made_of": "", "fingerprint": ""} for row in files if row["path"] in paths]
         symbols.append([pa.RecordBatch.from_pylist(marks, schema=symbols.schema)])
-
-
-def _mark_files(batch: pa.RecordBatch, paths: frozenset[str]) -> list[Row]:
-    """The own rows of some files, as rows of unresolved ones."""
-    files = batch.filter(pc.field("kind") == "file").to_pylist()
-    return [{**row, "made_of": "", "fingerprint": ""} for row in files if row["path"] in paths]
 
 
 VERSION = "1"  # of how edges become rows; those of facts and of edges are in `code_graph`
@@ -169,7 +163,8 @@ def refresh(ctx: RefreshContext) -> Stats:
     Raises:
         Busy: another process kept the index for too long.
     """
-    with measure_stage("graph", ctx.source.id) as stats, open_pool() as pool:
+    pool = WorkerPool("reads code", max_processes=MAX_PROCESSES)  # for facts and edges
+    with measure_stage("graph", ctx.source.id) as stats, pool:
         read = refresh_facts(ctx, pool)
         symbols, facts = ctx.lake.graph_table("symbols"), ctx.lake.facts(ctx.source.type, ctx.source.id)
         context = _build_source_columns(ctx)
@@ -180,12 +175,12 @@ def refresh(ctx: RefreshContext) -> Stats:
         changed_paths = tracker.find_changed_values("path", "path")
         where = None if changed_paths is None else one_of("path", sorted(changed_paths))
         desired = _load_made_of(facts, mark, where)
-        held = _load_stored_files(symbols, ctx.source.id, where)
+        stored = _load_stored_files(symbols, ctx.source.id, where)
         others = 0 if where is None else facts.count_rows() - len(desired)
-        made_of = {path: file.made_of for path, file in held.items()}
+        made_of = {path: file.made_of for path, file in stored.items()}
         planned = plan_changes(desired, made_of, full=ctx.options.full)
         has_moved = symbols.exists and read_locations(symbols).find(ctx.source.id) != _build_location(ctx)
-        if planned or has_moved or _has_stray_edges(ctx, desired, held, where):
+        if planned or has_moved or _has_stray_edges(ctx, desired, stored, where):
             project = StoredProject(facts)
             resolved = {path: made_of.get(path) for path in (*planned.keys_to_write, *planned.removed)}
             before = {path: old and hash_strings(old, mark) for path, old in read.old_fingerprints.items()}
@@ -195,9 +190,10 @@ def refresh(ctx: RefreshContext) -> Stats:
             if where is not None:  # of others that are written too
                 affected = one_of("path", touched.affected)
                 desired |= _load_made_of(facts, mark, affected)
-                held |= _load_stored_files(symbols, ctx.source.id, affected)
-            earlier = read.old_facts
-            stats.notes = _write_graph(ctx, pool, project, desired, held, planned, touched, tracker, earlier)
+                stored |= _load_stored_files(symbols, ctx.source.id, affected)
+            stats.notes = _write_graph(
+                ctx, pool, project, desired, stored, planned, touched, tracker, read.old_facts
+            )
             changed, kept = [*planned.changed, *touched.affected], planned.unchanged - len(touched.affected)
             planned = replace(planned, changed=changed, unchanged=kept)
         else:
@@ -214,28 +210,27 @@ def _build_location(ctx: RefreshContext) -> SourceLocation:
     return build_location(ctx)._replace(branches=())
 
 
-def _has_stray_edges(ctx: RefreshContext, desired: object, held: object, where: Filter | None) -> bool:
+def _has_stray_edges(ctx: RefreshContext, desired: object, stored: object, where: Filter | None) -> bool:
     """Whether a source without files has edges, of a first refresh that was killed between the tables."""
-    edges = ctx.lake.graph_table("edges")
-    return not desired and not held and where is None and edges.count_rows(eq("source", ctx.source.id)) > 0
+    if desired or stored or where is not None:
+        return False
+    return ctx.lake.graph_table("edges").count_rows(eq("source", ctx.source.id)) > 0
 
 
 @dataclass(frozen=True, slots=True)
 class _StoredFile:
-    """What the table says of one file."""
-
     made_of: str
     fingerprint: str
 
 
 def _load_made_of(facts: Table, mark: str, where: Filter | None) -> dict[str, str]:
     """What the rows of files are to be made of, by path."""
-    found = load_fingerprints(facts, "path", "fingerprint", where)
-    return {path: hash_strings(each, mark) for path, each in sorted(found.items())}
+    fingerprints = load_fingerprints(facts, "path", "fingerprint", where)
+    return {path: hash_strings(fingerprint, mark) for path, fingerprint in sorted(fingerprints.items())}
 
 
 def _load_stored_files(symbols: Table, source: str, where: Filter | None) -> dict[str, _StoredFile]:
-    files = eq("source", source) & eq("kind", "file")
+    files = eq("source", source) & _IS_FILE
     files = files & where if where else files
     rows = symbols.read_rows(["path", "made_of", "fingerprint"], files).to_pylist()
     return {row["path"]: _StoredFile(row["made_of"], row["fingerprint"]) for row in rows}
@@ -256,24 +251,24 @@ def _find_indirect_changes(
     """Look through the traces of the files that did not change; in a full refresh all files are resolved."""
     if ctx.options.full:
         return _IndirectChanges()
-    found = _IndirectChanges()
+    indirect = _IndirectChanges()
     for path, trace in _iter_traces(ctx, facts_refresh):
         if path in changed:
             continue
         before: Trace = json.loads(trace)
         now = project.renew_trace(before, facts_refresh.changes)
         if now is None:
-            found.affected.append(path)
-            if len(found.traces) < MIN_FILES:
-                found.traces[path] = before
+            indirect.affected.append(path)
+            if len(indirect.traces) < MIN_FILES:
+                indirect.traces[path] = before
         elif now != before:
-            found.retrace_only.append(path)
-    return _IndirectChanges(sorted(found.affected), found.traces, sorted(found.retrace_only))
+            indirect.retrace_only.append(path)
+    return _IndirectChanges(sorted(indirect.affected), indirect.traces, sorted(indirect.retrace_only))
 
 
 def _iter_traces(ctx: RefreshContext, facts_refresh: FactsRefresh) -> Iterator[tuple[str, str]]:
     """Paths and traces of the files that may have asked about what an edit changed, or of all."""
-    symbols, where = ctx.lake.graph_table("symbols"), eq("source", ctx.source.id) & eq("kind", "file")
+    symbols, where = ctx.lake.graph_table("symbols"), eq("source", ctx.source.id) & _IS_FILE
     changes, names = facts_refresh.changes, list[str]()
     if changes is not None and not changes.moves_modules:
         names = [*facts_refresh.old_fingerprints, *changes.names]
@@ -287,7 +282,7 @@ def _iter_traces(ctx: RefreshContext, facts_refresh: FactsRefresh) -> Iterator[t
     escaped = [json.dumps(name)[1:-1] for name in names]
     for batch in symbols.iter_batches(["path", "trace"], where):
         for path, trace in zip(*batch.to_pydict().values(), strict=True):
-            if not names or any(each in trace for each in escaped):
+            if not names or any(name in trace for name in escaped):
                 yield path, trace
 
 
@@ -322,11 +317,14 @@ def _write_graph(
     is_shared_out = len(paths) >= MIN_FILES  # to processes, which would be sent all that is stored
     stored = {} if is_shared_out else _load_stored_rows(ctx, indirect.traces)
     builder = GraphRowBuilder(project, context, datetime.now(UTC), {} if is_shared_out else earlier_facts)
-    known = {} if ctx.options.full else {path: file.fingerprint for path, file in stored_files.items()}
+    files_by_path = {} if ctx.options.full else stored_files
+    fingerprints = {path: file.fingerprint for path, file in files_by_path.items()}
     with GraphWriter(ctx.lake, ctx.upkeep) as writer:
-        uris, done = _load_uris(facts, paths), 0
+        uris, done = dict[str, str](), 0
+        for batch in facts.iter_rows_by_values("path", paths, ["path", "uri"]):
+            uris.update(zip(*batch.to_pydict().values(), strict=True))
         files = [
-            UnresolvedFile(path, uris[path], desired[path], known.get(path), stored.get(path))
+            UnresolvedFile(path, uris[path], desired[path], fingerprints.get(path), stored.get(path))
             for path in paths
         ]
         portions = (files[at : at + FILES_PER_PORTION] for at in range(0, len(files), FILES_PER_PORTION))
@@ -337,7 +335,7 @@ def _write_graph(
         # bring traces up to date: the files' own rows as they are, but for that
         symbols = ctx.lake.graph_table("symbols")
         for portion in split_batches(indirect.retrace_only, _TRACES_PER_BATCH):
-            where = eq("source", ctx.source.id) & eq("kind", "file") & one_of("path", portion)
+            where = eq("source", ctx.source.id) & _IS_FILE & one_of("path", portion)
             rows = symbols.read_rows(symbols.schema.names, where).to_pylist()
             for row in rows:
                 row["trace"] = format_trace(project.renew_trace(json.loads(row["trace"])) or {})
@@ -374,14 +372,3 @@ def _build_source_columns(ctx: RefreshContext) -> dict[str, Any]:
         audience = build_audience_principal(source.type, source.id, REPOSITORY_AUDIENCE)
         columns["principals"] = sorted([*columns["principals"], audience])
     return columns
-
-
-def _load_uris(facts: Table, paths: Iterable[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for rows in facts.iter_rows_by_values("path", paths, ["path", "uri"]):
-        found.update(zip(*rows.to_pydict().values(), strict=True))
-    return found
-
-
-# FOLD stages.code_graph
-# The code graph stage: facts of each file, resolved into the shared tables of symbols and edges.

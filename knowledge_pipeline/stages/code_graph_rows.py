@@ -1,4 +1,9 @@
-"""Symbols and edges of one file, as rows of the code graph's tables."""
+"""The rows of the code graph: the facts of each file, and what the resolver makes of them.
+
+Facts are read from the sanitized text, as chunks are, so that both count the same lines and no signature
+shows a secret. Their key is the path; their fingerprint covers text, sanitizer and extractor. Many files are
+shared out to processes in portions; few are worked on in this one.
+"""
 
 from __future__ import annotations
 
@@ -50,9 +55,6 @@ from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, 
 from knowledge_pipeline.store.tables import Table, split_batches
 from knowledge_pipeline.text import GRAPH_LANGUAGES, detect_language
 
-# FOLD stages.code_graph.project
-# The stored facts of a source, as the resolver reads them.
-
 _PRELOAD_BYTES = 64 << 20  # of facts as text
 _recent_facts: LRUCache[tuple[str, str], FileFacts] = LRUCache(256)
 """Facts as objects, by path and fingerprint, which stands for the text that they come from."""
@@ -95,8 +97,8 @@ class StoredProject:
     def facts(self, path: str) -> FileFacts:
         """What a file says; the last few are kept, from one refresh to the next too."""
         fingerprint = self._fingerprints[path]
-        found = recall_facts(path, fingerprint)
-        return found or remember_facts(path, fingerprint, from_json(self._load_text(path)))
+        facts = recall_facts(path, fingerprint)
+        return facts or remember_facts(path, fingerprint, from_json(self._load_text(path)))
 
     def files_defining(self, name: str) -> Collection[str]:
         """The files with a definition of which this is the last segment."""
@@ -114,23 +116,20 @@ class StoredProject:
         return self._texts[path]
 
     def _preload_texts(self) -> None:
-        held = 0
+        size = 0
         for batch in self._table.iter_batches(["path", "facts"], batch_rows=_BATCH_ROWS):
             for path, text in zip(*batch.to_pydict().values(), strict=True):
-                held += len(text)
-                if held > _PRELOAD_BYTES:
+                size += len(text)
+                if size > _PRELOAD_BYTES:
                     return
                 self._texts[path] = text
 
-
-# FOLD stages.code_graph.batches
-# Rows of one schema as Arrow's columns: what is the same in many rows is said once.
 
 Row = dict[str, Any]
 
 
 class BatchBuilder:
-    """Takes the rows of one file after the other, none of which needs a dictionary of all columns."""
+    """Takes the rows of one file after the other: what is the same in many of them is said once."""
 
     def __init__(self, schema: pa.Schema, constants: Mapping[str, Any]) -> None:
         """Start without a row; `constants` are the columns that are the same in all rows."""
@@ -355,9 +354,9 @@ class GraphRowBuilder:
             ids.add(edge_id)
             yield edge_id, edge.kind, edge
             key = (edge.target_path, "" if edge.target_path else edge.target)
-            known = depends.get(key)
+            best = depends.get(key)
             if edge.kind != "contains" and edge.target_path != path and edge.confidence > 0:
-                depends[key] = edge if known is None or edge.confidence > known.confidence else known
+                depends[key] = edge if best is None or edge.confidence > best.confidence else best
         for (target_path, target), edge in depends.items():
             depended = Edge("imports", "", target, target_path, edge.line, edge.confidence)
             yield self._edge_id(path, "depends", depended), "depends", depended
@@ -388,7 +387,7 @@ class GraphRowBuilder:
 
 def _has_same_symbols(facts: FileFacts, resolved: ResolvedFile, file: UnresolvedFile) -> bool:
     """Whether a file that did not change itself has the symbols that are stored, full names included."""
-    if file.stored is None or not file.stored_fingerprint or any(each.exported for each in facts.imports):
+    if file.stored is None or not file.stored_fingerprint or any(it.exported for it in facts.imports):
         return False
     name = f"name\t{facts.language}\t{file.path}"
     return name in resolved.trace and resolved.trace[name] == file.stored.trace.get(name)
@@ -425,20 +424,12 @@ def _build_symbol_row(
     }
 
 
-# FOLD stages.code_graph.portions
-# Files in portions: many portions are shared out to processes, few are worked on in this one.
-
 MIN_FILES = 400  # fewer are read, or resolved, before the processes have started
 FILES_PER_PORTION = 16
 MAX_PROCESSES = 3  # of up to 450 MB each: with the process that writes, less than 2 GB
 
 Portion = TypeVar("Portion")
 Answer = TypeVar("Answer")
-
-
-def open_pool() -> WorkerPool:
-    """The processes of one refresh, for its facts and its edges."""
-    return WorkerPool("reads code", max_processes=MAX_PROCESSES)
 
 
 def map_portions(
@@ -461,12 +452,6 @@ def map_portions(
         return map(work, portions)
     return pool.map(work, portions, lambda portion: f"{describe(portion)!r} or a file after it")
 
-
-# FOLD stages.code_graph.facts
-# Extracts the facts of each file of a code source. Key: path; fingerprint: text, sanitizer, extractor.
-#
-# Facts are read from the sanitized text, as chunks are, so that both count the same lines and no signature
-# shows a secret.
 
 _FILES_PER_COMMIT = 128
 _COMPARED_FILES_MAX = 50  # files whose facts before an edit are compared with those after it
@@ -493,30 +478,30 @@ def refresh_facts(ctx: RefreshContext, pool: WorkerPool) -> FactsRefresh:
     paths = tracker.find_changed_values("path", "path")
     where = None if paths is None else one_of("path", sorted(paths))
     desired, uris = _desired_fingerprints(ctx, version, where)
-    held = load_fingerprints(table, "path", "fingerprint", where)
-    planned = plan_changes(desired, held, full=ctx.options.full)
+    stored = load_fingerprints(table, "path", "fingerprint", where)
+    planned = plan_changes(desired, stored, full=ctx.options.full)
     if not planned:
         tracker.remember()
         return FactsRefresh()
     written, gone = planned.keys_to_write, [*planned.changed, *planned.removed]
     are_few = len(written) + len(planned.removed) <= _COMPARED_FILES_MAX
-    before = _load_facts(table, gone, held) if are_few else {}
+    before = _load_facts(table, gone, stored) if are_few else {}
     builder = _FactsBatchBuilder(ctx, pool, desired, uris)
     reconcile(table, planned, builder.build_batches)
     ctx.upkeep.tend(table)
     tracker.remember(has_written=True)
     changes = find_changed_names(before, _load_facts(table, written, desired)) if are_few else None
-    return FactsRefresh({path: held.get(path) for path in (*written, *planned.removed)}, changes, before)
+    return FactsRefresh({path: stored.get(path) for path in (*written, *planned.removed)}, changes, before)
 
 
 def _load_facts(table: Table, paths: list[str], fingerprints: Mapping[str, str]) -> dict[str, FileFacts]:
     recent = {path: recall_facts(path, fingerprints[path]) for path in paths}
-    found = {path: facts for path, facts in recent.items() if facts is not None}
-    others = [path for path in paths if path not in found]
+    facts_by_path = {path: facts for path, facts in recent.items() if facts is not None}
+    others = [path for path in paths if path not in facts_by_path]
     for rows in table.iter_rows_by_values("path", others, ["path", "facts"]) if others else ():
         pairs = zip(*rows.to_pydict().values(), strict=True)
-        found.update((path, from_json(text)) for path, text in pairs)
-    return found
+        facts_by_path.update((path, from_json(text)) for path, text in pairs)
+    return facts_by_path
 
 
 def has_facts(path: str, language: str) -> bool:

@@ -14,8 +14,7 @@ from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.embedding.base import TEXT_TEMPLATE
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
-from knowledge_pipeline.stages import code_graph as refresh
-from knowledge_pipeline.stages import index
+from knowledge_pipeline.stages import code_graph, index
 from knowledge_pipeline.store import schemas
 
 
@@ -32,5 +31,5 @@ def compute_code_versions(source_type: SourceType) -> Mapping[str, str]:
         "chunks": f"{schemas.VERSION}-{hash_strings(*cutting)[:8]}",
         "embeddings": f"{schemas.VERSION}-{hash_strings(TEXT_TEMPLATE)[:8]}",
         "index": f"{schemas.VERSION}-{index.VERSION}.{schemas.WORDS_VERSION}",
-        "graph": f"{schemas.VERSION}-{refresh.VERSION}-{FACTS_VERSION}.{RESOLVER_VERSION}",
+        "graph": f"{schemas.VERSION}-{code_graph.VERSION}-{FACTS_VERSION}.{RESOLVER_VERSION}",
     }

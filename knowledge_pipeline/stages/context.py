@@ -1,4 +1,4 @@
-"""What every stage receives and returns."""
+"""What every stage receives and returns, and the sources that a schedule refreshes."""
 
 from __future__ import annotations
 
@@ -132,9 +132,8 @@ class Stats:
 
     def as_metadata(self) -> dict[str, Any]:
         """Plain values for logs, JSON and Dagster metadata."""
-        values = {
-            each.name: getattr(self, each.name) for each in fields(self)
-        }  # `asdict` counts counters anew
+        # `asdict` counts counters anew
+        values = {column.name: getattr(self, column.name) for column in fields(self)}
         return {name: dict(value) if is_object(value) else value for name, value in values.items()}
 
 
@@ -184,9 +183,6 @@ def measure_stage(stage: str, source: str) -> Generator[Stats]:
     yield stats
     stats.seconds, stats.at = round(time.perf_counter() - started, 4), datetime.now(UTC)
 
-
-# FOLD stages.schedules
-# The sources that a schedule refreshes, by `knowledge.yaml` alone.
 
 Schedule = Literal["hourly", "daily", "weekly", "weekly_reindex", "monthly_reindex"]
 

@@ -1,7 +1,8 @@
 """Embeddings: one vector per text of a source, in its space. Key: the hash of the text.
 
 A model never embeds a text twice: vectors of deleted texts stay until maintenance collects them, and the
-vector of a text that another source of the space has is copied from the index.
+vector of a text that another source of the space has is copied from the index. Some texts are embedded
+first, and how long the rest takes is estimated.
 """
 
 # pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
@@ -41,9 +42,6 @@ from knowledge_pipeline.store.reconcile import ReconcilePlan, Spool, exclude_key
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, split_batches
 from knowledge_pipeline.text import classify_file
 
-# FOLD stages.embedding_work
-# Which texts of a source are embedded first, how much work they are, and how long what is left takes.
-
 _ROLE_RANKS = {"source": 0, "test": 1, "generated": 2}
 _TOKENS_PER_TEXT = 32  # take as long as what a text takes whatever its length, by the default models
 _TOKEN_SAMPLE_TEXTS = 32  # of all lengths; about a second
@@ -62,8 +60,8 @@ def order_texts(ctx: RefreshContext, keys: Collection[str]) -> list[str]:
             if key in wanted:
                 age = -modified.timestamp() if modified else 0.0
                 role = _ROLE_RANKS[classify_file(path)]
-                place = archived, role, -uses[path].bit_length(), age, path
-                places[key] = min(place, places.get(key, place))
+                order = archived, role, -uses[path].bit_length(), age, path
+                places[key] = min(order, places.get(key, order))
     return sorted(places, key=lambda key: (places[key], key))
 
 

@@ -196,8 +196,8 @@ def load_scores(lake: Lake, tables: Mapping[str, int], golden_key: str) -> Metri
 def list_evaluations(lake: Lake) -> list[dict[str, Any]]:
     """Every evaluation, the newest last: `at`, `tables`, `golden`, and a key for each overall metric."""
     columns = ["at", "tables", "golden", "metric", "value"]
-    found = lake.log_table("evaluations").read_rows(columns, eq("type", ALL))
-    rows: list[dict[str, Any]] = found.to_pylist()
+    stored = lake.log_table("evaluations").read_rows(columns, eq("type", ALL))
+    rows: list[dict[str, Any]] = stored.to_pylist()
     evaluations: dict[tuple[datetime, str, str], dict[str, Any]] = {}
     for row in sorted(rows, key=lambda row: row["at"]):
         shared = {name: row[name] for name in ("at", "tables", "golden")}

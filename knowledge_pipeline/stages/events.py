@@ -41,11 +41,10 @@ def record_failure(ctx: RefreshContext) -> Generator[None]:
         from knowledge_pipeline.sanitizing.sanitize import redact_sentence
 
         content = {
-            **{"source": ctx.source.id, "source_type": ctx.source.type},
-            **{
-                "error": redact_sentence(str(error), max_chars=_MAX_ERROR_CHARS),
-                "kind": type(error).__name__,
-            },
+            "source": ctx.source.id,
+            "source_type": ctx.source.type,
+            "error": redact_sentence(str(error), max_chars=_MAX_ERROR_CHARS),
+            "kind": type(error).__name__,
         }
         record_event(ctx.lake, "source.failed", content, at=datetime.now(UTC), source=ctx.source.id)
         raise

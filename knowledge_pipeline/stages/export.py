@@ -68,9 +68,9 @@ def iter_documents(
     """
     stored_types = lake.list_stored_types(source)
     if not stored_types:
-        known = ", ".join(lake.list_stored_sources()) or "none"
-        raise NotFound(f"nothing of a source {source!r} is stored; stored: {known}")
-    configured = {each.id: each.type for each in settings.sources}.get(source)
+        stored = ", ".join(lake.list_stored_sources()) or "none"
+        raise NotFound(f"nothing of a source {source!r} is stored; stored: {stored}")
+    configured = {source_config.id: source_config.type for source_config in settings.sources}.get(source)
     source_type = configured if configured in stored_types else stored_types[0]
     table = lake.snapshot(source_type, source)
     where = is_null("skipped") if include_archived else is_null("skipped") & is_null("archived_at")
@@ -164,4 +164,4 @@ def _write_atomically(file: Path, content: bytes) -> None:
 def count_outcomes(written: Sequence[ExportResult]) -> dict[ExportOutcome, int]:
     """How many files had each outcome."""
     outcomes: tuple[ExportOutcome, ...] = ("written", "unchanged", "replaced", "differs", "failed")
-    return {outcome: sum(each.outcome == outcome for each in written) for outcome in outcomes}
+    return {outcome: sum(result.outcome == outcome for result in written) for outcome in outcomes}

@@ -1,11 +1,10 @@
 """Index: the retrievable rows of a source, in the table of its space. Key: chunk id.
 
-All sources of the space share the table, so the index lock is held while it is written, in one commit.
+All sources of the space share the table, so the index lock is held while it is written, in one commit. A
+chunk gets its row before its text is embedded: full text finds it. The vector follows, by itself.
 
-A chunk gets its row before its text is embedded: full text finds it. The vector follows, by itself.
-
-Each chunk of a small document carries the words of the whole document (`index_words`). The fingerprint of
-such a row covers its siblings, too.
+Each chunk of a small document carries the words of the whole document, so that full text finds the document
+even if a query's words are spread over its chunks. The fingerprint of such a row covers its siblings, too.
 """
 
 # pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
@@ -49,12 +48,6 @@ from knowledge_pipeline.store.search import (
 )
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, split_batches
 from knowledge_pipeline.text import expand_indexed_text
-
-# FOLD stages.index_words
-# The words by which full text finds a chunk: how they are built, and built again after a change of form.
-#
-# Each chunk of a small document carries the words of the whole document, so that full text finds the
-# document even if a query's words are spread over its chunks.
 
 SMALL_DOCUMENT_CHUNKS = range(2, 5)  # of a small document
 DOCUMENT_ORDER = itemgetter("start_char", "end_char", "id")
@@ -106,19 +99,14 @@ def rewrite_former_words(table: Table) -> int:
     Rows with the same words stay as they are, and so do all fingerprints and vectors. Needs the index lock. A
     kill is harmless: the next call goes on.
     """
-    affected = _group_documents(table.read_rows(["source", "source_type", "uri"], _MAY_CHANGE).to_pylist())
+    affected: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for row in table.read_rows(["source", "source_type", "uri"], _MAY_CHANGE).to_pylist():
+        affected[row["source"], row["source_type"]].add(row["uri"])
     ids = [id_ for changed in _iter_changed_words(table, affected) for id_ in changed]
     stale = [StaleRows(table.key, batch) for batch in split_batches(ids)]
     table.replace_rows(stale, _iter_changed_rows(table, affected))
     table.note_in_schema(**{WORDS_KEY: WORDS_VERSION})
     return len(ids)
-
-
-def _group_documents(rows: Iterable[Mapping[str, str]]) -> dict[tuple[str, str], set[str]]:
-    documents: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for row in rows:
-        documents[row["source"], row["source_type"]].add(row["uri"])
-    return documents
 
 
 def _iter_changed_words(
@@ -153,12 +141,12 @@ def _iter_changed_rows(
 ) -> Iterator[pa.RecordBatch]:
     """The rows with their new words; they are not held at once."""
     schema: Any = table.schema  # whose stubs give fields no type
-    place = schema.get_field_index("words")
+    position = schema.get_field_index("words")
     for words in _iter_changed_words(table, documents):
         for rows in table.iter_rows_by_values("id", sorted(words), schema.names):
             ids: list[Any] = rows["id"].to_pylist()
             column = pa.array([words[id_] for id_ in ids], pa.large_string())
-            rows = rows.set_column(place, schema.field(place), column)
+            rows = rows.set_column(position, schema.field(position), column)
             yield from rows.combine_chunks().to_batches()
 
 
@@ -188,15 +176,8 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
         table = ctx.lake.index(space.name, space.dimensions)
         lacks_index = not more_vectors and indexes.lacks_index(table)  # the last early release left it
         has_moved = table.exists and read_locations(table).find(ctx.source.id) != build_location(ctx)
-        has_former = has_former_words(table)
-        if (
-            plan
-            or len(embedded)
-            or lacks_index
-            or has_moved
-            or has_former
-            or find_stale_tables(ctx, space.name)
-        ):
+        is_due = plan or len(embedded) or lacks_index or has_moved or has_former_words(table)
+        if is_due or find_stale_tables(ctx, space.name):
             written = len(plan.keys_to_write) + len(embedded)
             claim_slot = claim_immediately if written <= SLOT_MIN_ROWS else ctx.claim_slot
             with claim_slot("index"), ctx.lake.lock_index():
@@ -275,13 +256,13 @@ def _plan_index(ctx: RefreshContext, space: Space) -> _IndexPlan:
     live = is_null("skipped")
     rows = chunks.read_rows(["id", "uri", "archived", "row_hash"], changed & live if changed else live)
     fingerprints = _build_row_fingerprints(rows, source_columns, audiences)
-    stored = held = table.read_rows(["id", "fingerprint", "indexed_at"], mine & changed if changed else mine)
+    all_rows = table.read_rows(["id", "fingerprint", "indexed_at"], mine & changed if changed else mine)
     duplicate_ids: list[str] = []  # left by two writers without a common lock: missing, and built again
-    if pc.count_distinct(stored["id"]).as_py() < stored.num_rows:
-        times: Counter[Any] = Counter(stored["id"].to_pylist())
+    if pc.count_distinct(all_rows["id"]).as_py() < all_rows.num_rows:
+        times: Counter[Any] = Counter(all_rows["id"].to_pylist())
         duplicate_ids = [id_ for id_ in times if times[id_] > 1]
-    is_duplicate = pc.is_in(stored["id"], value_set=pa.array(duplicate_ids, pa.string()))
-    stored = stored.filter(pc.invert(is_duplicate))
+    is_duplicate = pc.is_in(all_rows["id"], value_set=pa.array(duplicate_ids, pa.string()))
+    stored = all_rows.filter(pc.invert(is_duplicate))
     desired = rows["id"], fingerprints.compute(rows)
     plan = plan_changes_arrow(desired, (stored["id"], stored["fingerprint"]), full=ctx.options.full)
     if changed:
@@ -290,7 +271,7 @@ def _plan_index(ctx: RefreshContext, space: Space) -> _IndexPlan:
     uris = rows.filter(pc.is_in(rows["id"], value_set=written))["uri"].unique()
     has_few_chunks = len(rows.filter(pc.is_in(rows["uri"], value_set=uris))) <= _MAX_ROWS_AT_ONCE
     documents: list[Any] = uris.to_pylist() if has_few_chunks else []
-    again = held.filter(pc.is_in(held["id"], value_set=written)).select(["id", "indexed_at"])
+    again = all_rows.filter(pc.is_in(all_rows["id"], value_set=written)).select(["id", "indexed_at"])
     return _IndexPlan(plan, duplicate_ids, fingerprints, tracker, documents, again)
 
 
@@ -345,7 +326,7 @@ def _build_row_fingerprints(
     counts = pc.list_value_length(documents["row_hash_list"])
     small = documents.filter(pc.is_in(counts, value_set=pa.array(SMALL_DOCUMENT_CHUNKS, pa.int32())))
     hashes = zip(*small.select(["uri", "row_hash_list"]).to_pydict().values(), strict=True)
-    small_documents = {uri: hash_strings(digest, *sorted(each)) for uri, each in hashes}
+    small_documents = {uri: hash_strings(digest, *sorted(row_hashes)) for uri, row_hashes in hashes}
     return _RowFingerprints(digest, small_documents, audiences)
 
 
@@ -362,8 +343,6 @@ def _find_extension(path: str) -> str | None:
 
 
 class _IndexRowBuilder:
-    """Builds the index rows of chosen chunks."""
-
     def __init__(self, ctx: RefreshContext, space: Space, table: Table, planned: _IndexPlan):
         self._ctx, self._table, self._fingerprints = ctx, table, planned.fingerprints
         self._uris, self._stored = planned.uris, planned.stored
@@ -405,7 +384,7 @@ class _IndexRowBuilder:
             **{name: [value] * len(rows) for name, value in self._source_columns.items()},
             "principals": [self._list_principals(row["uri"]) for row in rows],
             **{name: chunks[name] for name in CHUNK_COLUMNS},
-            **{name: [each[name] for each in computed] for name in (computed[0] if computed else ())},
+            **{name: [row[name] for row in computed] for name in (computed[0] if computed else ())},
             **self._load_vectors(text_keys),
             "fingerprint": self._fingerprints.compute(chunks),
             "indexed_at": self._find_indexed_at(chunks["id"]),
@@ -422,8 +401,8 @@ class _IndexRowBuilder:
         """When rows were first written: now, where they are not there yet."""
         arrow: Any = pc  # whose stubs give what is found no type
         times: Any = self._stored["indexed_at"]
-        known = times.take(arrow.index_in(ids, value_set=self._stored["id"]))
-        return known.fill_null(pa.scalar(self._now, known.type))
+        stored_times = times.take(arrow.index_in(ids, value_set=self._stored["id"]))
+        return stored_times.fill_null(pa.scalar(self._now, stored_times.type))
 
     def build_vectors(self, rows: pa.Table) -> pa.Table:
         """What changes in rows, of which `id` and `text_key` are given, that get their vector."""
@@ -436,10 +415,10 @@ class _IndexRowBuilder:
     def _load_vectors(self, text_keys: list[Any]) -> dict[str, Any]:
         """The columns `vector` and `unembedded` of texts, in their order."""
         columns = ["text_key", "vector"]
-        found = self._embeddings.iter_rows_by_values("text_key", sorted(set(text_keys)), columns)
-        vectors = pa.concat_tables(found).combine_chunks()
+        tables = self._embeddings.iter_rows_by_values("text_key", sorted(set(text_keys)), columns)
+        vectors = pa.concat_tables(tables).combine_chunks()
         order = pc.index_in(pa.array(text_keys, pa.string()), value_set=vectors["text_key"])
-        unembedded = [None if known else True for known in order.is_valid().to_pylist()]
+        unembedded = [None if has_vector else True for has_vector in order.is_valid().to_pylist()]
         return {"vector": vectors["vector"].combine_chunks().take(order), "unembedded": unembedded}
 
     def _load_document_words(self, uris: set[str], documents: pa.Table | None) -> dict[str, dict[str, str]]:
@@ -449,11 +428,11 @@ class _IndexRowBuilder:
             return words
         columns = ["uri", "start_char", "end_char", "id", "text"]
         if documents is None:
-            found = self._chunks.read_rows(columns, one_of("uri", sorted(uris)) & _LIVE)
+            chunks = self._chunks.read_rows(columns, one_of("uri", sorted(uris)) & _LIVE)
         else:
             is_sharing = pc.is_in(documents["uri"], value_set=pa.array(sorted(uris), pa.string()))
-            found = documents.filter(pc.and_not(is_sharing, documents["archived"])).select(columns)
-        for chunk in sorted(found.to_pylist(), key=DOCUMENT_ORDER):
+            chunks = documents.filter(pc.and_not(is_sharing, documents["archived"])).select(columns)
+        for chunk in sorted(chunks.to_pylist(), key=DOCUMENT_ORDER):
             words[chunk["uri"]][chunk["id"]] = self._words.expand(chunk["text"])
         return words
 
@@ -466,6 +445,7 @@ class _IndexRowBuilder:
         """What a row has besides its chunk's own columns, its source's and its vector."""
         metadata = json.loads(chunk["metadata"])
         tags = {*self._source_columns["tags"], *metadata.get("tags", ())}
+        document = document_words[chunk["uri"]] if self._shares_words(chunk) else None
         computed = {
             "url": chunk["url"] or None,
             "tags": sorted(tags),
@@ -474,12 +454,7 @@ class _IndexRowBuilder:
             **{name: metadata.get(name) for name in ("project", "status", "wiki_space")},
             "names": metadata.get("names", []) if metadata.get("leads") else [],
             "mentions": sorted({mention["name"] for mention in metadata.get("mentions", ())}),
-            "words": self._build_words(chunk, document_words),
+            "words": self._words.build_shared(chunk, document) if document else self._words.build(chunk),
         }
         shown = build_payload(self._source_columns | chunk | computed, metadata)  # without those of branches
         return computed | {"shown": shown, "tags": sorted({*tags, *build_branch_tags(metadata)})}
-
-    def _build_words(self, chunk: dict[str, Any], document_words: dict[str, dict[str, str]]) -> str:
-        if not self._shares_words(chunk):
-            return self._words.build(chunk)
-        return self._words.build_shared(chunk, document_words[chunk["uri"]])

@@ -38,8 +38,8 @@ class Discovery:
     """What became of one organisation; `problem` says why what was known before counts."""
 
     organisation: str
-    listed: int  # members, whether taken or not
-    taken: int
+    listed: int  # members, whether selected or not
+    selected: int
     added: tuple[str, ...] = ()  # names of members
     removed: tuple[str, ...] = ()
     problem: str = ""
@@ -75,8 +75,8 @@ def discover(
     """
     fetch_listings(settings)
     folder, location = settings.local_folder / LISTINGS, organisation.connection.location
-    known = read_listing(folder, organisation.id, location)
-    before = _index(organisation, known.members) if known else {}
+    former = read_listing(folder, organisation.id, location)
+    before = _index(organisation, former.members) if former else {}
     now = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         members = _list(organisation, report, sleep)
@@ -95,9 +95,10 @@ def discover(
         result = Discovery(organisation.id, len(members), len(after), added, removed)
     except KnowledgeError as error:
         problem = f"organisation {organisation.id!r}: {error}"
-        listing = replace(known, problem=problem) if known else None
-        result = Discovery(organisation.id, len(known.members) if known else 0, len(before), problem=problem)
-    if listing and listing != known:
+        listing = replace(former, problem=problem) if former else None
+        count = len(former.members) if former else 0
+        result = Discovery(organisation.id, count, len(before), problem=problem)
+    if listing and listing != former:
         try:
             write_listing(folder, organisation.id, listing)
             publish_listing(settings, organisation.id)
@@ -113,22 +114,22 @@ def _list(organisation: OrganisationSettings, report: ListProgress, sleep: Sleep
         SourceRefused: there are more than `max_members`, or a source cannot be made of one.
         SourceRefused, SourceUnavailable: as `list_members`.
     """
-    found: _Members = {}
+    members: _Members = {}
     for member in list_members(organisation.connection, sleep=sleep):
-        found[member.name] = member
-        if len(found) > organisation.max_members:
+        members[member.name] = member
+        if len(members) > organisation.max_members:
             raise SourceRefused(
                 f"there are more than {organisation.max_members:,} members: raise max_members, or list fewer"
             )
-        if len(found) % 100 == 0:
-            report(organisation.id, len(found))
+        if len(members) % 100 == 0:
+            report(organisation.id, len(members))
         try:
             list(organisation.build_sources(member))
         except ValueError:
             raise SourceRefused(f"the name of a member is not understood: {member.name[:200]!r}") from None
-    return found
+    return members
 
 
 def _index(organisation: OrganisationSettings, members: Iterable[OrganisationMember]) -> _Members:
-    """The members that are taken, by name."""
+    """The selected members, by name."""
     return {member.name: member for member in members if organisation.takes(member)}

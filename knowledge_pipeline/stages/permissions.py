@@ -87,11 +87,11 @@ class PrincipalMapping:
 
     def translate(self, members: Iterable[Member]) -> frozenset[str]:
         """The principals of some members; who has none is left out, and noted."""
-        found = {member: self._find_principal(member) for member in members}
-        self.unknown.update(member.account for member, principal in found.items() if principal is None)
+        principals = {member: self._find_principal(member) for member in members}
+        self.unknown.update(member.account for member, principal in principals.items() if principal is None)
         return frozenset(
             fold_principal(principal)
-            for principal in found.values()
+            for principal in principals.values()
             if principal and not principal.startswith(AUDIENCE_PREFIX)
         )
 

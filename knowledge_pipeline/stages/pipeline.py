@@ -1,6 +1,8 @@
-"""The stages in their order, for one source and for many.
+"""The stages in their order, for one source and for many, and the release of what they index.
 
-The CLI calls this; Dagster calls the same stage functions, one asset each.
+The CLI calls this; Dagster calls the same stage functions, one asset each. A source that takes long to embed
+is released before: words answer at once, vectors follow as they come. A release makes the index live if the
+blocking checks pass.
 """
 
 from __future__ import annotations
@@ -21,8 +23,7 @@ from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import Busy, KnowledgeError, ReleaseRefused
 from knowledge_pipeline.garbage import collect_less_often
-from knowledge_pipeline.stages import chunks, embeddings, evaluate, index, snapshot
-from knowledge_pipeline.stages import code_graph as graph
+from knowledge_pipeline.stages import chunks, code_graph, embeddings, evaluate, index, snapshot
 from knowledge_pipeline.stages.context import (
     ORDINARY_REFRESH,
     Listing,
@@ -51,9 +52,6 @@ from knowledge_pipeline.store.release import (
     publish_release,
     restore_release,
 )
-
-# FOLD stages.early_release
-# Releases sources before all their texts are embedded: words answer at once, vectors follow as they come.
 
 MIN_LOCAL_TEXTS, MIN_REMOTE_TEXTS = 64, 2048  # without a vector; fewer are embedded in seconds
 MAX_WAIT_S = 1.0  # of words for vectors that a model of this machine makes so soon
@@ -137,10 +135,6 @@ def _count_texts_to_embed(ctx: RefreshContext) -> int | None:
     return missing if len(chunks) - missing >= MIN_KEPT_SHARE * live else None
 
 
-# FOLD stages.release
-# Release: makes what the index stage wrote live, if the blocking checks pass.
-
-
 def release_newest(lake: Lake, settings: Settings, *, unpin: bool = False) -> Stats:
     """Release the newest index versions of all spaces together, unless they already are live.
 
@@ -202,7 +196,7 @@ def iter_release_problems(lake: Lake, settings: Settings) -> Iterator[CheckResul
 STAGES: dict[str, Callable[[RefreshContext], Stats]] = {
     "snapshot": snapshot.refresh,
     "chunks": chunks.refresh,
-    "graph": graph.refresh,
+    "graph": code_graph.refresh,
     "embeddings": embeddings.refresh,
     "index": index.refresh,
 }
@@ -222,10 +216,10 @@ class IdleSources:
 
     def find(self, ctx: RefreshContext, version_stamps: Mapping[str, VersionStamp]) -> list[Stats]:
         """The statistics of the stages after the first; empty where something may have changed."""
-        known = self._idle.get(ctx.source.id)
-        if known is None or self._settings is not ctx.settings or known[0] != version_stamps:
+        entry = self._idle.get(ctx.source.id)
+        if entry is None or self._settings is not ctx.settings or entry[0] != version_stamps:
             return []
-        return [replace(stats, seconds=0.0, at=datetime.now(UTC)) for stats in known[1]]
+        return [replace(stats, seconds=0.0, at=datetime.now(UTC)) for stats in entry[1]]
 
     def add(
         self, ctx: RefreshContext, version_stamps: Mapping[str, VersionStamp], stats: list[Stats]
@@ -291,15 +285,17 @@ class SourceRefresh:
                     yield self._run(name)
                 if name == "snapshot" and self._idle:
                     self._version_stamps = self.ctx.lake.version_stamps(self.ctx.source.id)
-                    if not self.stats[0].has_changes and (
-                        known := self._idle.find(self.ctx, self._version_stamps)
-                    ):
+                    stamps, is_new = self._version_stamps, self.stats[0].has_changes
+                    if not is_new and (idle_stats := self._idle.find(self.ctx, stamps)):
                         self._stages = {}
-                        self.stats += known
-                        yield from known
+                        self.stats += idle_stats
+                        yield from idle_stats
                         return
             if self._words_only:
-                yield from self._index_words_only()
+                indexed, self._stages = index_vectors(self.ctx), {}
+                if indexed:
+                    self.stats.append(indexed)
+                    yield indexed
                 return
             indexed = index_words(self.ctx) if self._releases else None
             self.has_words_before_vectors = indexed is not None
@@ -308,12 +304,6 @@ class SourceRefresh:
                 yield indexed
         if self._releases and indexed:  # without a change too: who wrote it may have died before releasing it
             self._releases.release()
-
-    def _index_words_only(self) -> Iterator[Stats]:
-        indexed, self._stages = index_vectors(self.ctx), {}
-        if indexed:
-            self.stats.append(indexed)
-            yield indexed
 
     def finish(self) -> Iterator[Stats]:
         """Embed and index the rest, and release vectors as they come. Raises as the first step does."""

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.settings import Settings, compute_settings_digests
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.store.lake import Lake, add_pending_rows
@@ -74,7 +74,6 @@ class _StageVersions:
         if not stats.has_changes:
             return {"code": None, "settings": None}
         if source.id not in self._known:
-            from knowledge_pipeline.config.settings import compute_settings_digests
             from knowledge_pipeline.stages.code_versions import compute_code_versions
 
             digests = compute_settings_digests(self._settings, source)

@@ -48,19 +48,17 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import plan_changes, reconcile
 from knowledge_pipeline.store.tables import Table
 
-# FOLD stages.document_rows
-# Rows of the snapshot: documents as they were read, and with each what hangs on it.
-#
-# A document that is read names its attachments. They are compared with those that are stored and read
-# before the document's own row, so that after a crash between the two the document is read again. What
-# hangs on a document that is not read stays as it is.
-
 Row = dict[str, Any]
-_COLUMNS = [each.name for each in fields(Document) if each.name != "attachments"]
+_COLUMNS = [column.name for column in fields(Document) if column.name != "attachments"]
 
 
 class DocumentRows:
-    """Builds the rows of one source in one refresh."""
+    """Builds the rows of one source in one refresh: documents as they were read, with what hangs on each.
+
+    A document that is read names its attachments. They are compared with those that are stored and read
+    before the document's own row, so that after a crash between the two the document is read again. What
+    hangs on a document that is not read stays as it is.
+    """
 
     def __init__(self, source: Source, table: Table, attached: StoredAttachments) -> None:
         self._source, self._table, self._attached = source, table, attached
@@ -135,9 +133,8 @@ class StoredAttachments:
         is_attachment = pa.array([parent is not None for parent in parents], pa.bool_())
         for row in stored.filter(is_attachment).to_pylist():
             self._rows[row["uri"]] = row
-            self._uris_by_parent.setdefault(find_owner_uri(self._source_type, row["uri"]), []).append(
-                row["uri"]
-            )
+            parent = find_owner_uri(self._source_type, row["uri"])
+            self._uris_by_parent.setdefault(parent, []).append(row["uri"])
         return stored.filter(pc.invert(is_attachment))
 
     def __contains__(self, uri: str) -> bool:
@@ -153,20 +150,20 @@ class StoredAttachments:
         Raises:
             SourceRefused, SourceUnavailable: a file could not be read.
         """
-        held = self._uris_by_parent.get(parent_uri, [])
+        stored_uris = self._uris_by_parent.get(parent_uri, [])
         if self._reader is None or not isinstance(parent, Document):
-            yield from self._archive(held)
+            yield from self._archive(stored_uris)
             return
         listed = list(self._reader.list_items(parent))
         wanted = {item.uri for item, _ in listed}
-        yield from self._archive([uri for uri in held if uri not in wanted])
+        yield from self._archive([uri for uri in stored_uris if uri not in wanted])
         kept = [item.uri for item, _ in listed if self._is_current(item)]
         yield from self._hang_again(kept, parent)
         assert isinstance(self._source, ApiSource)  # only their types have the setting
         for item, attachment in listed:
             if item.uri not in kept:
-                known = item.uri in self._rows
-                self._changed, self._added = self._changed + known, self._added + (not known)
+                is_stored = item.uri in self._rows
+                self._changed, self._added = self._changed + is_stored, self._added + (not is_stored)
                 try:
                     result = attach(self._reader.read(self._source, item, attachment), parent)
                 except DocumentSkipped as reason:
@@ -273,14 +270,14 @@ def refresh(ctx: RefreshContext) -> Stats:
                 (uri for uri in readable if uri not in items and not is_variant_uri(uri)), _ARCHIVED
             )
         else:
-            gone = [uri for uri in listing.named if uri in actual and uri not in items]
+            gone = [uri for uri in listing.wanted if uri in actual and uri not in items]
             desired = actual | desired | dict.fromkeys(gone, _ARCHIVED)
-            actual |= dict.fromkeys((uri for uri in listing.named if uri in items and uri in actual), "")
+            actual |= dict.fromkeys((uri for uri in listing.wanted if uri in items and uri in actual), "")
         plan = plan_changes(desired, actual, full=ctx.options.full)
         # Before the documents: a document that cannot be read does not keep what was revoked.
         live_uris = [uri for uri, fingerprint in desired.items() if fingerprint != _ARCHIVED]
-        named = frozenset(listing.named).union(items) if listing.named else None
-        audiences = refresh_permissions(ctx, table, live_uris, stats, only=named)
+        only_uris = frozenset(listing.wanted).union(items) if listing.wanted else None
+        audiences = refresh_permissions(ctx, table, live_uris, stats, only=only_uris)
         attached.removed = plan.removed  # which grows while the rows are built
         builder, total = DocumentRows(source, table, attached), len(plan.keys_to_write)
         written: dict[str, Row] = {}  # by uri, without what is long
@@ -338,7 +335,7 @@ class _Listing:
 
     items: Mapping[str, Item]
     is_full: bool
-    named: Collection[str] = ()  # uris that were looked for, and no others
+    wanted: Collection[str] = ()  # uris that were looked for, and no others
     started_at: datetime | None = None  # of a service, by our clock
     settings_digest: str = ""  # of the settings that decide what a service lists
     notes: Counter[str] = field(default_factory=Counter[str])
@@ -383,14 +380,14 @@ def _list_items(ctx: RefreshContext, source: Source, table: Table, attachments: 
     def list_all(listed: Iterable[Item]) -> Mapping[str, Item]:
         """Those that may have attachments are read again where these would be read in another way."""
         mark = f"+{attachments}" if attachments else ""
-        return {each.uri: replace(each, revision=each.revision + mark) for each in _report_items(ctx, listed)}
+        return {item.uri: replace(item, revision=item.revision + mark) for item in _report_items(ctx, listed)}
 
     listed_at, since = notes.get(_FULL_LISTING_AT), notes.get(_KNOWN_UNTIL)
-    named = ctx.options.select_uris(ctx.source.id)
-    if listed_at and named and not ctx.options.full:
-        named = _expand_patterns(named, table)
-        items = list_all(source.discover_named(named))
-        return _Listing(items, False, named, notes=Counter({"looked for documents by name": len(named)}))
+    wanted = ctx.options.select_uris(ctx.source.id)
+    if listed_at and wanted and not ctx.options.full:
+        wanted = _expand_patterns(wanted, table)
+        items = list_all(source.discover_named(wanted))
+        return _Listing(items, False, wanted, notes=Counter({"looked for documents by name": len(wanted)}))
     is_due = not listed_at or datetime.fromisoformat(listed_at) + source.full_listing_interval <= started_at
     is_wanted = ctx.options.full or ctx.options.relist
     if is_wanted or is_due or since is None or notes.get(_LISTED_WITH) != digest:
@@ -399,10 +396,10 @@ def _list_items(ctx: RefreshContext, source: Source, table: Table, attachments: 
     return _Listing(items, False, (), started_at, digest, Counter({f"listed since {since}": 1}))
 
 
-def _expand_patterns(named: Iterable[str], table: Table) -> list[str]:
+def _expand_patterns(patterns: Iterable[str], table: Table) -> list[str]:
     """The uris; in place of one that ends in `/*`, those stored below it."""
     uris, folders = list[str](), list[str]()
-    for uri in named:
+    for uri in patterns:
         (folders if uri.endswith("/*") else uris).append(uri.removesuffix("*"))
     if folders:
         stored = table.read_rows(["uri"], is_null("archived_at")).to_pydict()["uri"]
@@ -426,7 +423,6 @@ def _build_fingerprints(rows: pa.Table) -> dict[str, str]:
 
 
 def _exclude_rows(rows: pa.Table, uris: list[str]) -> pa.Table:
-    """Stored rows without those of some documents."""
     arrow: Any = pc  # whose stubs leave types out
     return rows.filter(arrow.invert(arrow.is_in(rows["uri"], value_set=pa.array(uris, pa.string()))))
 

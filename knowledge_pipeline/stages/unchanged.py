@@ -65,7 +65,7 @@ class UnchangedRefresh:
         with suppress(OSError, ValueError, TypeError):
             kept: Any = json.loads(self._file.read_bytes()) if self._mark else None
             if is_object(kept) and kept.get("mark") == self._mark:
-                stats = [_to_stats(each) for each in kept["stats"]]
+                stats = [_to_stats(values) for values in kept["stats"]]
                 log_idle_refreshes(self._lake, self._settings, stats)
                 return RefreshOutcome(stats, release=_to_stats(kept["release"]))
         return None
@@ -76,7 +76,7 @@ class UnchangedRefresh:
         is_complete = release is not None and bool(release.version) and not outcome.failures
         if not self._mark or release is None or not is_complete:
             return
-        if any(each.has_changes for each in (*outcome.stats, release)):
+        if any(stats.has_changes for stats in (*outcome.stats, release)):
             return
         if self._mark["tables"] != self._load_version_stamps():  # another process wrote meanwhile
             return
@@ -139,7 +139,8 @@ def _iter_modules(folder: Path | str) -> Iterator[str]:
 def _iter_distributions() -> Iterator[str]:
     for folder in sys.path:
         with suppress(OSError):
-            yield from (each.name for each in os.scandir(folder or ".") if each.name.endswith(".dist-info"))
+            names = (entry.name for entry in os.scandir(folder or "."))
+            yield from (name for name in names if name.endswith(".dist-info"))
 
 
 def _depends_on_files_alone(settings: Settings, sources: Sequence[SourceConfig]) -> bool:

@@ -69,7 +69,10 @@ class WorkerPool:
             StoreError: a process ended without an answer.
             Exception: what the work raised.
         """
-        self._ensure_children()
+        if not self._children:
+            self._children = [_Child() for _ in range(self._count)]
+            for child in self._children:
+                self._idle.put(child)
         pickled = pickle.dumps(work)
 
         def run(portion: Portion) -> Answer:
@@ -97,12 +100,6 @@ class WorkerPool:
             is_whole = True
         finally:
             pool.shutdown(cancel_futures=True, wait=is_whole)
-
-    def _ensure_children(self) -> None:
-        if not self._children:
-            self._children = [_Child() for _ in range(self._count)]
-            for child in self._children:
-                self._idle.put(child)
 
 
 class _ChildEnded(Exception):

@@ -62,7 +62,7 @@ def test_members_come_and_go_with_complete_listings(organisation: Organisation) 
     assert organisation.discover().added == ("acme/a", "acme/b", "acme/c")
     organisation.have("b", "c", "d")
     found = organisation.discover()
-    assert (found.added, found.removed, found.taken) == (("acme/d",), ("acme/a",), 3)
+    assert (found.added, found.removed, found.selected) == (("acme/d",), ("acme/a",), 3)
     assert organisation.names() == "b c d"
     with pytest.raises(NotFound, match="no organisation 'other'; declared: acme"):
         select_organisations(load_settings(organisation.path), ["other"])
