@@ -17,10 +17,9 @@ from knowledge_pipeline.contract.responses import GraphResponse, RelationsRespon
 from knowledge_pipeline.garbage import collect_less_often
 from knowledge_pipeline.llm.model_calls import ModelCall
 from knowledge_pipeline.query import limits
-from knowledge_pipeline.query.access import Access, Audiences
+from knowledge_pipeline.query.access import Access, Audiences, DeclaredSources
 from knowledge_pipeline.query.answer_cache import AnswerCache
 from knowledge_pipeline.query.background import BackgroundProcess
-from knowledge_pipeline.query.declared_sources import DeclaredSources
 from knowledge_pipeline.query.graph_queries import AsyncGraph, CodeGraph, Graph, GraphRequest
 from knowledge_pipeline.query.logs import FeedbackLog, ModelCallLog, QueryIds, QueryLog
 from knowledge_pipeline.query.open_release import LiveIndex
@@ -125,7 +124,7 @@ class AsyncKnowledgeBase:
         self._blame = Blame(settings.sources, self._lake.cache, self._index)
         self._contexts = ContextBuilder(self._engine, self._blame, settings.context)
         expensive = (self._engine, self._code_graph, self._contexts)
-        self.components: Mapping[type[Any], Any] = {type(each): each for each in expensive}
+        self.components: Mapping[type[Any], Any] = {type(component): component for component in expensive}
         self._query_ids = QueryIds(self._lake)
         self._feedback = FeedbackLog(self._lake, self._query_ids)
         required = settings.logs.required
@@ -237,8 +236,7 @@ class AsyncKnowledgeBase:
 
         limits.check_id(self.settings.limits, id)
         access = await self._resolve_access(access)
-        found = await self._ask(lambda: self._engine.get(id, access))
-        response = self._record("trace", id, access, found)
+        response = self._record("trace", id, access, await self._ask(lambda: self._engine.get(id, access)))
         source = response.results[0].citation.source
         lake = self._members.find_lake(source) if self._members else self._lake
         return await asyncio.to_thread(trace_result, lake, response)
@@ -297,7 +295,7 @@ class AsyncKnowledgeBase:
 
     @_on_background_loop
     async def health(self) -> Mapping[str, ComponentHealth]:
-        """Which components work now; see `health.check_health`."""
+        """Which components work now; see `check_health`."""
         from knowledge_pipeline.query.status import check_health  # most processes only search
 
         return await check_health(self.settings, self._lake, self._index, self._engine, self._log)
@@ -477,10 +475,10 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
         self.close()
 
 
-def _load_settings(place: Path | str | Settings) -> tuple[Settings, Path | None]:
+def _load_settings(location: Path | str | Settings) -> tuple[Settings, Path | None]:
     """The settings, and the file that they are from."""
-    if isinstance(place, Settings):
-        return place, None
-    path = Path(place).expanduser()
+    if isinstance(location, Settings):
+        return location, None
+    path = Path(location).expanduser()
     config = file.find_config(path) if path.is_dir() else path
     return load_shared_settings(config), config

@@ -1,4 +1,8 @@
-"""Fits excerpts, the prompt around them, and the messages of a chat into a budget."""
+"""Fits excerpts, the prompt around them, and the messages of a chat into a budget.
+
+Prompts are rendered by Jinja2 in a sandbox. Quoted content is only ever a value, never a template. A template
+can run forever, so a service takes only names from its callers.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +30,6 @@ if TYPE_CHECKING:
 
     from knowledge_pipeline.contract.requests import Task
 
-
-# FOLD query.agent_context.prompt_templates
-# Renders prompts with Jinja2 in a sandbox. Quoted content is only ever a value, never a template.
-#
-# A template is a file, or a name: of a template in the folder `context.templates`, else in this package. A
-# template can run forever, so a service takes only names from its callers.
 
 SUFFIX = ".j2"
 MAX_PIECES = 1_000_000  # of text that a template may produce, so that its loops end
@@ -65,8 +63,10 @@ def load_template(template: str | Path, folder: Path | None) -> PromptTemplate:
     except TemplateNotFound as error:
         if error.name != name:
             raise InvalidQuery(_describe_error(name, error)) from error
-        place = "no such file" if isinstance(template, Path) else f"known are {_list_template_names(folders)}"
-        raise InvalidQuery(f"there is no template {str(template)!r}: {place}") from error
+        problem = (
+            "no such file" if isinstance(template, Path) else f"known are {_list_template_names(folders)}"
+        )
+        raise InvalidQuery(f"there is no template {str(template)!r}: {problem}") from error
     except (TemplateError, OSError, UnicodeDecodeError) as error:
         raise InvalidQuery(_describe_error(name, error)) from error
 
@@ -76,7 +76,7 @@ def list_template_names(folder: Path | None) -> list[str]:
     return _list_names(tuple(filter(None, (folder, _PACKAGE_TEMPLATES))))
 
 
-def render_query(text: str, place: str, values: Mapping[str, Any]) -> str:
+def render_query(text: str, origin: str, values: Mapping[str, Any]) -> str:
     """Render a template that is written in `knowledge.yaml`; `place` says where, for its errors.
 
     Raises:
@@ -86,9 +86,9 @@ def render_query(text: str, place: str, values: Mapping[str, Any]) -> str:
 
     try:
         template = _build_environment((_PACKAGE_TEMPLATES,)).from_string(text)
-        return " ".join(PromptTemplate(place, template).render(values).split())
+        return " ".join(PromptTemplate(origin, template).render(values).split())
     except (TemplateError, InvalidQuery) as error:
-        raise ConfigError(f"{place} is wrong: {to_one_line(error)}") from error
+        raise ConfigError(f"{origin} is wrong: {to_one_line(error)}") from error
 
 
 class PromptTemplate:
@@ -140,8 +140,8 @@ def fence_text(text: str, language: str | None = None) -> str:
     """The text as a Markdown code block, with a fence longer than any in the text."""
     longest = max(map(len, _FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
-    named = language if language and _LANGUAGE.fullmatch(language) else ""
-    return f"{fence}{named}\n{text}\n{fence}"
+    info = language if language and _LANGUAGE.fullmatch(language) else ""
+    return f"{fence}{info}\n{text}\n{fence}"
 
 
 def to_one_line(text: Any) -> str:
@@ -168,9 +168,6 @@ def _describe_error(name: str, error: Exception) -> str:
     reason = getattr(error, "message", None) or str(error) or type(error).__name__
     return f"the template {name}{where} is wrong: {to_one_line(reason).rstrip('.')}"
 
-
-# FOLD query.agent_context.chat
-# The messages of a conversation that fit a budget. Pure.
 
 _MESSAGE_TOKENS = 4  # of a message, in addition to its content: its role, its begin and end
 
@@ -252,10 +249,10 @@ class PromptFitter:
         sections = _find_sections(settings, prompt.name.removesuffix(SUFFIX), task.kind)
         if task.kind != "complete_code":
             return cls(task, budget, prompt, count, sections)
-        given = {"snippet": task.snippet or "", "suffix": task.suffix or ""}
-        before, after = fit_code_around_cursor(*given.values(), max_tokens=budget // 2, count=count)
+        whole = {"snippet": task.snippet or "", "suffix": task.suffix or ""}
+        before, after = fit_code_around_cursor(*whole.values(), max_tokens=budget // 2, count=count)
         kept = {"snippet": before, "suffix": after}
-        cut = tuple(name for name in given if kept[name] != given[name])
+        cut = tuple(name for name in whole if kept[name] != whole[name])
         return cls(replace(task, **kept), budget, prompt, count, sections, cut)
 
     @property
@@ -368,10 +365,11 @@ class PromptFitter:
 
 def _find_sections(settings: ContextSettings, *names: str) -> tuple[SectionSettings, ...]:
     """Those of the template, else of the task's kind. Raises `ConfigError`: some are of no template."""
-    known = list_template_names(settings.templates) if settings.sections else []
-    if unknown := sorted(settings.sections.keys() - set(known)):
+    existing = list_template_names(settings.templates) if settings.sections else []
+    if unknown := sorted(settings.sections.keys() - set(existing)):
         raise ConfigError(
-            f"context.sections has {', '.join(unknown)}, which no template is called: use {', '.join(known)}"
+            f"context.sections has {', '.join(unknown)}, which no template is called: "
+            f"use {', '.join(existing)}"
         )
     return next((settings.sections[name] for name in names if name in settings.sections), ())
 
@@ -390,7 +388,7 @@ def _to_template_values(excerpt: ContextExcerpt, blame: Sequence[BlamedLines]) -
         "missing_lines": excerpt.missing_lines,
         "within": excerpt.within,
         "blame": list(describe_blame(blame, max_named=_BLAMED_COMMITS)),
-        "near_duplicates": [_citation_to_values(place) for place in excerpt.near_duplicates],
+        "near_duplicates": [_citation_to_values(citation) for citation in excerpt.near_duplicates],
     }
 
 

@@ -1,8 +1,4 @@
-"""Keeps responses for all processes of a server, beside those that each keeps itself.
-
-The key of a response is a digest of the release and of all that was asked, the caller's access included; so
-nobody gets what was found for one who may see something else, and nothing of a former release is found.
-"""
+"""Keeps responses, by what was asked, what the caller may see, and the release; and times their steps."""
 
 from __future__ import annotations
 
@@ -25,9 +21,6 @@ from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import StoreUnavailable
 from knowledge_pipeline.store.local_state import ANSWERS, SharedState
 from knowledge_pipeline.store.release import Release
-
-# FOLD query.stopwatch
-# How long each step of a question took, and when it was.
 
 
 class Stopwatch:
@@ -75,9 +68,6 @@ class _RunningStep:
             took_ms = round(end_ms - start_ms, 3)
             watch.timings_ms[self._name] = max(took_ms, watch.timings_ms.get(self._name, 0.0))
 
-
-# FOLD query.search.cache
-# Keeps responses, by what was asked, what the caller may see, and the release.
 
 _RESULT_CHARS = 2_000  # that a result takes besides its content, about
 
@@ -129,7 +119,10 @@ _TRIM_EVERY = 50  # responses that this process adds
 
 
 class SharedAnswerCache(AnswerCache):
-    """The responses of one process first, then those of all. For one thread."""
+    """The responses of one process first, then those of all processes of a server. For one thread.
+
+    There the key is a digest of the release and of all that was asked, the caller's access included.
+    """
 
     def __init__(self, settings: CacheSettings, state: SharedState) -> None:
         super().__init__(settings)
@@ -147,8 +140,8 @@ class SharedAnswerCache(AnswerCache):
             self._trim()
         if not self._ttl_s:
             return None
-        if (found := super().get(release, key)) is not None:
-            return found
+        if (own := super().get(release, key)) is not None:
+            return own
         try:
             content = self._state.get(ANSWERS, self._generation + _digest(key))
             response = parse_response(content) if content else None
@@ -204,13 +197,13 @@ def _digest(value: object) -> str:
 def _to_json(value: Any) -> Any:
     """The same for equal keys in every process: what does not count for equality is left out."""
     if is_dataclass(value):
-        compared = (each.name for each in fields(value) if each.compare)
+        compared = (member.name for member in fields(value) if member.compare)
         return [type(value).__name__, {name: _to_json(getattr(value, name)) for name in compared}]
     if isinstance(value, (set, frozenset)):
         members = cast("frozenset[Any]", value)
         return ["set", sorted((_to_json(member) for member in members), key=json.dumps)]
     if isinstance(value, (list, tuple)):
-        return [_to_json(each) for each in cast("tuple[Any, ...]", value)]
+        return [_to_json(member) for member in cast("tuple[Any, ...]", value)]
     if isinstance(value, Mapping):
-        return {str(key): _to_json(each) for key, each in cast("Mapping[Any, Any]", value).items()}
+        return {str(key): _to_json(member) for key, member in cast("Mapping[Any, Any]", value).items()}
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

@@ -1,7 +1,7 @@
 """What the searches, the file and the question say about a candidate, as numbers. Pure.
 
     feature          is high where
-    fused            the searches found the candidate better than others of its family (fuse.py)
+    fused            the searches found the candidate better than others of its family
     similarity       its vector is nearer to the question's than those of others of its family
     family_nearness  the nearest of its family is nearer than that of the other families, at the mean
     coherence        they found other chunks of its document good as well
@@ -296,18 +296,14 @@ _ROLE_STEMS = {
 }
 
 
-# FOLD query.search.text_features
-# What the text of a candidate says about a question, as numbers between 0 and 1. Pure.
-#
-#     feature        is high where
-#     heading        the question has the words of its heading: of a section, a definition, a commit's subject
-#     nearest_words the words of the question, or some of nearly their meaning, stand in its text or around it
-#     word_pairs     two words that follow each other in the question do so in its text
-#     asked_recency  the question asks for what is new, and the candidate is of history, and new
-#
-# Only the best candidates are read, so a candidate that was not has none of these.
-
 TEXT_FEATURES = ("heading", "nearest_words", "word_pairs", "asked_recency")
+"""Of the best candidates, which alone are read: what their texts say about the question, in [0, 1].
+
+    heading        the question has the words of its heading: of a section, a definition, a commit's subject
+    nearest_words  the words of the question, or some of nearly their meaning, stand in its text or around it
+    word_pairs     two words that follow each other in the question do so in its text
+    asked_recency  the question asks for what is new, and the candidate is of history, and new
+"""
 
 _MAX_CHARS = 4_000  # of a text that are read
 _MAX_QUERY_WORDS = 40  # words of a question that are compared: of a long one, the first

@@ -52,10 +52,10 @@ def compile_filter(access: Access, *restrictions: Filters) -> Filter:
 
 def _find_common_types(restrictions: Iterable[Filters]) -> frozenset[str]:
     """The types of sources that all restrictions name which name any."""
-    named = [
+    types = [
         frozenset[str](restriction.source_types) for restriction in restrictions if restriction.source_types
     ]
-    return reduce(lambda one, other: one & other, named) if named else frozenset()
+    return reduce(lambda one, other: one & other, types) if types else frozenset()
 
 
 def _at_or_changing(paths: Sequence[str], types: frozenset[str]) -> Filter:

@@ -1,6 +1,6 @@
 """Queries of the code graph: what uses this, what does it call, what would a change break.
 
-Every query takes an `Access`; `code_graph.target` describes targets. A name that may mean several things
+Every query takes an `Access`; `find_target` describes targets. A name that may mean several things
 is answered with the candidates alone.
 """
 
@@ -57,9 +57,9 @@ class GraphRequest:
     direction: CallDirection = "both"  # of get_call_graph
 
     def __post_init__(self) -> None:
-        for name, asked in (("limit", self.max_nodes), ("depth", self.max_depth)):
-            if asked < 1:
-                raise InvalidQuery(f"found {name} {asked}; allowed: 1 or more")
+        for name, value in (("limit", self.max_nodes), ("depth", self.max_depth)):
+            if value < 1:
+                raise InvalidQuery(f"found {name} {value}; allowed: 1 or more")
         if self.direction not in _CALL_DIRECTIONS:
             raise InvalidQuery(f"found direction {self.direction!r}; allowed: {', '.join(_CALL_DIRECTIONS)}")
         if unsupported := {name for name in FILTER_NAMES if getattr(self.filters, name)} - _ALLOWED_FILTERS:
@@ -196,19 +196,16 @@ def _build_notes(request: GraphRequest, target: ResolvedTarget, walk: Walk) -> l
     return notes
 
 
-# FOLD query.code_graph.interface
-# The code graph as `AsyncKnowledgeBase` and `KnowledgeBase` offer it.
-
 _ALL = Filters()
 
 
 class AsyncGraph:
-    """Queries of the code graph of the live release.
+    """The code graph of the live release, as `AsyncKnowledgeBase` offers it.
 
-    Args of every method: `target`, as `code_graph.target` describes; `filters` (sources, source types,
+    Args of every method: `target`, as `find_target` describes; `filters` (sources, source types,
     repos, branches, languages, paths, tags), where to look for the target; `limit`, at most so many nodes
     in addition to the target; `depth`, at most so many steps from it; `access`, the caller's. Where limit
-    and depth are None, `contract.graph_operations` has them.
+    and depth are None, `GRAPH_OPERATIONS` has them.
 
     Raises (all methods):
         InvalidQuery: the target, depth, limit or filters make no sense.

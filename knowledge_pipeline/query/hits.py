@@ -1,4 +1,4 @@
-"""The values that flow through a search: chunk, candidates, hit, and why a hit is where it is."""
+"""The values that flow through a search: chunk, candidates, hit; and the cache of their rows."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ class FusedCandidates:
         chunks, scores = self.chunks.take(at), self.scores[at]
         names = ("rows", "spaces", "vector_ranks", "similarities", "word_ranks", "word_scores")
         columns: dict[str, Any] = {
-            name: [getattr(self, name)[each] for each in at.tolist()] for name in names
+            name: [getattr(self, name)[position] for position in at.tolist()] for name in names
         }
         return FusedCandidates(chunks=chunks, scores=scores, **columns)
 
@@ -246,16 +246,16 @@ class Hits(Sequence[Hit[RankedChunk]]):
 
     def explain(self, at: int) -> ScoreParts:
         """Where the score of a candidate comes from, by its position."""
-        found = self.candidates
-        by_vector, by_words = found.vector_ranks[at], found.word_ranks[at]
+        candidates = self.candidates
+        by_vector, by_words = candidates.vector_ranks[at], candidates.word_ranks[at]
         return ScoreParts(
-            found.spaces[at],
+            candidates.spaces[at],
             by_vector or None,
-            found.similarities[at] if by_vector else None,
+            candidates.similarities[at] if by_vector else None,
             by_words or None,
-            found.word_scores[at] if by_words else None,
+            candidates.word_scores[at] if by_words else None,
             self.boosts[at] if self.boosts else _NO_BOOSTS,
-            float(found.scores[at]),
+            float(candidates.scores[at]),
         )
 
     def list_parts(self) -> list[tuple[float, ScoreParts, int]]:
@@ -282,8 +282,8 @@ class Hits(Sequence[Hit[RankedChunk]]):
         if isinstance(index, slice):
             return replace(self, order=self.order[index])
         at = int(self.order[index])
-        found = self.candidates
-        return Hit(found.chunks[at], float(self.scores[at]), self.explain(at), found.rows[at])
+        candidates = self.candidates
+        return Hit(candidates.chunks[at], float(self.scores[at]), self.explain(at), candidates.rows[at])
 
 
 def sort_best_first(hits: Iterable[Hit[AnyChunkT]]) -> list[Hit[AnyChunkT]]:
@@ -298,16 +298,6 @@ def order_best_first(scores: np.ndarray, by_id: np.ndarray) -> np.ndarray:
     """
     return by_id[np.argsort(-scores[by_id], kind="stable")]
 
-
-# FOLD query.search.row_cache
-# Keeps the rows that searches find most: reading and parsing them takes longer than the searches.
-#
-# Of each candidate ranking needs an outline, and those of a file are held once that pays; the whole row is
-# read of those that are shown.
-#
-# A row is known by the files that hold it and its place in them, which no write changes. So what is kept
-# holds for every release, whatever rows others add or remove. What a caller may see is decided by the
-# searches, whose rows alone are asked for.
 
 MAX_HELD_ROWS = 300_000  # whose outlines are held as columns, at about 100 bytes each
 MAX_OUTLINE_BYTES = 16_000_000  # about 35,000 outlines as objects: those found last are found again
@@ -325,7 +315,14 @@ Value = TypeVar("Value")
 
 
 class RowCache:
-    """Outlines, chunks and vectors of the rows read last, for one event loop."""
+    """Outlines, chunks and vectors of the rows read last, for one event loop.
+
+    Reading and parsing rows takes longer than the searches. Of each candidate ranking needs an outline, and
+    those of a file are held once that pays; the whole row is read of those that are shown.
+
+    A row is known by the file that holds it and its place there, which no write changes. So what is kept
+    holds for every release. What a caller may see is decided by the searches, whose rows alone are asked for.
+    """
 
     def __init__(
         self,
@@ -362,15 +359,15 @@ class RowCache:
     async def read_outlines(self, reader: IndexReader, rows: np.ndarray) -> Outlines:
         """Outlines of rows that searches of this reader found: ids, ascending."""
         of_files = np.split(rows, np.flatnonzero(np.diff(rows >> 32)) + 1)
-        held = [self._find_held(reader, own) for own in of_files]
-        missing = [own.tolist() for own, outlines in zip(of_files, held, strict=True) if outlines is None]
-        read = [Outlines.of(each) for each in await self._read_missing_outlines(reader, missing)]
+        cached = [self._find_held(reader, own) for own in of_files]
+        missing = [own.tolist() for own, outlines in zip(of_files, cached, strict=True) if outlines is None]
+        read = [Outlines.of(outlines) for outlines in await self._read_missing_outlines(reader, missing)]
         others = iter(read)
-        return Outlines.join([next(others) if outlines is None else outlines for outlines in held])
+        return Outlines.join([next(others) if outlines is None else outlines for outlines in cached])
 
     async def read_ahead(self, reader: IndexReader, rows: np.ndarray, *, with_vectors: bool) -> None:
         """Keep outlines and vectors of rows that are not in memory, for whoever asks for them next."""
-        files, waiting = {reader.files[each] for each in set((rows >> 32).tolist())}, list[Any]()
+        files, waiting = {reader.files[fragment] for fragment in set((rows >> 32).tolist())}, list[Any]()
         if not all(map(self._held.get, files)):
             waiting.append(self.read_outlines(reader, np.sort(rows)))
         if with_vectors and not reader.memory.find_holder(rows):
@@ -387,18 +384,18 @@ class RowCache:
     ) -> list[list[ChunkOutline]]:
         """Outlines of rows of files that are not held."""
         rows = list(chain.from_iterable(of_files))
-        found, missing = self._outlines.split(reader, rows)
+        outlines, missing = self._outlines.split(reader, rows)
         if missing:
-            taken = await reader.take_rows(missing, OUTLINE_COLUMNS)
-            for row, values in taken.items():
-                found[row] = read_outline(values)
-                self._outlines.put(reader.locate(row), found[row])
+            rows_read = await reader.take_rows(missing, OUTLINE_COLUMNS)
+            for row, values in rows_read.items():
+                outlines[row] = read_outline(values)
+                self._outlines.put(reader.locate(row), outlines[row])
             await self._hold_due_files(reader, missing)
-        return [[found[row] for row in own] for own in of_files]
+        return [[outlines[row] for row in own] for own in of_files]
 
-    async def _hold_due_files(self, reader: IndexReader, taken: Collection[int]) -> None:
+    async def _hold_due_files(self, reader: IndexReader, rows: Collection[int]) -> None:
         """Hold the files of which so many outlines were taken that reading all of them pays."""
-        for fragment, count in Counter(row >> 32 for row in taken).items():
+        for fragment, count in Counter(row >> 32 for row in rows).items():
             self._taken[reader.files[fragment]] += count
             if (total := self._taken[reader.files[fragment]]) >= _MIN_TAKEN:
                 await self._hold_file(reader, fragment, max_rows=total * _ROWS_PER_TAKEN)
@@ -407,8 +404,8 @@ class RowCache:
         file = reader.files[fragment]
         if file in self._held:
             return
-        held = sum(len(columns.places) for columns in self._held.values() if columns)
-        if reader.count_file_rows(fragment) > min(max_rows, self._max_held_rows - held):
+        cached_rows = sum(len(columns.places) for columns in self._held.values() if columns)
+        if reader.count_file_rows(fragment) > min(max_rows, self._max_held_rows - cached_rows):
             return
         self._held[file] = None
         try:
@@ -421,22 +418,22 @@ class RowCache:
 
     async def read_chunks(self, reader: IndexReader, rows: Collection[int]) -> dict[int, IndexedChunk]:
         """Chunks of rows that a search of this reader found, by row id."""
-        found, missing = self._chunks.split(reader, rows)
+        chunks, missing = self._chunks.split(reader, rows)
         if missing:
             for row, values in (await reader.take_rows(missing, CHUNK_COLUMNS)).items():
-                found[row] = IndexedChunk.from_row(values)
-                self._chunks.put(reader.locate(row), found[row])
-        return found
+                chunks[row] = IndexedChunk.from_row(values)
+                self._chunks.put(reader.locate(row), chunks[row])
+        return chunks
 
     async def read_vectors(self, reader: IndexReader, rows: Collection[int]) -> dict[int, np.ndarray]:
         """Vectors of rows that a search of this reader found; rows without a vector are left out."""
-        if held := reader.memory.find_holder(rows):
-            return held.take(rows)
-        found, missing = self._vectors.split(reader, rows)
+        if matrix := reader.memory.find_holder(rows):
+            return matrix.take(rows)
+        vectors, missing = self._vectors.split(reader, rows)
         for row, vector in (await reader.take_vectors(missing)).items():
-            found[row] = vector
+            vectors[row] = vector
             self._vectors.put(reader.locate(row), vector)
-        return found
+        return vectors
 
 
 class _Recent(Generic[Value]):
@@ -453,29 +450,29 @@ class _Recent(Generic[Value]):
 
     def split(self, reader: IndexReader, rows: Collection[int]) -> tuple[dict[int, Value], list[int]]:
         """What is kept of some rows of a reader, and which are missing."""
-        found: dict[int, Value] = {}
+        values: dict[int, Value] = {}
         missing: list[int] = []
         files = reader.files  # as `IndexReader.locate` does, without two hundred calls
         for row in rows:
-            place = (files[row >> 32], row & 0xFFFFFFFF)
-            value = self._young.get(place)
-            if value is None and (value := self._old.get(place)) is not None:
-                self.put(place, value)
+            location = (files[row >> 32], row & 0xFFFFFFFF)
+            value = self._young.get(location)
+            if value is None and (value := self._old.get(location)) is not None:
+                self.put(location, value)
             if value is None:
                 missing.append(row)
             else:
-                found[row] = value
-        return found, missing
+                values[row] = value
+        return values, missing
 
     def keep_files(self, files: Collection[str]) -> None:
         """Forget the rows of other files."""
-        self._young = {place: value for place, value in self._young.items() if place[0] in files}
-        self._old = {place: value for place, value in self._old.items() if place[0] in files}
+        self._young = {location: value for location, value in self._young.items() if location[0] in files}
+        self._old = {location: value for location, value in self._old.items() if location[0] in files}
         self._young_bytes = sum(map(self._size_of, self._young.values()))
 
-    def put(self, place: Place, value: Value) -> None:
+    def put(self, location: Place, value: Value) -> None:
         """Keep a value."""
-        self._young[place] = value
+        self._young[location] = value
         self._young_bytes += self._size_of(value)
         if self._young_bytes > self._generation_bytes:
             self._old, self._young, self._young_bytes = self._young, {}, 0

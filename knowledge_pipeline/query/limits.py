@@ -29,7 +29,11 @@ def check_question(limits: LimitSettings, text: str) -> None:
 
 def is_expensive(text: str, filters: Filters) -> bool:
     """Whether a search, by its length or its filters, takes so long that others had better not wait."""
-    values = [(name, value) for each in (filters, read_filters(text)) for name, value in _iter_values(each)]
+    values = [
+        (name, value)
+        for restriction in (filters, read_filters(text))
+        for name, value in _iter_values(restriction)
+    ]
     patterns = sum(name in PATTERN_FIELDS for name, _ in values)
     return len(text) > _CHEAP_CHARS or len(values) > _CHEAP_VALUES or patterns > _CHEAP_PATTERNS
 
@@ -125,9 +129,9 @@ def _check_names(limits: LimitSettings, what: str, *names: str | None) -> None:
     _require(limits, "name_chars", what, max((len(name or "") for name in names), default=0), "characters")
 
 
-def _require(limits: LimitSettings, key: str, what: str, asked: int, unit: str) -> None:
+def _require(limits: LimitSettings, key: str, what: str, requested: int, unit: str) -> None:
     allowed: int = getattr(limits, key)
-    if asked > allowed:
+    if requested > allowed:
         has = "has" if unit in ("characters", "files") else "is"
         verb = "have" if what.startswith("the filters") else has
-        raise InvalidQuery(f"{what} {verb} {asked:,} {unit}; allowed: at most {allowed:,} (limits.{key})")
+        raise InvalidQuery(f"{what} {verb} {requested:,} {unit}; allowed: at most {allowed:,} (limits.{key})")

@@ -1,8 +1,7 @@
-"""Reranks the best fused hits with a language model that sees them all at once.
+"""The steps of a search that a language model does: expanding the question, and reranking the best hits.
 
-Anyone may have written what the chunks say: the reply is only read for numbers of the list, so a chunk
-can change the order and nothing else.
-Source: listwise reranking, Sun et al. 2023, https://arxiv.org/abs/2304.09542
+Every question can be answered without it. Models are asked for a bare list and send code fences, prose,
+numbering, duplicates and numbers that do not exist: whatever they reply is only read for what was asked.
 """
 
 from __future__ import annotations
@@ -28,12 +27,6 @@ if TYPE_CHECKING:
     from knowledge_pipeline.llm.model import LanguageModel
 
 
-# FOLD query.search.llm_replies
-# Reads a list out of a language model's reply, whatever stands around it. Pure; reads any text.
-#
-# Models are asked for a bare list and send code fences, prose, numbering, duplicates and numbers that do
-# not exist.
-
 _NUMBER = re.compile(r"(?<![\w.-])(\d{1,4})(?:\.0+)?(?!\w|\.\d)")
 _LIST = re.compile(r"\[([^\[\]]*)\]")
 _OBJECT_NUMBER = re.compile(r"\"(?:number|passage|index|id)\"\s*:\s*\"?(\d{1,4})\b", re.IGNORECASE)
@@ -56,15 +49,15 @@ def parse_numbers(reply: str, count: int) -> list[int]:
     text = " ".join(reply.split())
     for readings in (
         [_OBJECT_NUMBER.findall(text)],
-        [_NUMBER.findall(each) for each in _LIST.findall(text)],
-        [_NUMBER.findall(each.group().replace("->", ">")) for each in _CHAIN.finditer(text)],
+        [_NUMBER.findall(list_) for list_ in _LIST.findall(text)],
+        [_NUMBER.findall(chain.group().replace("->", ">")) for chain in _CHAIN.finditer(text)],
     ):
-        found = [_keep_valid_numbers(reading, count) for reading in readings]
-        longest = max(reversed(found), key=len, default=list[int]())
+        lists = [_keep_valid_numbers(reading, count) for reading in readings]
+        longest = max(reversed(lists), key=len, default=list[int]())
         if len(longest) > 1:
             return longest
-    if named := _keep_valid_numbers(_NAMED.findall(text), count):
-        return named
+    if numbers := _keep_valid_numbers(_NAMED.findall(text), count):
+        return numbers
     lines = _NUMBERING.sub("", reply)
     return _keep_valid_numbers(_NUMBER.findall(lines), count) if _ONLY_NUMBERS.fullmatch(lines) else []
 
@@ -117,7 +110,13 @@ _INSTRUCTIONS = (
 
 
 class LLMReranker:
-    """Reranks with a model of any OpenAI-compatible endpoint; same methods as `rerank.Reranker`."""
+    """Reranks with a model of any OpenAI-compatible endpoint, which sees all hits at once.
+
+    Same methods as `rerank.Reranker`. Anyone may have written what the chunks say: the reply is only read
+    for numbers of the list, so a chunk can change the order and nothing else.
+
+    Source: listwise reranking, Sun et al. 2023, https://arxiv.org/abs/2304.09542
+    """
 
     def __init__(self, settings: RerankSettings, model: LanguageModel) -> None:
         self._settings = settings
@@ -204,12 +203,6 @@ def _escape_tags(text: str) -> str:
     return _TAG.sub("‹", text)
 
 
-# FOLD query.search.query_expansion
-# Expands a question with a language model before the search: a hypothetical answer, terms, parts.
-#
-# None of it is shown as an answer, and every question can be answered without it. HyDE: Gao et al. 2022,
-# https://arxiv.org/abs/2212.10496
-
 MAX_CACHED_REPLIES = 1000  # those used last
 MAX_TERMS = 8
 _TERM_CHARS, _TERM_WORDS = 60, 4  # a longer entry is not a term
@@ -257,7 +250,12 @@ class QueryExpansion:
 
 
 class QueryExpander:
-    """Asks one model. Keeps its replies, and shares one call among callers that ask the same."""
+    """Asks one model for a hypothetical answer, terms, parts; none of it is shown as an answer.
+
+    Keeps its replies, and shares one call among callers that ask the same.
+
+    Source of the hypothetical answer (HyDE): Gao et al. 2022, https://arxiv.org/abs/2212.10496
+    """
 
     def __init__(self, model: LanguageModel, *, budget_s: float) -> None:
         self._model = model

@@ -2,17 +2,16 @@
 
     step        from               to                 in
     understand  a question         SearchPlan         plan.py, understand.py
-    retrieve    each SubQuery      Candidates         retrieve.py
-    fuse        Candidates         hits, best first   fuse.py
-    rank        hits               RetrievalResult    ranker.py and its features, rank.py; merged
-    rerank      the best hits      RerankResult       rerank.py or llm_rerank.py, where configured
+    retrieve    each SubQuery      SpaceCandidates    retrieve.py
+    fuse        SpaceCandidates    Hits               rank.py
+    rank        Hits               RetrievalResult    rank.py, features.py; merged
+    rerank      the best hits      RerankResult       rerank.py or llm_steps.py, where configured
     assemble    hits               SearchResults      assemble.py
-    enrich      SearchResults      SearchResults      enrichment.py
+    enrich      SearchResults      SearchResults      assemble.py
 
-A question is one `SubQuery`, or several where the settings decompose it (query_expansion.py). Each is
-retrieved, fused and ranked on its own, with a second look at what it found where the settings ask for one
-(second_look.py). A step that fails leaves the response without its part, and the response says so in
-`degraded`.
+A question is one `SubQuery`, or several where the settings decompose it. Each is retrieved, fused and ranked
+on its own, with a second look at what it found where the settings ask for one. A step that fails leaves the
+response without its part, and the response says so in `degraded`.
 """
 
 from __future__ import annotations
@@ -52,7 +51,6 @@ from knowledge_pipeline.query.hits import (
 from knowledge_pipeline.query.llm_steps import QueryExpander, QueryExpansion, expand_query
 from knowledge_pipeline.query.open_release import Index, LiveIndex, OpenRelease
 from knowledge_pipeline.query.plan import SearchPlan, plan_search, plan_similar
-from knowledge_pipeline.query.query_vectors import QueryEmbedder, compute_mean_vector
 from knowledge_pipeline.query.rank import (
     CONFIDENT_RESULTS,
     MIN_READ,
@@ -67,9 +65,11 @@ from knowledge_pipeline.query.rank import (
 )
 from knowledge_pipeline.query.rerank import Reranker
 from knowledge_pipeline.query.retrieve import (
+    QueryEmbedder,
     SearchScope,
     SubQuery,
     apply_relevance_feedback,
+    compute_mean_vector,
     find_corrections,
     read_hits,
     retrieve,
@@ -145,13 +145,13 @@ class SearchPipeline:
         while True:
             scope, problems = await self._open_scope(plan, open_release)
             try:
-                found = await self._retrieve_all(plan, sub_queries, scope, open_release, watch)
-                hits = merge_hits(each.hits for each in found)
+                retrieved = await self._retrieve_all(plan, sub_queries, scope, open_release, watch)
+                hits = merge_hits(result.hits for result in retrieved)
                 chunks, results, skipped = await self._select(plan, hits, scope, watch)
                 break
             except SpaceUnreadable as error:
                 await open_release.mark_unreadable(error)  # search the others again, while there are any
-        for space, problem in (item for each in found for item in each.vector_problems.items()):
+        for space, problem in (item for result in retrieved for item in result.vector_problems.items()):
             problems.setdefault("vector", {})[space] = problem
         problems |= expansion.problems
         problems |= open_release.missing
@@ -167,8 +167,8 @@ class SearchPipeline:
         if self._budgets:
             is_refused = bool(_LANGUAGE_MODEL_STEPS & problems.keys())
             problems |= await self._budgets.list_problems(plan.access.account, is_refused=is_refused)
-        explanation = _explain(plan, expansion, found, problems) if plan.explain else None
-        signals = found[0].signals
+        explanation = _explain(plan, expansion, retrieved, problems) if plan.explain else None
+        signals = retrieved[0].signals
         confidence = estimate_confidence(signals) if signals else None
         return build_response(
             open_release,
@@ -259,12 +259,12 @@ class SearchPipeline:
         if not plan.profile.is_example:
             corrections = await find_corrections(scope, sub_query.query, self._words)
             sub_query = sub_query.correct(corrections)
-        found, candidates = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
-        hits: Sequence[Hit[RankedChunk]] = found
+        fused, candidates = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
+        hits: Sequence[Hit[RankedChunk]] = fused
         signals = None
         if not plan.profile.is_example:
             with watch.step("rank"):
-                hits, texts = await self._rank(plan, found, sub_query, scope, ranker)
+                hits, texts = await self._rank(plan, fused, sub_query, scope, ranker)
             signals = _read_signals(self._scale(candidates), texts)
         if plan.profile.recency_boost:
             hits = boost_recent(await read_hits(scope, hits), plan.profile.recency_boost)
@@ -309,8 +309,8 @@ class SearchPipeline:
         if (share := settings.feedback) and not plan.profile.is_example:
             with watch.step("refine"):
                 async with self._slots:
-                    found = await apply_relevance_feedback(scope, candidates, hits, share=share)
-                    refined = candidates if found is candidates else await adjust(scope, found)
+                    moved = await apply_relevance_feedback(scope, candidates, hits, share=share)
+                    refined = candidates if moved is candidates else await adjust(scope, moved)
                 if refined is not candidates:  # else their order is the same
                     hits = self._fuse(refined)
         if settings.fusion == "following":  # others give scores that differ in meaning by question
@@ -324,8 +324,8 @@ class SearchPipeline:
     def _scale(self, candidates: Candidates) -> list[SpaceCandidates]:
         """What each space found, with what its model gives unrelated texts."""
         return [
-            replace(found, unrelated_similarity=self._embedder.unrelated_similarity(found.space))
-            for found in candidates.by_space
+            replace(space, unrelated_similarity=self._embedder.unrelated_similarity(space.space))
+            for space in candidates.by_space
         ]
 
 
@@ -356,7 +356,10 @@ def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQ
 
 
 def _explain(
-    plan: SearchPlan, expansion: QueryExpansion, found: Sequence[RetrievalResult], problems: Mapping[str, Any]
+    plan: SearchPlan,
+    expansion: QueryExpansion,
+    retrieved: Sequence[RetrievalResult],
+    problems: Mapping[str, Any],
 ) -> dict[str, Any]:
     """How the question was understood, what was searched for besides it, and what is missing."""
 
@@ -369,23 +372,19 @@ def _explain(
     generated = keep_set(
         {"hypothetical": expansion.hypothetical_passage, "terms": expansion.terms, "parts": expansion.parts}
     )
-    explanation = {"question": question, "filters": [each for each in filters if each]}
-    confidence = found[0].signals._asdict() if found[0].signals else None
-    corrected = {word: near for result in found for word, near in result.corrections.items()}
+    explanation = {"question": question, "filters": [restriction for restriction in filters if restriction]}
+    confidence = retrieved[0].signals._asdict() if retrieved[0].signals else None
+    corrected = {word: near for result in retrieved for word, near in result.corrections.items()}
     added = keep_set({"corrected": corrected, "generated": generated, "confidence": confidence})
     return explanation | added | {"degraded": problems}
 
-
-# FOLD query.search.engine
-# Answers questions from an index: opens the release, answers from the cache or by a search.
-#
-# Every public method takes an `Access`; what it may see is decided inside the store's query.
 
 BuiltT = TypeVar("BuiltT")
 
 
 class Engine:
-    """Searches one store. Belongs to one event loop; end it with `aclose` there, or `close` anywhere.
+    """Answers from one store, or from the cache. Belongs to one event loop; end it with `aclose` there,
+    or `close` anywhere. Every public method takes an `Access`; what it may see is decided inside the store.
 
     Reads the live release, or the `index` given. Every use of the language model, if one is configured,
     is passed to `record`, and none happens for a caller whose `budgets` are spent; a `cache` keeps responses.
@@ -652,7 +651,3 @@ class Engine:
     async def check_reranker(self) -> str | None:
         """Why results cannot be reranked now; None if they can."""
         return await self._reranker.check()
-
-
-# FOLD query.search
-# One search from question to response: understand, retrieve, fuse, rank, rerank, assemble, enrich.
