@@ -20,10 +20,11 @@ from knowledge_pipeline.query import limits
 from knowledge_pipeline.query.access import Access, Audiences, DeclaredSources
 from knowledge_pipeline.query.answer_cache import AnswerCache
 from knowledge_pipeline.query.background import BackgroundProcess
+from knowledge_pipeline.query.documents import describe_relations, trace_result
 from knowledge_pipeline.query.graph_queries import AsyncGraph, CodeGraph, Graph, GraphRequest
 from knowledge_pipeline.query.logs import FeedbackLog, ModelCallLog, QueryIds, QueryLog
 from knowledge_pipeline.query.open_release import LiveIndex
-from knowledge_pipeline.query.plan import choose_type
+from knowledge_pipeline.query.plan import SearchQuestion, SimilarQuestion, choose_type
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.working_tree import Blame, WorkingTree
 from knowledge_pipeline.store.lake import Lake
@@ -163,16 +164,16 @@ class AsyncKnowledgeBase:
         Without a type it is the one that suits the intent of the question. With `blame` results say who last
         changed their lines: see `Blame.mark_results`.
         """
-        limits.check_search(self.settings.limits, text, type or "semantic", filters, limit)
+        question = SearchQuestion(text, type or "semantic", filters, limit=limit, explain=explain, mode=mode)
+        limits.check_search(self.settings.limits, question)
         access, is_expensive = await self._resolve_access(access), limits.is_expensive(text, filters)
-        type = type or (
-            await self._background.compute(choose_type, text) if is_expensive else choose_type(text)
-        )
+        if type is None:
+            compute = self._background.compute
+            chosen = await compute(choose_type, text) if is_expensive else choose_type(text)
+            question = replace(question, type=chosen)
         search = self._background.choose(self._engine, Engine.search, is_expensive)
-        response = await self._ask(
-            lambda: search(text, access, type=type, filters=filters, limit=limit, explain=explain, mode=mode)
-        )
-        return await self._record_search(type, text, access, response, blame=blame)
+        response = await self._ask(lambda: search(question, access))
+        return await self._record_search(question.type, text, access, response, blame=blame)
 
     @_on_background_loop
     async def similar(
@@ -187,22 +188,12 @@ class AsyncKnowledgeBase:
         mode: SearchMode = "hybrid",
         access: Access | None = None,
     ) -> SearchResponse:
-        """See `Engine.similar`."""
-        limits.check_similar(self.settings.limits, text, path, source, filters, limit)
+        """See `Engine.similar` and `SimilarQuestion`."""
+        question = SimilarQuestion(text, path, source, filters, limit, explain, mode)
+        limits.check_similar(self.settings.limits, question)
         access = await self._resolve_access(access)
         similar = self._background.choose(self._engine, Engine.similar, True)
-        response = await self._ask(
-            lambda: similar(
-                access,
-                text=text,
-                path=path,
-                source=source,
-                filters=filters,
-                limit=limit,
-                explain=explain,
-                mode=mode,
-            )
-        )
+        response = await self._ask(lambda: similar(question, access))
         return await self._record_search("similar", text or path or "", access, response)
 
     @_on_background_loop
@@ -232,8 +223,6 @@ class AsyncKnowledgeBase:
         Raises:
             NotFound: there is none that the caller may see.
         """
-        from knowledge_pipeline.query.documents import trace_result  # most processes only search
-
         limits.check_id(self.settings.limits, id)
         access = await self._resolve_access(access)
         response = self._record("trace", id, access, await self._ask(lambda: self._engine.get(id, access)))
@@ -243,10 +232,10 @@ class AsyncKnowledgeBase:
 
     @_on_background_loop
     async def related(self, target: str, *, access: Access | None = None) -> RelationsResponse:
-        """See `Engine.related`."""
+        """See `describe_relations`."""
         limits.check_id(self.settings.limits, target)
         access = await self._resolve_access(access)
-        response = await self._ask(lambda: self._engine.related(target, access))
+        response = await self._ask(lambda: describe_relations(self._index, target, access))
         return self._record("related", target, access, response)
 
     @_on_background_loop
@@ -314,7 +303,7 @@ class AsyncKnowledgeBase:
         await self._engine.prewarm()
         asks_nobody = not self.settings.query.list_language_model_keys()
         if self.settings.embedding.provider == "local" and asks_nobody:
-            await self._engine.search("what is this", self.access)
+            await self._engine.search(SearchQuestion("what is this"), self.access)
         collect_less_often()
 
     @_on_background_loop

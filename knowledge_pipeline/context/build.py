@@ -10,7 +10,6 @@ import asyncio
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -55,6 +54,7 @@ from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import Stopwatch
 from knowledge_pipeline.query.code_graph import CodePlace
+from knowledge_pipeline.query.plan import SearchQuestion, SimilarQuestion
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.working_tree import Blame
 
@@ -73,20 +73,21 @@ async def find_similar(engine: Engine, access: Access, task: Task, limit: int) -
         KnowledgeError: nothing could be searched for; the first error.
     """
     text, paths = get_example(task), task.paths
-    search = partial(engine.similar, access, text=text, filters=task.filters, limit=limit, explain=True)
+    example = SimilarQuestion(text, source=task.source, filters=task.filters, limit=limit, explain=True)
     if len(paths) > 1 and text is None:
+        examples = (replace(example, path=path) for path in paths)
         outcomes = await asyncio.gather(
-            *(search(path=path, source=task.source) for path in paths), return_exceptions=True
+            *(engine.similar(of_path, access) for of_path in examples), return_exceptions=True
         )
         response = _merge_responses(outcomes)
     else:
         path = paths[0] if paths else None
         try:
-            response = await search(path=path, source=task.source)
+            response = await engine.similar(replace(example, path=path), access)
         except NotFound:  # the file must be in the index unless there is a snippet
             if path is None or text is None:
                 raise
-            response = await search()
+            response = await engine.similar(replace(example, source=None), access)
     if len(paths) < 2:
         return response
     return replace(response, results=tuple(_leave_out(response.results, paths, task.source)[:limit]))
@@ -240,9 +241,8 @@ async def _run_search(
     try:
         if run.name == "similar":
             return await find_similar(engine, access, task, limit)
-        return await engine.search(
-            run.query, access, filters=task.filters, limit=limit, explain=True, diverse=False
-        )
+        question = SearchQuestion(run.query, filters=task.filters, limit=limit, explain=True, diverse=False)
+        return await engine.search(question, access)
     except KnowledgeError as error:
         return error
 
@@ -331,16 +331,16 @@ async def _run_section(
             response = await _find_type_definitions(engine, access, task, code, settings.limit)
         else:
             use_defaults = settings.type == "conventions" and settings.filters == Filters()
-            response = await engine.search(
+            question = SearchQuestion(
                 query,
-                access,
-                type=_SEARCH_TYPES[settings.type],
-                filters=task.filters,
+                _SEARCH_TYPES[settings.type],
+                task.filters,
                 within=_CONVENTION_PATHS if use_defaults else settings.filters,
                 limit=settings.limit,
                 explain=True,
                 diverse=False,
             )
+            response = await engine.search(question, access)
     except KnowledgeError as error:
         return SectionResults(replace(section, problem=str(error)), error=error)
     reasons = dict((response.explain or {}).get("degraded", {}))

@@ -479,8 +479,7 @@ def assemble(
             if any(is_nearly_equal(own, seen) for seen in seen_shingles):
                 continue
             seen_shingles.append(own)
-        explanation = ScoreExplanation(*hit.explanation) if explain else None
-        results.append(to_result(hit.chunk, hit.score, explanation))
+        results.append(to_result(hit.chunk, hit.score, hit.explanation if explain else None))
     return tuple(results)
 
 

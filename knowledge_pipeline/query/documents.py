@@ -32,7 +32,7 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import Stopwatch
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
 from knowledge_pipeline.query.hits import CHUNK_COLUMNS, IndexedChunk
-from knowledge_pipeline.query.open_release import OpenRelease, find_rows
+from knowledge_pipeline.query.open_release import Index, find_rows
 from knowledge_pipeline.query.retrieve import to_unit_length
 from knowledge_pipeline.records import Mention
 from knowledge_pipeline.relations import (
@@ -65,8 +65,18 @@ class Subject:
     mentions: tuple[Mention, ...]
 
 
-async def describe_relations(open_release: OpenRelease, target: str, access: Access) -> RelationsResponse:
-    """How a document is related to others; see `Engine.related`."""
+async def describe_relations(index: Index, target: str, access: Access) -> RelationsResponse:
+    """How a document is related to others: what it closes, implements or references; what mentions it.
+
+    The target is a ticket's key, "owner/name#12", a commit, an address, a path, or the id of a result. A path
+    that several sources have means the documents of all.
+
+    Raises:
+        NotFound: no document that the caller may see has this name or mentions it, or nothing is released
+            yet.
+        InvalidQuery: too many documents have such a path.
+    """
+    open_release = await index.open_release()
     watch, visible = Stopwatch(), compile_filter(access)
     target = replace_invalid_characters(target).strip()
     not_found = NotFound(

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from sys import intern
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
+from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.records import Mention, Metadata
 from knowledge_pipeline.store import search as index_payload
 from knowledge_pipeline.store.fragments import ChunkOutline, OutlineColumns, Outlines
@@ -30,39 +31,7 @@ _NOT_METADATA = {"id", "content_hash", "header", "url", *_SPAN_FIELDS, "archived
 _METADATA_FIELDS = tuple(name for name in index_payload.PAYLOAD_COLUMNS if name not in _NOT_METADATA)
 
 
-class RankedChunk(Protocol):
-    """What ranking knows of a row of the index: an outline, or all of it."""
-
-    @property
-    def id(self) -> str:
-        """Tells it from all others."""
-        ...
-
-    @property
-    def source(self) -> str:
-        """The id of its source."""
-        ...
-
-    @property
-    def path(self) -> str:
-        """Of its file or document."""
-        ...
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        """Qualified names of what its text defines."""
-        ...
-
-    @property
-    def source_type(self) -> str:
-        """The type of its source."""
-        ...
-
-
 _NO_BOOSTS: Mapping[str, float] = {}
-
-ChunkT = TypeVar("ChunkT", bound=RankedChunk, covariant=True)
-AnyChunkT = TypeVar("AnyChunkT", bound=RankedChunk)
 
 
 def read_outline(row: Row) -> ChunkOutline:
@@ -128,6 +97,13 @@ class IndexedChunk:
         return self.metadata.get("source_type", "")
 
 
+RankedChunk = ChunkOutline | IndexedChunk
+"""What ranking knows of a row of the index: an outline, or all of it."""
+
+ChunkT = TypeVar("ChunkT", bound=RankedChunk, covariant=True)
+AnyChunkT = TypeVar("AnyChunkT", bound=RankedChunk)
+
+
 def to_outlines(chunks: Iterable[RankedChunk]) -> Outlines:
     """What ranking knows of some chunks, as columns."""
     return Outlines.of(
@@ -142,7 +118,7 @@ def _list_symbols(payload: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpaceCandidates:
-    """What the two searches of one space found, as columns with one value of each row."""
+    """What the two searches of one space found for one text, as columns with one value of each row."""
 
     space: str
     rows: np.ndarray  # int64: places in the space's table
@@ -150,6 +126,8 @@ class SpaceCandidates:
     similarities: np.ndarray  # float64: cosine; NaN without a vector, -inf where that gives no number
     word_scores: np.ndarray  # float64: BM25; NaN where full text did not find it
     unrelated_similarity: float = 0.0  # see `embedding.base.Space`
+    query_vector: np.ndarray | None = None  # the text's; None: searched without vectors
+    vector_problem: Exception | None = None  # why
 
     @property
     def nearest(self) -> ScoredRows:
@@ -168,34 +146,12 @@ class SpaceCandidates:
         return ScoredRows(self.rows[matched], self.word_scores[matched])
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """What all spaces found for one text, and why a space was searched without vectors."""
-
-    by_space: tuple[SpaceCandidates, ...]
-    vector_problems: Mapping[str, str]  # space -> reason
-    query_vectors: Mapping[str, np.ndarray]  # space -> the text's
-
-
-class ScoreParts(NamedTuple):
-    """Where a score comes from, as `ScoreExplanation` tells it of what is shown."""
-
-    space: str
-    vector_rank: int | None
-    vector_score: float | None
-    bm25_rank: int | None
-    bm25_score: float | None
-    boosts: Mapping[str, float]
-    fused: float
-    rerank: float | None = None
-
-
 class Hit(NamedTuple, Generic[ChunkT]):
     """A chunk with its score in [0, 1]."""
 
     chunk: ChunkT
     score: float
-    explanation: ScoreParts  # names the space that it was found in
+    explanation: ScoreExplanation  # names the space that it was found in
     row: int = 0  # its place in that space's table
 
     def with_log_odds(self, name: str, boost: float) -> Hit[ChunkT]:
@@ -203,7 +159,7 @@ class Hit(NamedTuple, Generic[ChunkT]):
         boosts = {**self.explanation.boosts, name: round(boost, 6)}
         raised = self.score * math.exp(boost)
         score = raised / (1 - self.score + raised)
-        return self._replace(score=score, explanation=self.explanation._replace(boosts=boosts))
+        return self._replace(score=score, explanation=replace(self.explanation, boosts=boosts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,11 +200,11 @@ class Hits(Sequence[Hit[RankedChunk]]):
     scores: np.ndarray  # of each candidate
     boosts: Sequence[Mapping[str, float]] | None = None  # of each candidate
 
-    def explain(self, at: int) -> ScoreParts:
+    def explain(self, at: int) -> ScoreExplanation:
         """Where the score of a candidate comes from, by its position."""
         candidates = self.candidates
         by_vector, by_words = candidates.vector_ranks[at], candidates.word_ranks[at]
-        return ScoreParts(
+        return ScoreExplanation(
             candidates.spaces[at],
             by_vector or None,
             candidates.similarities[at] if by_vector else None,
@@ -258,7 +214,7 @@ class Hits(Sequence[Hit[RankedChunk]]):
             float(candidates.scores[at]),
         )
 
-    def list_parts(self) -> list[tuple[float, ScoreParts, int]]:
+    def list_parts(self) -> list[tuple[float, ScoreExplanation, int]]:
         """Score, explanation and row of each hit, without its chunk."""
         rows = self.candidates.rows
         return [(float(self.scores[at]), self.explain(at), rows[at]) for at in self.order.tolist()]

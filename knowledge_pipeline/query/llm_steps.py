@@ -11,7 +11,7 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from knowledge_pipeline.config.settings import QuerySettings, RerankSettings
@@ -184,7 +184,7 @@ def reorder_hits(hits: Sequence[Hit[IndexedChunk]], order: Sequence[int]) -> lis
     scores = sorted((hit.score for hit in hits), reverse=True)
     reordered = zip((hits[position] for position in positions), scores, strict=True)
     return [
-        hit._replace(score=score, explanation=hit.explanation._replace(rerank=score))
+        hit._replace(score=score, explanation=replace(hit.explanation, rerank=score))
         for hit, score in reordered
     ]
 

@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -84,7 +84,7 @@ class Reranker:
         finally:
             stop.set()
         scored = [
-            hit._replace(score=score, explanation=hit.explanation._replace(rerank=score))
+            hit._replace(score=score, explanation=replace(hit.explanation, rerank=score))
             for hit, score in zip(hits, scores, strict=True)
         ]
         scored.sort(key=lambda hit: (-hit.score, -hit.explanation.fused, hit.chunk.id))

@@ -32,7 +32,6 @@ from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelError
 from knowledge_pipeline.query.features import stem
 from knowledge_pipeline.query.hits import (
-    Candidates,
     Hit,
     Hits,
     IndexedChunk,
@@ -125,65 +124,64 @@ async def _find_nearest_word(scope: SearchScope, word: str) -> str | None:
     return by_stem[near[0]] if near else None
 
 
-async def retrieve(scope: SearchScope, sub_query: SubQuery, embed_query: EmbedQuery) -> Candidates:
+async def retrieve(
+    scope: SearchScope, sub_query: SubQuery, embed_query: EmbedQuery
+) -> tuple[SpaceCandidates, ...]:
     """At most `scope.limit` candidates by each search of each space that the mode has.
 
     Vectors of a text that its model does not read are searched for only where words find nothing anywhere:
     beside words, they would bring what has as little to do with the question as everything else.
     """
-    spaces = await gather_all(
+    by_space = await gather_all(
         _retrieve_from_space(reader, scope, sub_query.keywords, embed_query) for reader in scope.readers
     )
-    if not any(len(candidates.keyword_matches) for candidates, _ in spaces):
-        spaces = await gather_all(
-            _search_unread(reader, scope, *outcome)
-            for reader, outcome in zip(scope.readers, spaces, strict=True)
+    if not any(len(candidates.keyword_matches) for candidates in by_space):
+        by_space = await gather_all(
+            _search_unread(reader, scope, candidates)
+            for reader, candidates in zip(scope.readers, by_space, strict=True)
         )
-    spaces = [
-        (candidates, None if isinstance(result, UnreadText) else result) for candidates, result in spaces
-    ]
-    return Candidates(
-        tuple(candidates for candidates, _ in spaces),
-        {
-            candidates.space: str(reason)
-            for candidates, reason in spaces
-            if isinstance(reason, VectorUnavailable)
-        },
-        {candidates.space: vector for candidates, vector in spaces if isinstance(vector, np.ndarray)},
-    )
+    return tuple(by_space)
 
 
 async def _retrieve_from_space(
     reader: IndexReader, scope: SearchScope, keywords: str, embed_query: EmbedQuery
-) -> tuple[SpaceCandidates, np.ndarray | VectorUnavailable | None]:
-    """Both searches at once, and the query's vector. What full text alone found gets a similarity, too."""
+) -> SpaceCandidates:
+    """Both searches at once. What full text alone found gets a similarity, too."""
     if scope.mode == "words":
-        matches = await _match_words(scope, reader, keywords)
-        return await join_candidates(scope, reader, NO_ROWS, matches), None
+        return await join_candidates(scope, reader, NO_ROWS, await _match_words(scope, reader, keywords))
     matching = asyncio.ensure_future(_match_words(scope, reader, keywords))
     try:
         vector = await embed_query(reader)
         nearest = await reader.search_vector(vector, scope.condition, limit=scope.limit)
         matches = await matching
     except VectorUnavailable as reason:
-        return await join_candidates(scope, reader, NO_ROWS, await matching), reason
+        candidates = await join_candidates(scope, reader, NO_ROWS, await matching)
+        return replace(candidates, vector_problem=reason)
     except BaseException:
         matching.cancel()
         raise
-    return await join_candidates(scope, reader, nearest, matches, vector), vector
+    return await join_candidates(scope, reader, nearest, matches, vector)
 
 
 async def _search_unread(
-    reader: IndexReader,
-    scope: SearchScope,
-    candidates: SpaceCandidates,
-    result: np.ndarray | VectorUnavailable | None,
-) -> tuple[SpaceCandidates, np.ndarray | VectorUnavailable | None]:
+    reader: IndexReader, scope: SearchScope, candidates: SpaceCandidates
+) -> SpaceCandidates:
     """What is nearest to the vector of a text that its model does not read."""
-    if not isinstance(result, UnreadText):
-        return candidates, result
-    nearest = await reader.search_vector(result.vector, scope.condition, limit=scope.limit)
-    return await join_candidates(scope, reader, nearest, NO_ROWS, result.vector), result.vector
+    unread = candidates.vector_problem
+    if not isinstance(unread, UnreadText):
+        return candidates
+    nearest = await reader.search_vector(unread.vector, scope.condition, limit=scope.limit)
+    return await join_candidates(scope, reader, nearest, NO_ROWS, unread.vector)
+
+
+def list_vector_problems(candidates: Iterable[SpaceCandidates]) -> dict[str, str]:
+    """Space -> why it was searched without vectors; nothing of a text that its model does not read."""
+    problems = {space.space: space.vector_problem for space in candidates}
+    return {
+        name: str(problem)
+        for name, problem in problems.items()
+        if problem and not isinstance(problem, UnreadText)
+    }
 
 
 async def _match_words(scope: SearchScope, reader: IndexReader, keywords: str) -> ScoredRows:
@@ -214,7 +212,7 @@ async def join_candidates(
         unscored = rows[np.isnan(similarities)]
         _set_similarities(similarities, rows, await score_rows(scope.cache, reader, vector, unscored))
     chunks = await scope.cache.read_outlines(reader, rows)
-    return SpaceCandidates(reader.space, rows, chunks, similarities, word_scores)
+    return SpaceCandidates(reader.space, rows, chunks, similarities, word_scores, query_vector=vector)
 
 
 def _unite(*row_ids: np.ndarray) -> np.ndarray:
@@ -265,8 +263,8 @@ _CODE_SOURCE_TYPES = ("code", "openapi")
 
 
 async def apply_relevance_feedback(
-    scope: SearchScope, candidates: Candidates, hits: Hits, *, share: float
-) -> Candidates:
+    scope: SearchScope, candidates: tuple[SpaceCandidates, ...], hits: Hits, *, share: float
+) -> tuple[SpaceCandidates, ...]:
     """Candidates whose prose is compared to the refined query; the same object where no prose was found.
 
     A question and its answer may call alike things by different words; the best prose found knows some of the
@@ -282,25 +280,23 @@ async def apply_relevance_feedback(
         return candidates
     positions: list[int] = hits.order[of_prose[hits.order]].tolist()
     best_prose = [chunks.ids[at] for at in positions]
-    refined = (
-        _refine_space(reader, scope, of_space, candidates.query_vectors.get(reader.space), best_prose, share)
-        for reader, of_space in zip(scope.readers, candidates.by_space, strict=True)
+    refined = await gather_all(
+        _refine_space(reader, scope, of_space, best_prose, share)
+        for reader, of_space in zip(scope.readers, candidates, strict=True)
     )
-    by_space = tuple(await gather_all(refined))
-    if all(after is before for after, before in zip(by_space, candidates.by_space, strict=True)):
-        return candidates
-    return replace(candidates, by_space=by_space)
+    is_same = all(after is before for after, before in zip(refined, candidates, strict=True))
+    return candidates if is_same else tuple(refined)
 
 
 async def _refine_space(
     reader: IndexReader,
     scope: SearchScope,
     candidates: SpaceCandidates,
-    query_vector: np.ndarray | None,
     best_prose: Sequence[str],
     share: float,
 ) -> SpaceCandidates:
     """`best_prose` are the ids of chunks of all spaces, best first."""
+    query_vector = candidates.query_vector
     if query_vector is None:
         return candidates
     rows = dict(zip(candidates.chunks.ids, candidates.rows.tolist(), strict=True))
@@ -318,7 +314,8 @@ async def _refine_space(
     lost = np.array([row for row in before.row_ids.tolist() if row not in found_rows], np.int64)
     prose = nearest.join(await score_rows(scope.cache, reader, vector, lost))
     similar = code.join(_rescale_scores(prose, reference=before))
-    return await join_candidates(scope, reader, similar, candidates.keyword_matches)
+    refined = await join_candidates(scope, reader, similar, candidates.keyword_matches)
+    return replace(refined, query_vector=query_vector)
 
 
 def is_prose(file: OutlineFile) -> bool:

@@ -26,8 +26,8 @@ import numpy as np
 
 from knowledge_pipeline import text as identifiers
 from knowledge_pipeline.config.settings import CacheSettings, QuerySettings, Settings
-from knowledge_pipeline.contract.filters import Filters, SearchMode, SearchType
-from knowledge_pipeline.contract.responses import GraphNode, RelationsResponse, SearchResponse, SearchResult
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.responses import GraphNode, SearchResponse, SearchResult
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.llm.model_calls import charge_to
@@ -36,11 +36,9 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import AnswerCache, Stopwatch, reissue_response
 from knowledge_pipeline.query.assemble import Enricher, assemble_best, build_response, to_result
 from knowledge_pipeline.query.code_graph import CodePlace, find_used_types
-from knowledge_pipeline.query.documents import describe_relations
 from knowledge_pipeline.query.features import TEXT_FEATURES, compute_text_features
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
 from knowledge_pipeline.query.hits import (
-    Candidates,
     Hit,
     Hits,
     IndexedChunk,
@@ -48,9 +46,15 @@ from knowledge_pipeline.query.hits import (
     RowCache,
     SpaceCandidates,
 )
-from knowledge_pipeline.query.llm_steps import QueryExpander, QueryExpansion, expand_query
+from knowledge_pipeline.query.llm_steps import LLMReranker, QueryExpander, QueryExpansion, expand_query
 from knowledge_pipeline.query.open_release import Index, LiveIndex, OpenRelease
-from knowledge_pipeline.query.plan import SearchPlan, plan_search, plan_similar
+from knowledge_pipeline.query.plan import (
+    SearchPlan,
+    SearchQuestion,
+    SimilarQuestion,
+    plan_search,
+    plan_similar,
+)
 from knowledge_pipeline.query.rank import (
     CONFIDENT_RESULTS,
     MIN_READ,
@@ -71,6 +75,7 @@ from knowledge_pipeline.query.retrieve import (
     apply_relevance_feedback,
     compute_mean_vector,
     find_corrections,
+    list_vector_problems,
     read_hits,
     retrieve,
 )
@@ -82,7 +87,6 @@ from knowledge_pipeline.sync_facade import gather_all
 if TYPE_CHECKING:
     from knowledge_pipeline.llm.budgets import Budgets
     from knowledge_pipeline.llm.model import LanguageModel, RecordCall
-    from knowledge_pipeline.query.llm_steps import LLMReranker
 
 
 MIN_CANDIDATES = 100  # of each search of each space, where the settings name no number
@@ -92,11 +96,15 @@ MAX_CONCURRENT_QUERIES = 16  # sub-queries in the store: more of them only wait 
 
 _LANGUAGE_MODEL_STEPS = frozenset({"hyde", "expansion", "decompose", "rerank"})
 
-AdjustCandidates = Callable[[SearchScope, Candidates], Awaitable[Candidates]]
+AdjustCandidates = Callable[
+    [SearchScope, tuple[SpaceCandidates, ...]], Awaitable[tuple[SpaceCandidates, ...]]
+]
 """Changes what the searches found before it is fused; called again for each second look."""
 
 
-async def keep_candidates(_scope: SearchScope, candidates: Candidates) -> Candidates:
+async def keep_candidates(
+    _scope: SearchScope, candidates: tuple[SpaceCandidates, ...]
+) -> tuple[SpaceCandidates, ...]:
     """Change nothing."""
     return candidates
 
@@ -143,19 +151,27 @@ class SearchPipeline:
         expansion = await self._expand(plan, watch)
         sub_queries = _build_sub_queries(plan, expansion)
         while True:
-            scope, problems = await self._open_scope(plan, open_release)
+            readers, unreadable = await open_release.open_readable_readers()
+            self._rows.keep_files_of(readers)
+            scope = self._build_scope(plan, readers)
             try:
-                retrieved = await self._retrieve_all(plan, sub_queries, scope, open_release, watch)
+                retrieved = await gather_all(
+                    self._retrieve(plan, sub_query, scope, watch, open_release.release.ranker)
+                    for sub_query in sub_queries
+                )
                 hits = merge_hits(result.hits for result in retrieved)
                 chunks, results, skipped = await self._select(plan, hits, scope, watch)
                 break
             except SpaceUnreadable as error:
                 await open_release.mark_unreadable(error)  # search the others again, while there are any
+        problems: dict[str, Any] = {}
+        if unreadable:
+            problems["index"] = {space: str(error) for space, error in unreadable.items()}
         for space, problem in (item for result in retrieved for item in result.vector_problems.items()):
             problems.setdefault("vector", {})[space] = problem
         problems |= expansion.problems
         problems |= open_release.missing
-        if plan.mode != "words" and (waiting := open_release.release.unembedded):
+        if plan.question.mode != "words" and (waiting := open_release.release.unembedded):
             problems["embedding"] = f"{waiting} of {open_release.release.rows} chunks have no vector yet"
         problems |= skipped
         code = plan.profile.enrich and self._settings.graph.enrich
@@ -167,7 +183,7 @@ class SearchPipeline:
         if self._budgets:
             is_refused = bool(_LANGUAGE_MODEL_STEPS & problems.keys())
             problems |= await self._budgets.list_problems(plan.access.account, is_refused=is_refused)
-        explanation = _explain(plan, expansion, retrieved, problems) if plan.explain else None
+        explanation = _explain(plan, expansion, retrieved, problems) if plan.question.explain else None
         signals = retrieved[0].signals
         confidence = estimate_confidence(signals) if signals else None
         return build_response(
@@ -186,33 +202,14 @@ class SearchPipeline:
         with watch.step("prepare"):
             form = "code" if plan.type == "code" else "prose"
             settings = self._settings
-            if plan.mode == "words":  # a hypothetical answer has a vector alone
+            if plan.question.mode == "words":  # a hypothetical answer has a vector alone
                 settings = settings.model_copy(update={"hyde": False})
             return await expand_query(plan.query.text, settings, self._expander, form=form)
 
-    async def _open_scope(
-        self, plan: SearchPlan, open_release: OpenRelease
-    ) -> tuple[SearchScope, dict[str, Any]]:
-        """What can be searched, and what cannot."""
-        readers, unreadable = await open_release.open_readable_readers()
-        self._rows.keep_files_of(readers)
-        problems = {"index": {space: str(error) for space, error in unreadable.items()}} if unreadable else {}
-        limit = _count_candidates(plan)
-        return SearchScope(readers, plan.condition, limit, self._rows, plan.mode), problems
-
-    async def _retrieve_all(
-        self,
-        plan: SearchPlan,
-        sub_queries: Sequence[SubQuery],
-        scope: SearchScope,
-        open_release: OpenRelease,
-        watch: Stopwatch,
-    ) -> list[RetrievalResult]:
-        """Steps 2 to 4 for all sub-queries at once."""
-        ranker = open_release.release.ranker
-        return await gather_all(
-            self._retrieve(plan, sub_query, scope, watch, ranker) for sub_query in sub_queries
-        )
+    def _build_scope(self, plan: SearchPlan, readers: Sequence[IndexReader]) -> SearchScope:
+        """As many candidates of each search of each space as are reranked, at least."""
+        limit = max(plan.depth.candidates or MIN_CANDIDATES, plan.rerank_limit)
+        return SearchScope(readers, plan.condition, limit, self._rows, plan.question.mode)
 
     async def _select(
         self,
@@ -235,7 +232,7 @@ class SearchPipeline:
                 hits,
                 scope,
                 limit=plan.limit,
-                explain=plan.explain,
+                explain=plan.question.explain,
                 drop_near_duplicates=plan.diverse,
             )
         return chunks, results, problems
@@ -244,9 +241,7 @@ class SearchPipeline:
         self, plan: SearchPlan, open_release: OpenRelease, adjust: AdjustCandidates
     ) -> list[Hit[IndexedChunk]]:
         """Steps 2 and 3 for the question itself: the hits that the ranker is given."""
-        readers = await open_release.open_readers()
-        limit = _count_candidates(plan)
-        scope = SearchScope(readers, plan.condition, limit, self._rows, plan.mode)
+        scope = self._build_scope(plan, await open_release.open_readers())
         whole, *_ = _build_sub_queries(plan, QueryExpansion())
         hits, _ = await self._find_hits(plan, whole, scope, Stopwatch(), adjust)
         return await read_hits(scope, hits)
@@ -268,7 +263,7 @@ class SearchPipeline:
             signals = _read_signals(self._scale(candidates), texts)
         if plan.profile.recency_boost:
             hits = boost_recent(await read_hits(scope, hits), plan.profile.recency_boost)
-        return RetrievalResult(hits, candidates.vector_problems, corrections, signals)
+        return RetrievalResult(hits, list_vector_problems(candidates), corrections, signals)
 
     async def _rank(
         self, plan: SearchPlan, fused: Hits, sub_query: SubQuery, scope: SearchScope, ranker: str | None
@@ -280,7 +275,7 @@ class SearchPipeline:
         ranking = Ranking.build(fused, sub_query.query, load_model(ranker))
         best = await read_hits(scope, ranking.hits[: max(MIN_READ, plan.rerank_limit)])
         texts = compute_text_features([hit.chunk for hit in best], sub_query.query, self._words)
-        hits = ranking.finish(texts, diverse=plan.diverse, explain=plan.explain)
+        hits = ranking.finish(texts, diverse=plan.diverse, explain=plan.question.explain)
         return hits, texts[ranking.list_read(hits, len(best))]
 
     async def _find_hits(
@@ -290,7 +285,7 @@ class SearchPipeline:
         scope: SearchScope,
         watch: Stopwatch,
         adjust: AdjustCandidates,
-    ) -> tuple[Hits, Candidates]:
+    ) -> tuple[Hits, tuple[SpaceCandidates, ...]]:
         """Steps 2 and 3 for one sub-query, the second look with them: what was found last."""
 
         async def embed_query(reader: IndexReader) -> np.ndarray:
@@ -317,15 +312,15 @@ class SearchPipeline:
             hits = hits.keep_relevant(max(plan.profile.floor, settings.floor))
         return hits, candidates
 
-    def _fuse(self, candidates: Candidates) -> Hits:
+    def _fuse(self, candidates: Iterable[SpaceCandidates]) -> Hits:
         method, weight = self._settings.fusion, self._settings.vector_weight
         return fuse(self._scale(candidates), method=method, vector_weight=weight)
 
-    def _scale(self, candidates: Candidates) -> list[SpaceCandidates]:
+    def _scale(self, candidates: Iterable[SpaceCandidates]) -> list[SpaceCandidates]:
         """What each space found, with what its model gives unrelated texts."""
         return [
             replace(space, unrelated_similarity=self._embedder.unrelated_similarity(space.space))
-            for space in candidates.by_space
+            for space in candidates
         ]
 
 
@@ -335,11 +330,6 @@ def _read_signals(spaces: Sequence[SpaceCandidates], texts: np.ndarray) -> Confi
         return None
     nearest_words = texts[:CONFIDENT_RESULTS, TEXT_FEATURES.index("nearest_words")]
     return ConfidenceSignals(similarity, float(nearest_words.max(initial=0.0)))
-
-
-def _count_candidates(plan: SearchPlan) -> int:
-    """Of each search of each space: as many as are reranked, at least."""
-    return max(plan.depth.candidates or MIN_CANDIDATES, plan.rerank_limit)
 
 
 def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQuery]:
@@ -413,8 +403,6 @@ class Engine:
             )
         self._expander = QueryExpander(self._model, budget_s=query.llm_budget_s) if self._model else None
         if self._model and query.rerank.kind == "llm":
-            from knowledge_pipeline.query.llm_steps import LLMReranker
-
             self._reranker = LLMReranker(query.rerank, self._model)
         else:
             self._reranker = Reranker(query.rerank)
@@ -452,24 +440,12 @@ class Engine:
         readers, _ = await (await self._index.open_release()).open_readable_readers()
         await self._pipeline.prewarm(readers)
 
-    async def search(
-        self,
-        text: str,
-        access: Access,
-        *,
-        type: SearchType = "semantic",
-        filters: Filters = Filters(),  # noqa: B008 - frozen
-        within: Filters = Filters(),  # noqa: B008 - frozen
-        limit: int | None = None,
-        explain: bool = False,
-        diverse: bool = True,
-        mode: SearchMode = "hybrid",
-    ) -> SearchResponse:
-        """The chunks that answer a question best, where both `filters` and `within` hold.
+    async def search(self, question: SearchQuestion, access: Access) -> SearchResponse:
+        """The chunks that answer a question best.
 
         Of equal contents only the first is returned. A list that is not `diverse` has nearly equal ones as
         well, and further chunks of a file count in full, as a reader of the whole list wants them. Examples
-        and history are never diverse. By the mode `words` no model is asked; by `vectors` no full text.
+        and history are never diverse.
 
         Raises:
             InvalidQuery: the question, its filters, type, mode or limit make no sense.
@@ -477,37 +453,14 @@ class Engine:
         """
         watch = Stopwatch()
         with watch.step("understand"):
-            plan = plan_search(
-                text,
-                access,
-                type=type,
-                filters=filters,
-                within=within,
-                limit=limit,
-                explain=explain,
-                diverse=diverse,
-                mode=mode,
-                depths=self._depths,
-            )
-        with watch.step("open"):
-            open_release = await self._index.open_release()
-            await open_release.open_readable_readers()
-        key = ("search", text, type, filters, within, limit, explain, diverse, mode, access)
-        if cached := self._cache.get(open_release.release, key):
+            plan = plan_search(question, access, self._depths)
+        open_release = await self._open(watch)
+        if cached := self._cache.get(open_release.release, (question, access)):
             return reissue_response(cached, watch)
-        with charge_to(access.account):
-            response = await self._pipeline.run(plan, open_release, watch)
-        self._cache.put(open_release.release, key, response)
-        return response
+        return await self._run(plan, open_release, watch)
 
     async def find_unranked(
-        self,
-        text: str,
-        access: Access,
-        *,
-        type: SearchType,
-        filters: Filters,
-        adjust: AdjustCandidates = keep_candidates,
+        self, question: SearchQuestion, access: Access, *, adjust: AdjustCandidates = keep_candidates
     ) -> tuple[list[Hit[IndexedChunk]], ParsedQuery]:
         """The hits that a search hands to the ranker, best first by `fused`, and the question as understood.
 
@@ -515,68 +468,41 @@ class Engine:
             InvalidQuery: the question, its filters or type make no sense.
             NotFound: nothing is released yet.
         """
-        plan = plan_search(
-            text,
-            access,
-            type=type,
-            filters=filters,
-            limit=None,
-            explain=False,
-            diverse=True,
-            depths=self._depths,
-        )
+        plan = plan_search(question, access, self._depths)
         open_release = await self._index.open_release()
         return await self._pipeline.find_unranked(plan, open_release, adjust), plan.query
 
-    async def similar(
-        self,
-        access: Access,
-        *,
-        text: str | None = None,
-        path: str | None = None,
-        source: str | None = None,
-        filters: Filters = Filters(),  # noqa: B008 - frozen
-        limit: int | None = None,
-        explain: bool = False,
-        mode: SearchMode = "hybrid",
-    ) -> SearchResponse:
+    async def similar(self, question: SimilarQuestion, access: Access) -> SearchResponse:
         """Chunks of other files that are like a text, or like a file of the index.
-
-        The chunks of the file at `path` within its source (`source` says which, where several have such a
-        path) are left out. With a text as well, results are like the text, and the path says where it is
-        from. By default results are narrowed to the file's source type.
 
         Raises:
             InvalidQuery: neither is given, the text is too long, or the path names several files.
             NotFound: there is no such file, or nothing is released yet.
         """
         watch = Stopwatch()
-        if text is None and path is None:
+        if question.text is None and question.path is None:
             raise InvalidQuery("nothing to be similar to: give a text or a path")
-        with watch.step("open"):
-            open_release = await self._index.open_release()
-            await open_release.open_readable_readers()
-        key = ("similar", text, path, source, filters, limit, explain, mode, access)
-        if cached := self._cache.get(open_release.release, key):
+        open_release = await self._open(watch)
+        if cached := self._cache.get(open_release.release, (question, access)):
             return reissue_response(cached, watch)
         file = None
         with watch.step("look_up"):
-            if path is not None:
+            if question.path is not None:
                 readers = await open_release.open_readers()  # the file may be in any of them
-                file = await lookup.read_example(readers, path, access, source=source)
-        plan = plan_similar(
-            text,
-            file,
-            access,
-            filters=filters,
-            limit=limit,
-            explain=explain,
-            mode=mode,
-            depths=self._depths,
-        )
-        with charge_to(access.account):
+                file = await lookup.read_example(readers, question.path, access, source=question.source)
+        plan = plan_similar(question, file, access, self._depths)
+        return await self._run(plan, open_release, watch)
+
+    async def _open(self, watch: Stopwatch) -> OpenRelease:
+        with watch.step("open"):
+            open_release = await self._index.open_release()
+            await open_release.open_readable_readers()
+        return open_release
+
+    async def _run(self, plan: SearchPlan, open_release: OpenRelease, watch: Stopwatch) -> SearchResponse:
+        with charge_to(plan.access.account):
             response = await self._pipeline.run(plan, open_release, watch)
-        self._cache.put(open_release.release, key, response)
+        self._cache.put(open_release.release, (plan.question, plan.access), response)
         return response
 
     async def get(self, id: str, access: Access) -> SearchResponse:
@@ -622,21 +548,8 @@ class Engine:
             chunks = await lookup.read_lines(readers, places, compile_filter(access, filters))
         return build_response(open_release, tuple(to_result(chunk, 0.0) for chunk in chunks), watch)
 
-    async def related(self, target: str, access: Access) -> RelationsResponse:
-        """How a document is related to others: what it closes, implements or references; what mentions it.
-
-        The target is a ticket's key, "owner/name#12", a commit, an address, a path, or the id of a result.
-        A path that several sources have means the documents of all.
-
-        Raises:
-            NotFound: no document that the caller may see has this name or mentions it, or nothing is
-                released yet.
-            InvalidQuery: too many documents have such a path.
-        """
-        return await describe_relations(await self._index.open_release(), target, access)
-
     async def find_used_types(self, places: Collection[CodePlace], access: Access) -> list[GraphNode]:
-        """See `used_types.find_used_types`."""
+        """See `code_graph.find_used_types`."""
         return await find_used_types(self._index, places, access)
 
     async def check_embedder(self) -> str | None:
