@@ -57,6 +57,7 @@ from knowledge_pipeline.query.code_graph import CodePlace
 from knowledge_pipeline.query.plan import SearchQuestion, SimilarQuestion
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.working_tree import Blame
+from knowledge_pipeline.sync_facade import gather_all
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import Task
@@ -156,13 +157,24 @@ _MAX_ATTEMPTS = 3  # to search one release with all
 
 
 @dataclass(frozen=True, slots=True)
+class SectionResults:
+    """A section, and what its search found, best first."""
+
+    section: ContextSection
+    results: tuple[SearchResult, ...] = ()
+    release: int | None = None  # None: its search failed
+    error: KnowledgeError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskSearchResults:
-    """What all searches of a task found."""
+    """What all searches of a task found, and those of its sections."""
 
     release: int
     runs: tuple[SearchRun, ...]
     searches: tuple[SearchChances, ...]  # those that did not fail
     is_truncated: bool  # whether only the beginning of the task's text was searched for
+    sections: Sequence[SectionResults] = ()
 
     @property
     def code(self) -> list[SearchResult]:
@@ -277,16 +289,6 @@ _SEARCH_TYPES: Mapping[SectionType, SearchType] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SectionResults:
-    """A section, and what its search found, best first."""
-
-    section: ContextSection
-    results: tuple[SearchResult, ...] = ()
-    release: int | None = None  # None: its search failed
-    error: KnowledgeError | None = None
-
-
 async def run_sections(
     engine: Engine,
     access: Access,
@@ -299,10 +301,7 @@ async def run_sections(
 
     Type definitions are those that the task's files, and the best `code` that was found, refer to.
     """
-    results = await asyncio.gather(
-        *(_run_section(engine, access, task, section, code) for section in sections)
-    )
-    return list(results)
+    return await gather_all(_run_section(engine, access, task, section, code) for section in sections)
 
 
 def require_release(results: Iterable[SectionResults], release: int) -> list[SectionResults]:
@@ -417,7 +416,7 @@ async def get_context(
         raise InvalidQuery(f"found max_tokens {budget}; allowed: 1 or more")
     fitter = await asyncio.to_thread(PromptFitter.load, task, budget, settings, template)
     results = await _run_searches(engine, access, task, fitter.sections)
-    own = rank_candidates(results.searches.searches)
+    own = rank_candidates(results.searches)
     if blame:
         best = [candidate.result for candidate in own[:_BLAMED_RESULTS]]
         marked, _ = await blame.mark_results(best, access)
@@ -425,18 +424,17 @@ async def get_context(
     fitted, candidates = await asyncio.to_thread(_select_and_fit, fitter, own, results)
     excerpts = fitted.selection.excerpts
     shown_ids = {id_ for excerpt in excerpts for id_ in excerpt.chunks}
-    searches = results.searches
     shown_counts = {
-        search.name: sum(result.id in shown_ids for result in search.results) for search in searches.searches
+        search.name: sum(result.id in shown_ids for result in search.results) for search in results.searches
     }
-    runs = [*searches.runs, *(section.section for section in results.sections)]
+    runs = [*results.runs, *(section.section for section in results.sections)]
     steps = [step for run in runs for step in run.degraded]
     failed = [run.name for run in runs if run.problem]
-    cut = [*(["task"] if searches.is_truncated else []), *(["history"] if fitted.dropped_turns else [])]
+    cut = [*(["task"] if results.is_truncated else []), *(["history"] if fitted.dropped_turns else [])]
     return ContextResponse(
         query_id=str(uuid.uuid4()),
         took_ms=watch.took_ms,
-        release=searches.release,
+        release=results.release,
         degraded=tuple(dict.fromkeys([*steps, *failed, *cut, *fitter.cut])),
         kind=task.kind,
         text=fitted.text,
@@ -446,7 +444,7 @@ async def get_context(
         template=fitter.prompt.name,
         excerpts=excerpts,
         omitted=fitted.selection.omitted,
-        searches=tuple(replace(run, shown=shown_counts.get(run.name, 0)) for run in searches.runs),
+        searches=tuple(replace(run, shown=shown_counts.get(run.name, 0)) for run in results.runs),
         results=tuple(candidate.result for candidate in candidates if candidate.result.id in shown_ids),
         sections=tuple(_complete_section(section, fitted) for section in results.sections) or None,
         messages=fitted.messages,
@@ -454,30 +452,22 @@ async def get_context(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _FoundResults:
-    """What the task's own searches found, and those of the sections."""
-
-    searches: TaskSearchResults
-    sections: Sequence[SectionResults] = ()
-
-
 async def _run_searches(
     engine: Engine, access: Access, task: Task, sections: Sequence[SectionSettings]
-) -> _FoundResults:
+) -> TaskSearchResults:
     """The task's own searches, unless the sections leave them nothing of the budget, and the sections'."""
     if not sections:
-        return _FoundResults(await run_task_searches(engine, access, task, limit=_RESULTS))
+        return await run_task_searches(engine, access, task, limit=_RESULTS)
     if _find_own_share(sections):
         searches = await run_task_searches(engine, access, task, limit=_RESULTS)
         results = await run_sections(engine, access, task, sections, code=searches.code)
-        return _FoundResults(searches, require_release(results, searches.release))
-    results = await run_sections(engine, access, task, sections, code=())
-    releases = [result.release for result in results if result.release is not None]
-    if not releases:
-        raise results[0].error or NotFound("no section of the context could be searched")
-    searches = TaskSearchResults(max(releases), (), (), is_truncated=build_query(task)[1])
-    return _FoundResults(searches, require_release(results, searches.release))
+    else:
+        results = await run_sections(engine, access, task, sections, code=())
+        releases = [result.release for result in results if result.release is not None]
+        if not releases:
+            raise results[0].error or NotFound("no section of the context could be searched")
+        searches = TaskSearchResults(max(releases), (), (), is_truncated=build_query(task)[1])
+    return replace(searches, sections=require_release(results, searches.release))
 
 
 def _find_own_share(sections: Sequence[SectionSettings]) -> float:
@@ -486,7 +476,7 @@ def _find_own_share(sections: Sequence[SectionSettings]) -> float:
 
 
 def _select_and_fit(
-    fitter: PromptFitter, own: Sequence[ContextCandidate], results: _FoundResults
+    fitter: PromptFitter, own: Sequence[ContextCandidate], results: TaskSearchResults
 ) -> tuple[FittedPrompt, list[ContextCandidate]]:
     """The prompt, and all candidates. What a section has found is its own, and no other's.
 

@@ -339,7 +339,12 @@ class PromptFitter:
 
     def _render(self, selection: ContextSelection) -> str:
         task = self.task
-        excerpts = [_to_template_values(excerpt, self._find_blame(excerpt)) for excerpt in selection.excerpts]
+        excerpts = [
+            _to_template_values(
+                excerpt, [lines for id_ in excerpt.chunks for lines in self.blame.get(id_, ())]
+            )
+            for excerpt in selection.excerpts
+        ]
         in_sections = {number for numbers in selection.sections.values() for number in numbers}
         return self.prompt.render(
             {
@@ -358,9 +363,6 @@ class PromptFitter:
                 "brief": self.is_brief,
             }
         )
-
-    def _find_blame(self, excerpt: ContextExcerpt) -> list[BlamedLines]:
-        return [lines for id_ in excerpt.chunks for lines in self.blame.get(id_, ())]
 
 
 def _find_sections(settings: ContextSettings, *names: str) -> tuple[SectionSettings, ...]:

@@ -507,17 +507,12 @@ class ExcerptSelector:
 def _find_signature_above(excerpt: Excerpt) -> str | None:
     """The first line of the definition that an excerpt begins in the middle of, where its chunk has it."""
     first = excerpt.parts[0]
-    signature = _find_signature(first)
+    name = str(first.metadata.get("symbol") or "").rpartition(".")[2]
+    lines = first.content.split("\n") if name else []
+    signature = next((at for at, line in enumerate(lines) if name in line), None)
     if signature is None or first.span.start_line + signature >= excerpt.start_line:
         return None
-    return first.content.split("\n")[signature].strip()
-
-
-def _find_signature(chunk: SearchResult) -> int | None:
-    """By index, the first line of a chunk that has the name of what it defines."""
-    name = str(chunk.metadata.get("symbol") or "").rpartition(".")[2]
-    lines = chunk.content.split("\n") if name else []
-    return next((at for at, line in enumerate(lines) if name in line), None)
+    return lines[signature].strip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ from knowledge_pipeline.contract.responses import (
     TraceResponse,
 )
 from knowledge_pipeline.errors import InvalidQuery, NotFound
-from knowledge_pipeline.query import access as accesses
-from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.access import Access, build_visibility_filter
 from knowledge_pipeline.query.answer_cache import Stopwatch
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
 from knowledge_pipeline.query.hits import CHUNK_COLUMNS, IndexedChunk
@@ -48,6 +47,7 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline.store.search import IndexReader, Row
+from knowledge_pipeline.sync_facade import gather_all
 
 _MAX_DOCUMENTS = 20  # that one target may mean: the same path in several sources
 _MAX_NAMES = 500  # in one condition
@@ -126,7 +126,7 @@ async def _read_documents(readers: Sequence[IndexReader], visible: Filter, targe
     if len(documents) > _MAX_DOCUMENTS:
         raise InvalidQuery(f"{len(documents)} documents are called {target[:200]!r}: give more of the path")
     columns = (*_DOCUMENT_COLUMNS, "metadata")
-    conditions = [filters.eq("source", source) & filters.eq("uri", uri) for source, uri in documents]
+    conditions = [eq("source", source) & eq("uri", uri) for source, uri in documents]
     return [await find_rows(readers, visible & condition, columns) for condition in conditions]
 
 
@@ -161,11 +161,9 @@ async def _find_listing(
     columns: Sequence[str],
 ) -> list[Row]:
     """Rows of all spaces that have any of the values in a list column, at most `_MAX_ROWS` of each."""
-    by_space = await asyncio.gather(
-        *(
-            reader.find_rows_listing(column, values, where, limit=_MAX_ROWS, columns=columns)
-            for reader in readers
-        )
+    by_space = await gather_all(
+        reader.find_rows_listing(column, values, where, limit=_MAX_ROWS, columns=columns)
+        for reader in readers
     )
     return [row for rows in by_space for row in rows]
 
@@ -210,13 +208,13 @@ def _parse_mentions(metadata: Mapping[str, Any]) -> Iterator[Mention]:
 def _iter_conditions(target: str) -> Iterator[Filter]:
     """What a target may mean, the most exact first."""
     source, _, uri = target.partition(":")
-    exact = filters.eq("id", target)
-    yield exact | (filters.eq("source", source) & filters.eq("uri", uri)) if uri else exact
+    exact = eq("id", target)
+    yield exact | (eq("source", source) & eq("uri", uri)) if uri else exact
     if name := _parse_global_name(target):
         yield filters.has_any("names", [name])
     path = target.removeprefix("./").lstrip("/")
     if path:
-        yield filters.eq("path", path)
+        yield eq("path", path)
         yield filters.glob("path", f"**/{path}")
 
 
@@ -249,11 +247,11 @@ async def read_by_id(readers: Sequence[IndexReader], name: str, access: Access) 
     Raises:
         NotFound: there is none that the caller may see.
     """
-    visible, name = accesses.build_visibility_filter(access), replace_invalid_characters(name)
-    rows = await find_rows(readers, visible & filters.eq("id", name), CHUNK_COLUMNS)
+    visible, name = build_visibility_filter(access), replace_invalid_characters(name)
+    rows = await find_rows(readers, visible & eq("id", name), CHUNK_COLUMNS)
     source, _, uri = name.partition(":")
     if not rows and uri:
-        document = filters.eq("source", source) & filters.eq("uri", uri)
+        document = eq("source", source) & eq("uri", uri)
         rows = await find_rows(readers, visible & document, CHUNK_COLUMNS)
     if not rows:
         shown = _format_name(name)
@@ -290,9 +288,9 @@ async def read_example(
     """
     condition = compile_filter(access, Filters(sources=(source,) if source else ()))
     path = replace_invalid_characters(path).removeprefix("./").lstrip("/")
-    for at_path in (filters.eq("path", path), filters.glob("path", f"**/{path}")):
-        by_reader = await asyncio.gather(
-            *(find_rows([reader], condition & at_path, _EXAMPLE_COLUMNS) for reader in readers)
+    for at_path in (eq("path", path), filters.glob("path", f"**/{path}")):
+        by_reader = await gather_all(
+            find_rows([reader], condition & at_path, _EXAMPLE_COLUMNS) for reader in readers
         )
         by_space = {reader.space: rows for reader, rows in zip(readers, by_reader, strict=True) if rows}
         if by_space:
@@ -320,7 +318,7 @@ def _build_example(path: str, by_space: Mapping[str, Sequence[Row]]) -> ExampleF
         text="\n".join(texts.values()),
         source_type=rows[0]["source_type"],
         vectors=vectors,
-        other_files=~(filters.eq("source", source) & filters.eq("uri", uri)),
+        other_files=~(eq("source", source) & eq("uri", uri)),
     )
 
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
@@ -349,14 +348,10 @@ def _read_words(text: str) -> frozenset[str]:
     return frozenset(part for word in set(_WORD.findall(text)) for part in split_parts(word))
 
 
-def _read_trail(chunk: IndexedChunk) -> str:
-    """The part of a header below the path: headings, or a signature."""
-    return chunk.header.partition("\n")[2]
-
-
 def _read_heading(chunk: IndexedChunk) -> str:
     """The innermost heading: of a section or a definition; of a commit its subject, else the title."""
-    if chunk.source_type not in _HISTORY and (trail := _read_trail(chunk)):
+    trail = chunk.header.partition("\n")[2]  # below the path: headings, or a signature
+    if chunk.source_type not in _HISTORY and trail:
         return trail.rpartition("\n")[2].rpartition(">")[2]
     return chunk.title or ""
 
@@ -427,10 +422,7 @@ def _measure_recency(chunks: Sequence[IndexedChunk]) -> list[float]:
     days: list[float | None] = []
     for chunk in chunks:
         moment = chunk.metadata.get("last_modified") if chunk.source_type in _HISTORY else None
-        days.append(_to_days(parse_time(moment)) if isinstance(moment, str) else None)
+        parsed = parse_time(moment) if isinstance(moment, str) else None
+        days.append(parsed.timestamp() / 86_400 if parsed else None)
     newest = max((day for day in days if day is not None), default=0.0)
     return [0.0 if day is None else 0.5 ** ((newest - day) / _HALF_LIFE_DAYS) for day in days]
-
-
-def _to_days(moment: datetime | None) -> float | None:
-    return moment.timestamp() / 86_400 if moment else None

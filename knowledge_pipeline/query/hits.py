@@ -14,9 +14,8 @@ import numpy as np
 
 from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.records import Mention, Metadata
-from knowledge_pipeline.store import search as index_payload
 from knowledge_pipeline.store.fragments import ChunkOutline, OutlineColumns, Outlines
-from knowledge_pipeline.store.search import IndexReader, Row, ScoredRows
+from knowledge_pipeline.store.search import PAYLOAD_COLUMNS, IndexReader, Row, ScoredRows
 from knowledge_pipeline.sync_facade import gather_all
 
 _TIME_COLUMNS = ("indexed_at", "updated_at")
@@ -28,7 +27,7 @@ OUTLINE_COLUMNS = ("shown",)
 _FIELDS = ("id", "source", "uri", "path", "content_hash", "header", "title", "url")
 _SPAN_FIELDS = ("start_char", "start_line", "end_line")
 _NOT_METADATA = {"id", "content_hash", "header", "url", *_SPAN_FIELDS, "archived", "metadata"}
-_METADATA_FIELDS = tuple(name for name in index_payload.PAYLOAD_COLUMNS if name not in _NOT_METADATA)
+_METADATA_FIELDS = tuple(name for name in PAYLOAD_COLUMNS if name not in _NOT_METADATA)
 
 
 _NO_BOOSTS: Mapping[str, float] = {}

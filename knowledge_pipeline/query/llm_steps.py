@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from cachetools import LRUCache
 
 from knowledge_pipeline.config.settings import QuerySettings, RerankSettings
 from knowledge_pipeline.errors import LanguageModelUnavailable, ModelError
@@ -260,7 +261,7 @@ class QueryExpander:
     def __init__(self, model: LanguageModel, *, budget_s: float) -> None:
         self._model = model
         self._budget_s = budget_s
-        self._replies: OrderedDict[tuple[str, ...], Any] = OrderedDict()  # parsed
+        self._replies: LRUCache[tuple[str, ...], Any] = LRUCache(MAX_CACHED_REPLIES)  # parsed
         self._running: dict[tuple[tuple[str, ...], UsageAccount], asyncio.Task[Any]] = {}
 
     async def aclose(self) -> None:
@@ -316,7 +317,6 @@ class QueryExpander:
         A caller that is cancelled does not cancel the call for the others.
         """
         if key in self._replies:
-            self._replies.move_to_end(key)
             return self._replies[key]
         shared = key, get_current_account()  # who shares a call shares its refusal by a budget
         task = self._running.get(shared)
@@ -332,8 +332,6 @@ class QueryExpander:
             del self._running[shared]
         if not task.cancelled() and task.exception() is None:  # a failure is asked for again
             self._replies[key] = task.result()
-            while len(self._replies) > MAX_CACHED_REPLIES:
-                self._replies.popitem(last=False)
 
 
 async def expand_query(

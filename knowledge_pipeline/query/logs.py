@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
-from knowledge_pipeline.config.settings import CostSettings, ModelPrice, Settings
+from knowledge_pipeline.config.settings import ModelPrice, Settings
 from knowledge_pipeline.contract.filters import Judgement
 from knowledge_pipeline.contract.requests import (
     MAX_REPORTED_COST,
@@ -400,17 +400,14 @@ def build_reported_call(request: ModelCallRequest, access: Access, settings: Set
 
 def _compute_cost(request: ModelCallRequest, settings: Settings) -> float:
     """By the price of the model; 0 where none is configured."""
-    price = _find_price(request.model, settings.costs) or settings.language_model
-    if price is None or price.model != request.model:
+    prices: list[ModelPrice | None] = [*settings.costs.prices, settings.language_model]
+    price = next((price for price in prices if price and price.model == request.model), None)
+    if price is None:
         return 0.0
     return (
         request.input_tokens * price.price_per_million_input_tokens
         + request.output_tokens * price.price_per_million_output_tokens
     ) / 1e6
-
-
-def _find_price(model: str, costs: CostSettings) -> ModelPrice | None:
-    return next((price for price in costs.prices if price.model == model), None)
 
 
 def _require_number(name: str, value: float, most: float) -> None:

@@ -18,6 +18,7 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
 from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.search import IndexReader, Row, SpaceUnreadable, open_index
+from knowledge_pipeline.sync_facade import gather_all
 
 MAX_CHUNKS = 10_000  # of one document
 RETRY_UNREADABLE_S = 5.0
@@ -137,9 +138,7 @@ async def find_rows(
     readers: Sequence[IndexReader], where: Filter, columns: Sequence[str], *, limit: int = MAX_CHUNKS
 ) -> list[Row]:
     """Rows of all spaces, at most `limit` of each."""
-    by_space = await asyncio.gather(
-        *(reader.find_rows(where, limit=limit, columns=columns) for reader in readers)
-    )
+    by_space = await gather_all(reader.find_rows(where, limit=limit, columns=columns) for reader in readers)
     return [row for rows in by_space for row in rows]
 
 

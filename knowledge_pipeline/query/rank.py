@@ -105,11 +105,11 @@ def fuse(candidates: Sequence[SpaceCandidates], *, method: FusionMethod, vector_
     spaces = sorted(candidates, key=lambda space: space.space)
     chunks = Outlines.join([space.chunks for space in spaces])
     numbers, by_id = _number_ids(chunks)
-    words = _Ranking.build(numbers, by_id, _join([space.word_scores for space in spaces]))
-    vectors, scores, start = list[_Ranking](), list[np.ndarray](), 0
+    words = _SearchRanks.build(numbers, by_id, _join([space.word_scores for space in spaces]))
+    vectors, scores, start = list[_SearchRanks](), list[np.ndarray](), 0
     for of_space, scale in zip(spaces, _compute_scales(spaces), strict=True):
         own = slice(start, start := start + len(of_space.rows))
-        vectors.append(_Ranking.build(numbers[own], by_id, of_space.similarities))
+        vectors.append(_SearchRanks.build(numbers[own], by_id, of_space.similarities))
         scores.append(_fuse_space(of_space, vectors[-1], words.take(own), scale, method, vector_weight))
     fused = FusedCandidates(
         chunks,
@@ -153,7 +153,7 @@ def _join(columns: Sequence[np.ndarray]) -> np.ndarray:
     return columns[0] if len(columns) == 1 else np.concatenate([np.empty(0), *columns])
 
 
-class _Ranking(NamedTuple):
+class _SearchRanks(NamedTuple):
     """What one kind of search found. A score that is no number is not found."""
 
     ranks: np.ndarray  # int64: of each row, from 1; 0: not found
@@ -161,7 +161,7 @@ class _Ranking(NamedTuple):
     best_first: np.ndarray  # float64: scores of all that was found, each chunk once
 
     @classmethod
-    def build(cls, numbers: np.ndarray, by_id: np.ndarray, scores: np.ndarray) -> _Ranking:
+    def build(cls, numbers: np.ndarray, by_id: np.ndarray, scores: np.ndarray) -> _SearchRanks:
         """Each chunk once, by its best score; `numbers` and `by_id` are those of `_number_ids`."""
         finite = np.isfinite(scores)
         best = np.full(len(by_id), -np.inf)
@@ -171,15 +171,15 @@ class _Ranking(NamedTuple):
         ranks[order] = np.arange(1, len(order) + 1)
         return cls(ranks[numbers], best[numbers], best[order])
 
-    def take(self, own: slice) -> _Ranking:
+    def take(self, own: slice) -> _SearchRanks:
         """The same of some rows."""
         return self._replace(ranks=self.ranks[own], scores=self.scores[own])
 
 
 def _fuse_space(
     candidates: SpaceCandidates,
-    vectors: _Ranking,
-    words: _Ranking,
+    vectors: _SearchRanks,
+    words: _SearchRanks,
     scale: float,
     method: FusionMethod,
     configured: float,
@@ -197,7 +197,11 @@ def _fuse_space(
 
 
 def _compute_vector_weight(
-    vectors: _Ranking, similarities: np.ndarray, words: _Ranking, method: FusionMethod, configured: float
+    vectors: _SearchRanks,
+    similarities: np.ndarray,
+    words: _SearchRanks,
+    method: FusionMethod,
+    configured: float,
 ) -> float:
     """A search that found nothing, or could not be made, leaves all the weight to the other."""
     if not len(vectors.best_first):
@@ -239,7 +243,9 @@ def _measure_nearest(space: SpaceCandidates) -> float:
     return float(_normalize_similarities(finite, space.unrelated_similarity).max(initial=0.0))
 
 
-def _normalize_vector_scores(vectors: _Ranking, similarities: np.ndarray, method: FusionMethod) -> np.ndarray:
+def _normalize_vector_scores(
+    vectors: _SearchRanks, similarities: np.ndarray, method: FusionMethod
+) -> np.ndarray:
     """Those of rows that are not found are 0."""
     if method == "reciprocal_rank":
         return _compute_reciprocal_ranks(vectors)
@@ -252,7 +258,7 @@ def _normalize_vector_scores(vectors: _Ranking, similarities: np.ndarray, method
     return np.where(vectors.ranks, scores, 0.0)
 
 
-def _normalize_word_scores(words: _Ranking, method: FusionMethod) -> np.ndarray:
+def _normalize_word_scores(words: _SearchRanks, method: FusionMethod) -> np.ndarray:
     if method == "reciprocal_rank":
         return _compute_reciprocal_ranks(words)
     best = words.best_first[0] if len(words.best_first) else 0.0
@@ -260,7 +266,7 @@ def _normalize_word_scores(words: _Ranking, method: FusionMethod) -> np.ndarray:
 
 
 def _estimate_vector_scores(
-    vectors: _Ranking, by_vector: np.ndarray, words: _Ranking, by_words: np.ndarray
+    vectors: _SearchRanks, by_vector: np.ndarray, words: _SearchRanks, by_words: np.ndarray
 ) -> np.ndarray:
     """What chunks without a vector would score, between what an embedded match by words has and the best.
 
@@ -273,7 +279,7 @@ def _estimate_vector_scores(
     return mean + (best - mean) * by_words
 
 
-def _compute_reciprocal_ranks(ranking: _Ranking) -> np.ndarray:
+def _compute_reciprocal_ranks(ranking: _SearchRanks) -> np.ndarray:
     """Reciprocal ranks, scaled so that the first has 1."""
     return np.where(ranking.ranks, (_RANK_OFFSET + 1) / (_RANK_OFFSET + ranking.ranks), 0.0)
 

@@ -18,24 +18,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from knowledge_pipeline import text as identifiers
 from knowledge_pipeline.config.settings import CacheSettings, QuerySettings, Settings
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import GraphNode, SearchResponse, SearchResult
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.llm.model_calls import charge_to
-from knowledge_pipeline.query import documents as lookup
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import AnswerCache, Stopwatch, reissue_response
 from knowledge_pipeline.query.assemble import Enricher, assemble_best, build_response, to_result
 from knowledge_pipeline.query.code_graph import CodePlace, find_used_types
+from knowledge_pipeline.query.documents import read_by_id, read_example, read_lines
 from knowledge_pipeline.query.features import TEXT_FEATURES, compute_text_features
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
 from knowledge_pipeline.query.hits import (
@@ -83,6 +82,7 @@ from knowledge_pipeline.query.understand import ParsedQuery, parse_plain_text
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.search import IndexReader, SpaceUnreadable
 from knowledge_pipeline.sync_facade import gather_all
+from knowledge_pipeline.text import expand_identifiers
 
 if TYPE_CHECKING:
     from knowledge_pipeline.llm.budgets import Budgets
@@ -119,32 +119,19 @@ class RetrievalResult:
     signals: ConfidenceSignals | None  # None: an example, or no chunk was compared by its vector
 
 
+@dataclass(slots=True)
 class SearchPipeline:
     """The steps from a plan to its response, as the settings configure them. For one event loop."""
 
-    def __init__(
-        self,
-        settings: QuerySettings,
-        embedder: QueryEmbedder,
-        reranker: Reranker | LLMReranker,
-        expander: QueryExpander | None,
-        enricher: Enricher,
-        budgets: Budgets | None = None,
-    ) -> None:
-        self._settings = settings
-        self._embedder = embedder
-        self._reranker = reranker
-        self._expander = expander
-        self._enricher = enricher
-        self._budgets = budgets  # None: no language model is called, or none has a budget
-        self._rows = RowCache()
-        self._words = WordVectors()
-        self._slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
-
-    async def prewarm(self, readers: Iterable[IndexReader]) -> None:
-        """Read what ranking needs of all rows, as far as there is room."""
-        for reader in readers:
-            await self._rows.hold_outlines(reader)
+    settings: QuerySettings
+    embedder: QueryEmbedder
+    reranker: Reranker | LLMReranker
+    expander: QueryExpander | None
+    enricher: Enricher
+    budgets: Budgets | None  # None: no language model is called, or none has a budget
+    rows: RowCache = field(default_factory=RowCache)
+    _words: WordVectors = field(default_factory=WordVectors)
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_QUERIES))
 
     async def run(self, plan: SearchPlan, open_release: OpenRelease, watch: Stopwatch) -> SearchResponse:
         """Steps 2 to 7: the results that answer a question best, and what the settings add to them."""
@@ -152,7 +139,7 @@ class SearchPipeline:
         sub_queries = _build_sub_queries(plan, expansion)
         while True:
             readers, unreadable = await open_release.open_readable_readers()
-            self._rows.keep_files_of(readers)
+            self.rows.keep_files_of(readers)
             scope = self._build_scope(plan, readers)
             try:
                 retrieved = await gather_all(
@@ -174,15 +161,15 @@ class SearchPipeline:
         if plan.question.mode != "words" and (waiting := open_release.release.unembedded):
             problems["embedding"] = f"{waiting} of {open_release.release.rows} chunks have no vector yet"
         problems |= skipped
-        code = plan.profile.enrich and self._settings.graph.enrich
-        enriched, graph_problem = await self._enricher.enrich(
+        code = plan.profile.enrich and self.settings.graph.enrich
+        enriched, graph_problem = await self.enricher.enrich(
             open_release, plan.access, chunks, results, watch, with_neighbours=code
         )
         if graph_problem:
             problems["graph"] = graph_problem
-        if self._budgets:
+        if self.budgets:
             is_refused = bool(_LANGUAGE_MODEL_STEPS & problems.keys())
-            problems |= await self._budgets.list_problems(plan.access.account, is_refused=is_refused)
+            problems |= await self.budgets.list_problems(plan.access.account, is_refused=is_refused)
         explanation = _explain(plan, expansion, retrieved, problems) if plan.question.explain else None
         signals = retrieved[0].signals
         confidence = estimate_confidence(signals) if signals else None
@@ -197,19 +184,19 @@ class SearchPipeline:
 
     async def _expand(self, plan: SearchPlan, watch: Stopwatch) -> QueryExpansion:
         """What a language model or rules add to the question; nothing to an example."""
-        if plan.profile.is_example or not self._settings.rewrites_queries:
+        if plan.profile.is_example or not self.settings.rewrites_queries:
             return QueryExpansion()
         with watch.step("prepare"):
             form = "code" if plan.type == "code" else "prose"
-            settings = self._settings
+            settings = self.settings
             if plan.question.mode == "words":  # a hypothetical answer has a vector alone
                 settings = settings.model_copy(update={"hyde": False})
-            return await expand_query(plan.query.text, settings, self._expander, form=form)
+            return await expand_query(plan.query.text, settings, self.expander, form=form)
 
     def _build_scope(self, plan: SearchPlan, readers: Sequence[IndexReader]) -> SearchScope:
         """As many candidates of each search of each space as are reranked, at least."""
         limit = max(plan.depth.candidates or MIN_CANDIDATES, plan.rerank_limit)
-        return SearchScope(readers, plan.condition, limit, self._rows, plan.question.mode)
+        return SearchScope(readers, plan.condition, limit, self.rows, plan.question.mode)
 
     async def _select(
         self,
@@ -220,10 +207,10 @@ class SearchPipeline:
     ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...], dict[str, str]]:
         """Steps 5 and 6: the chunks that were read, the results among them, and what was left out."""
         problems: dict[str, str] = {}
-        if self._reranker.is_enabled_for(plan.type):
+        if self.reranker.is_enabled_for(plan.type):
             with watch.step("rerank"):
                 best = await read_hits(scope, hits[: plan.rerank_limit])
-                reranked = await self._reranker.rerank(plan.query.text, best)
+                reranked = await self.reranker.rerank(plan.query.text, best)
             hits = reranked.hits
             if reranked.skip_reason:
                 problems["rerank"] = reranked.skip_reason
@@ -291,11 +278,11 @@ class SearchPipeline:
         async def embed_query(reader: IndexReader) -> np.ndarray:
             if reader.space in plan.known_vectors:
                 return plan.known_vectors[reader.space]
-            embed = partial(self._embedder.embed, space=reader.space, dimensions=reader.dimensions)
+            embed = partial(self.embedder.embed, space=reader.space, dimensions=reader.dimensions)
             with watch.substep("embed"):
                 return compute_mean_vector(await gather_all(map(embed, sub_query.embedded_texts)))
 
-        settings = self._settings
+        settings = self.settings
         with watch.step("retrieve"):
             async with self._slots:
                 candidates = await adjust(scope, await retrieve(scope, sub_query, embed_query))
@@ -313,13 +300,13 @@ class SearchPipeline:
         return hits, candidates
 
     def _fuse(self, candidates: Iterable[SpaceCandidates]) -> Hits:
-        method, weight = self._settings.fusion, self._settings.vector_weight
+        method, weight = self.settings.fusion, self.settings.vector_weight
         return fuse(self._scale(candidates), method=method, vector_weight=weight)
 
     def _scale(self, candidates: Iterable[SpaceCandidates]) -> list[SpaceCandidates]:
         """What each space found, with what its model gives unrelated texts."""
         return [
-            replace(space, unrelated_similarity=self._embedder.unrelated_similarity(space.space))
+            replace(space, unrelated_similarity=self.embedder.unrelated_similarity(space.space))
             for space in candidates
         ]
 
@@ -337,7 +324,7 @@ def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQ
     keywords = plan.query.words
     if plan.profile.is_example:
         keywords = " ".join(list(dict.fromkeys(keywords.split()))[:MAX_EXAMPLE_KEYWORDS])
-    keywords = " ".join((keywords, *map(identifiers.expand_identifiers, expansion.terms)))
+    keywords = " ".join((keywords, *map(expand_identifiers, expansion.terms)))
     texts = (plan.query.text, expansion.hypothetical_passage)
     whole = SubQuery(plan.query, keywords, tuple(filter(None, texts)))
     others = (part for part in expansion.parts if part != plan.query.text)
@@ -438,7 +425,8 @@ class Engine:
             SpaceUnreadable: none can be read.
         """
         readers, _ = await (await self._index.open_release()).open_readable_readers()
-        await self._pipeline.prewarm(readers)
+        for reader in readers:
+            await self._pipeline.rows.hold_outlines(reader)
 
     async def search(self, question: SearchQuestion, access: Access) -> SearchResponse:
         """The chunks that answer a question best.
@@ -489,7 +477,7 @@ class Engine:
         with watch.step("look_up"):
             if question.path is not None:
                 readers = await open_release.open_readers()  # the file may be in any of them
-                file = await lookup.read_example(readers, question.path, access, source=question.source)
+                file = await read_example(readers, question.path, access, source=question.source)
         plan = plan_similar(question, file, access, self._depths)
         return await self._run(plan, open_release, watch)
 
@@ -516,7 +504,7 @@ class Engine:
             open_release = await self._index.open_release()
             readers = await open_release.open_readers()
         with watch.step("look_up"):
-            chunks = await lookup.read_by_id(readers, id, access)
+            chunks = await read_by_id(readers, id, access)
         results = tuple(to_result(chunk, 1.0) for chunk in chunks)
         enriched, _ = await self._enricher.enrich(open_release, access, chunks, results, watch)
         return build_response(open_release, enriched, watch)
@@ -545,7 +533,7 @@ class Engine:
             open_release = await self._index.open_release()
             readers, _ = await open_release.open_readable_readers()
         with watch.step("look_up"):
-            chunks = await lookup.read_lines(readers, places, compile_filter(access, filters))
+            chunks = await read_lines(readers, places, compile_filter(access, filters))
         return build_response(open_release, tuple(to_result(chunk, 0.0) for chunk in chunks), watch)
 
     async def find_used_types(self, places: Collection[CodePlace], access: Access) -> list[GraphNode]:

@@ -13,11 +13,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
-from knowledge_pipeline import text as identifiers
 from knowledge_pipeline.contract.filters import TIME_FILTERS, Filters, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.filters import replace_invalid_characters
-from knowledge_pipeline.text import VOWEL_SIGNS, detect_language
+from knowledge_pipeline.text import VOWEL_SIGNS, detect_language, expand_identifiers
 from knowledge_pipeline.times import parse_query_time
 
 Intent = Literal[
@@ -155,7 +154,7 @@ def parse_verbatim(text: str) -> ParsedQuery:
     plain = replace_invalid_characters(text).strip()
     if not plain:
         raise InvalidQuery(_EMPTY)
-    words = remove_stopwords(identifiers.expand_identifiers(plain))
+    words = remove_stopwords(expand_identifiers(plain))
     start = plain[:_INTENT_CHARS]
     intents: list[Intent] = [intent for intent, form in _INTENTS.items() if re.search(form, start, re.I)]
     intents.append("find_implementation" if _extract_identifiers(plain) else "understand_concept")

@@ -12,8 +12,7 @@ from typing import Literal
 
 from knowledge_pipeline.contract.filters import NodeRole
 from knowledge_pipeline.contract.responses import GraphNode
-from knowledge_pipeline.query import access as accesses
-from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.access import Access, build_visibility_filter
 from knowledge_pipeline.query.describe import format_lines, link_to_lines
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
@@ -102,7 +101,7 @@ class VisibleGraph:
     @classmethod
     def for_access(cls, reader: GraphReader, access: Access) -> VisibleGraph:
         """The part of a release that a caller may see."""
-        return cls(reader, accesses.build_visibility_filter(access))
+        return cls(reader, build_visibility_filter(access))
 
     async def has_several_sources(self) -> bool:
         """Whether the caller may see more than one source; otherwise no edge leads from one to another."""
