@@ -161,15 +161,11 @@ _Stamps = Mapping[_TypedSource, tuple[VersionStamp, VersionStamp]]  # of its aud
 class _State:
     """What was read, and what it was read of."""
 
-    stamps: _Stamps = field(default_factory=dict[_TypedSource, tuple[VersionStamp, VersionStamp]])
-    tables: Mapping[str, int] = field(default_factory=dict[str, int])  # of the release
-    indexes: Mapping[str, Any] = field(default_factory=dict[str, Any])  # by space: those, opened
-    by_source: Mapping[_TypedSource, Mapping[str, Requirements]] = field(
-        default_factory=dict[_TypedSource, Mapping[str, Requirements]]
-    )
-    withheld: Mapping[str, frozenset[str]] = field(
-        default_factory=dict[str, frozenset[str]]
-    )  # uris by source
+    stamps: _Stamps
+    tables: Mapping[str, int]  # of the release
+    indexes: Mapping[str, Any]  # by space: those, opened
+    by_source: Mapping[_TypedSource, Mapping[str, Requirements]]
+    withheld: Mapping[str, frozenset[str]]  # uris by source
     by_principals: dict[frozenset[str], frozenset[str]] = field(
         default_factory=dict[frozenset[str], frozenset[str]]
     )
@@ -197,7 +193,7 @@ class Audiences:
         self._looking = asyncio.Lock()
         self._look_s = 0.0  # of the processor, that the last look took
         self._next_look_at = float("-inf")
-        self._state = _State()
+        self._state = _State({}, {}, {}, {}, {})
 
     async def add(self, access: Access) -> Access:
         """The access with the audiences of the caller, and what is withheld from it.

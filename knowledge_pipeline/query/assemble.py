@@ -136,19 +136,38 @@ class _Definitions:
 async def _read_shown(
     graph: VisibleGraph, chunks: Sequence[IndexedChunk]
 ) -> tuple[list[_ChunkInGraph], list[Row]]:
-    """What the chunks define, and the edges that lead to it."""
-    definitions, aliases = await asyncio.gather(
-        _read_definitions(graph, chunks), _read_aliases(graph, chunks)
+    """What the chunks define; and sure calls of it and inheritance from it, from other sources too."""
+    lines = _span_files(chunks)
+    in_lines = RowLookup(
+        {"path": lines.keys()},
+        sources={chunk.source for chunk in chunks},
+        excluded_kinds=("alias", "file"),
+        lines=lines,
+        line_columns=("start_line", "end_line"),
     )
+    definitions, aliases = await asyncio.gather(graph.look_up_symbols(in_lines), _read_aliases(graph, chunks))
     shown = [_ChunkInGraph.build(chunk, definitions, aliases) for chunk in chunks]
-    return shown, await _read_incoming_edges(graph, shown)
+    targets = {"target_id": {node for chunk in shown for node in chunk.callable_nodes}}
+    if await graph.has_several_sources():
+        targets["target_name"] = {name for chunk in shown for name in chunk.names}
+    incoming = RowLookup(targets, kinds=_INCOMING_KINDS, min_confidence=MIN_CONFIDENCE)
+    return shown, await graph.look_up_edges(incoming, columns=WHOLE_EDGE_COLUMNS)
 
 
 async def _read_used(
     graph: VisibleGraph, chunks: Sequence[IndexedChunk]
 ) -> tuple[list[tuple[list[Row], list[Row]]], _Definitions]:
-    """For each chunk the edges that go out from its lines, and the imports of its file; and their targets."""
-    outgoing = await _read_outgoing_edges(graph, chunks)
+    """For each chunk the sure uses in its lines, and the imports of its file; and their targets."""
+    lines = _span_files(chunks)
+    in_lines = RowLookup(
+        {"path": lines.keys()},
+        sources={chunk.source for chunk in chunks},
+        kinds=_USE_KINDS,
+        lines=lines,
+        unbounded_kinds=("imports",),
+        min_confidence=MIN_CONFIDENCE,
+    )
+    outgoing = await graph.look_up_edges(in_lines, columns=WHOLE_EDGE_COLUMNS)
     edges: list[tuple[list[Row], list[Row]]] = []
     for chunk in chunks:
         file = (chunk.source, chunk.path)
@@ -160,34 +179,6 @@ async def _read_used(
     )
 
 
-async def _read_definitions(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
-    """Definitions in the chunks' files that may share lines with them."""
-    lines = _span_files(chunks)
-    return await graph.look_up_symbols(
-        RowLookup(
-            {"path": lines.keys()},
-            sources={chunk.source for chunk in chunks},
-            excluded_kinds=("alias", "file"),
-            lines=lines,
-            line_columns=("start_line", "end_line"),
-        )
-    )
-
-
-async def _read_outgoing_edges(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
-    """Sure uses in the chunks' files that may be in their lines, and the imports of these files."""
-    lines = _span_files(chunks)
-    lookup = RowLookup(
-        {"path": lines.keys()},
-        sources={chunk.source for chunk in chunks},
-        kinds=_USE_KINDS,
-        lines=lines,
-        unbounded_kinds=("imports",),
-        min_confidence=MIN_CONFIDENCE,
-    )
-    return await graph.look_up_edges(lookup, columns=WHOLE_EDGE_COLUMNS)
-
-
 async def _read_aliases(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
     """Re-exports of definitions that have the name of one of the chunks'."""
     if not await graph.has_several_sources():
@@ -196,15 +187,6 @@ async def _read_aliases(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> 
     symbols |= {name for symbol in symbols if (name := class_of_constructor(symbol))}
     simple = {symbol.rpartition(".")[2] for symbol in symbols}
     return await graph.look_up_symbols(RowLookup({"simple": simple}, kinds=("alias",)))
-
-
-async def _read_incoming_edges(graph: VisibleGraph, chunks: Sequence[_ChunkInGraph]) -> list[Row]:
-    """Sure calls of the chunks and inheritance from them, from other sources too."""
-    targets = {"target_id": {node for chunk in chunks for node in chunk.callable_nodes}}
-    if await graph.has_several_sources():
-        targets["target_name"] = {name for chunk in chunks for name in chunk.names}
-    lookup = RowLookup(targets, kinds=_INCOMING_KINDS, min_confidence=MIN_CONFIDENCE)
-    return await graph.look_up_edges(lookup, columns=WHOLE_EDGE_COLUMNS)
 
 
 def _span_files(chunks: Sequence[IndexedChunk]) -> dict[str, tuple[int, int]]:

@@ -17,7 +17,7 @@ from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphRes
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import replace_invalid_characters, to_conditions
-from knowledge_pipeline.query.open_release import Index
+from knowledge_pipeline.query.open_release import Index, OpenRelease
 from knowledge_pipeline.query.visible_graph import (
     EDGE_COLUMNS,
     IS_DEFINITION,
@@ -561,6 +561,14 @@ CodePlace = tuple[str, str | None]
 """A path or `path:line`, and its source; None is any."""
 
 
+async def open_code_graph(open_release: OpenRelease, access: Access) -> VisibleGraph:
+    """The code graph as far as the caller may see it. Raises `NotFound` if the release has none."""
+    reader = await open_release.open_graph_reader()
+    if reader is None:
+        raise NotFound("the code graph is not built: run `knowledge refresh`, with a source of type code")
+    return VisibleGraph.for_access(reader, access)
+
+
 async def find_used_types(index: Index, places: Collection[CodePlace], access: Access) -> list[GraphNode]:
     """The indexed types of other files that some files and definitions use, most used first.
 
@@ -569,11 +577,7 @@ async def find_used_types(index: Index, places: Collection[CodePlace], access: A
     Raises:
         NotFound: nothing is released yet, or there is no code graph.
     """
-    opened = await index.open_release()
-    reader = await opened.open_graph_reader()
-    if reader is None:
-        raise NotFound("the code graph is not built: run `knowledge refresh`, with a source of type code")
-    graph = VisibleGraph.for_access(reader, access)
+    graph = await open_code_graph(await index.open_release(), access)
     starts = await asyncio.gather(*(_find_nodes(graph, location) for location in places))
     nodes = {node.id: node for several in starts for node in several}
     files = {(node.source, node.path) for node in nodes.values() if node.kind == "file"}

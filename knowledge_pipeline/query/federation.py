@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TypeVar
 
 from knowledge_pipeline.config import file
@@ -50,14 +49,10 @@ class MemberStore:
             raise ConfigError(f"{config} is a federation itself: name its stores instead")
         if not is_resolved(settings.store):
             raise ConfigError(f"{config} reads its store with variables that are not set: set them")
-        return cls._build(store.name, settings, config)
-
-    @classmethod
-    def _build(cls, name: str, settings: Settings, config: Path) -> MemberStore:
         lake = Lake(settings.store)
         index = LiveIndex(lake)
         declared = DeclaredSources(config, settings.sources)
-        return cls(name, settings, lake, index, declared, Audiences(lake, index))
+        return cls(store.name, settings, lake, index, declared, Audiences(lake, index))
 
     def list_sources(self) -> tuple[SourceConfig, ...]:
         """Its sources, each with the models that embed it."""

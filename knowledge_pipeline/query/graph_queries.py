@@ -15,7 +15,7 @@ from typing import Any
 from knowledge_pipeline.contract.filters import FILTER_NAMES, CallDirection, Filters
 from knowledge_pipeline.contract.requests import GRAPH_OPERATIONS, GraphMethod, GraphOperation
 from knowledge_pipeline.contract.responses import GraphNode, GraphResponse
-from knowledge_pipeline.errors import InvalidQuery, NotFound
+from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import Stopwatch
 from knowledge_pipeline.query.code_graph import (
@@ -25,10 +25,11 @@ from knowledge_pipeline.query.code_graph import (
     ResolvedTarget,
     Walk,
     find_target,
+    open_code_graph,
     rank_related_code,
 )
 from knowledge_pipeline.query.open_release import Index
-from knowledge_pipeline.query.visible_graph import MemberScope, VisibleGraph
+from knowledge_pipeline.query.visible_graph import MemberScope
 from knowledge_pipeline.sync_facade import SyncFacade, blocking
 
 CALL_KINDS = ("calls",)
@@ -101,10 +102,7 @@ class CodeGraph:
         watch = Stopwatch()
         with watch.step("open"):
             opened = await self._index.open_release()
-            reader = await opened.open_graph_reader()
-        if reader is None:
-            raise NotFound("the code graph is not built: run `knowledge refresh`, with a source of type code")
-        graph = VisibleGraph.for_access(reader, access)
+            graph = await open_code_graph(opened, access)
         with watch.step("look_up"):
             target = await find_target(graph, request.target, request.filters)
         walk = Walk(graph, request.max_nodes)

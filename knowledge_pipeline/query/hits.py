@@ -288,88 +288,85 @@ class RowCache:
         max_vector_bytes: int = MAX_VECTOR_BYTES,
     ) -> None:
         self._max_held_rows = max_held_rows
-        self._held: dict[str, OutlineColumns | None] = {}  # by file; None: it is being read
+        self._loaded: dict[str, OutlineColumns | None] = {}  # by file; None: it is being read
         self._taken = Counter[str]()  # outlines of the rows of each file
         self._outlines = _Recent[ChunkOutline](max_outline_bytes, lambda _: _OUTLINE_BYTES)
         self._chunks = _Recent[IndexedChunk](max_chunk_bytes, lambda chunk: _ROW_BYTES + len(chunk.text))
         self._vectors = _Recent[np.ndarray](max_vector_bytes, lambda vector: 100 + vector.nbytes)
         self._files = frozenset[str]()
 
-    def keep_files_of(self, readers: Iterable[IndexReader]) -> None:
+    def evict_other_files(self, readers: Iterable[IndexReader]) -> None:
         """Forget rows of files that no reader has: what a purge erased is in none of the next release."""
         files = frozenset(name for reader in readers for name in reader.files.values())
         if files != self._files:
             self._files = files
-            self._held = {name: columns for name, columns in self._held.items() if name in files}
+            self._loaded = {name: columns for name, columns in self._loaded.items() if name in files}
             self._taken = Counter({name: count for name, count in self._taken.items() if name in files})
             self._outlines.keep_files(files)
             self._chunks.keep_files(files)
             self._vectors.keep_files(files)
 
-    async def hold_outlines(self, reader: IndexReader) -> None:
+    async def load_outlines(self, reader: IndexReader) -> None:
         """Read the outlines of all rows, as far as there is room, before a question has to wait for them."""
         for fragment in reader.files:
-            await self._hold_file(reader, fragment)
+            await self._load_file(reader, fragment)
 
     async def read_outlines(self, reader: IndexReader, rows: np.ndarray) -> Outlines:
         """Outlines of rows that searches of this reader found: ids, ascending."""
         of_files = np.split(rows, np.flatnonzero(np.diff(rows >> 32)) + 1)
-        cached = [self._find_held(reader, own) for own in of_files]
-        missing = [own.tolist() for own, outlines in zip(of_files, cached, strict=True) if outlines is None]
-        read = [Outlines.of(outlines) for outlines in await self._read_missing_outlines(reader, missing)]
-        others = iter(read)
-        return Outlines.join([next(others) if outlines is None else outlines for outlines in cached])
+        cached = [self._find_loaded(reader, own) for own in of_files]
+        uncached = (own.tolist() for own, outlines in zip(of_files, cached, strict=True) if outlines is None)
+        read = iter([Outlines.of(outlines) for outlines in await self._read_missing(reader, list(uncached))])
+        return Outlines.join([next(read) if outlines is None else outlines for outlines in cached])
 
     async def read_ahead(self, reader: IndexReader, rows: np.ndarray, *, with_vectors: bool) -> None:
         """Keep outlines and vectors of rows that are not in memory, for whoever asks for them next."""
         files, waiting = {reader.files[fragment] for fragment in set((rows >> 32).tolist())}, list[Any]()
-        if not all(map(self._held.get, files)):
+        if not all(map(self._loaded.get, files)):
             waiting.append(self.read_outlines(reader, np.sort(rows)))
         if with_vectors and not reader.memory.find_holder(rows):
             waiting.append(self.read_vectors(reader, rows.tolist()))
         await gather_all(waiting)
 
-    def _find_held(self, reader: IndexReader, rows: np.ndarray) -> Outlines | None:
+    def _find_loaded(self, reader: IndexReader, rows: np.ndarray) -> Outlines | None:
         """Outlines of rows of one file, if all of them are held: a version before may have more."""
-        columns = self._held.get(reader.files[int(rows[0]) >> 32]) if len(rows) else None
+        columns = self._loaded.get(reader.files[int(rows[0]) >> 32]) if len(rows) else None
         return columns.find(rows & 0xFFFFFFFF) if columns else None
 
-    async def _read_missing_outlines(
+    async def _read_missing(
         self, reader: IndexReader, of_files: Sequence[Collection[int]]
     ) -> list[list[ChunkOutline]]:
-        """Outlines of rows of files that are not held."""
-        rows = list(chain.from_iterable(of_files))
-        outlines, missing = self._outlines.split(reader, rows)
+        """Outlines of rows of files whose outlines are not in memory."""
+        outlines, missing = self._outlines.split(reader, list(chain.from_iterable(of_files)))
         if missing:
-            rows_read = await reader.take_rows(missing, OUTLINE_COLUMNS)
-            for row, values in rows_read.items():
+            for row, values in (await reader.take_rows(missing, OUTLINE_COLUMNS)).items():
                 outlines[row] = read_outline(values)
                 self._outlines.put(reader.locate(row), outlines[row])
-            await self._hold_due_files(reader, missing)
+            await self._load_hot_files(reader, missing)
         return [[outlines[row] for row in own] for own in of_files]
 
-    async def _hold_due_files(self, reader: IndexReader, rows: Collection[int]) -> None:
+    async def _load_hot_files(self, reader: IndexReader, rows: Collection[int]) -> None:
         """Hold the files of which so many outlines were taken that reading all of them pays."""
         for fragment, count in Counter(row >> 32 for row in rows).items():
             self._taken[reader.files[fragment]] += count
             if (total := self._taken[reader.files[fragment]]) >= _MIN_TAKEN:
-                await self._hold_file(reader, fragment, max_rows=total * _ROWS_PER_TAKEN)
+                await self._load_file(reader, fragment, max_rows=total * _ROWS_PER_TAKEN)
 
-    async def _hold_file(self, reader: IndexReader, fragment: int, *, max_rows: int = MAX_HELD_ROWS) -> None:
+    async def _load_file(self, reader: IndexReader, fragment: int, *, max_rows: int = MAX_HELD_ROWS) -> None:
         file = reader.files[fragment]
-        if file in self._held:
+        if file in self._loaded:
             return
-        cached_rows = sum(len(columns.places) for columns in self._held.values() if columns)
+        cached_rows = sum(len(columns.places) for columns in self._loaded.values() if columns)
         if reader.count_file_rows(fragment) > min(max_rows, self._max_held_rows - cached_rows):
             return
-        self._held[file] = None
+        self._loaded[file] = None
         try:
             columns = await reader.read_outline_columns(fragment)
         except BaseException:
-            self._held.pop(file, None)
+            self._loaded.pop(file, None)
             raise
-        if file in self._held:  # else a release without it came meanwhile
-            self._held[file] = columns
+        if file in self._loaded:  # else a release without it came meanwhile
+            self._loaded[file] = columns
 
     async def read_chunks(self, reader: IndexReader, rows: Collection[int]) -> dict[int, IndexedChunk]:
         """Chunks of rows that a search of this reader found, by row id."""

@@ -139,7 +139,7 @@ class SearchPipeline:
         sub_queries = _build_sub_queries(plan, expansion)
         while True:
             readers, unreadable = await open_release.open_readable_readers()
-            self.rows.keep_files_of(readers)
+            self.rows.evict_other_files(readers)
             scope = self._build_scope(plan, readers)
             try:
                 retrieved = await gather_all(
@@ -426,7 +426,7 @@ class Engine:
         """
         readers, _ = await (await self._index.open_release()).open_readable_readers()
         for reader in readers:
-            await self._pipeline.rows.hold_outlines(reader)
+            await self._pipeline.rows.load_outlines(reader)
 
     async def search(self, question: SearchQuestion, access: Access) -> SearchResponse:
         """The chunks that answer a question best.
