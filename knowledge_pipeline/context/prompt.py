@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from knowledge_pipeline.config.context_sections import SectionSettings
 from knowledge_pipeline.config.operation import ContextSettings
-from knowledge_pipeline.context.select import ContextSelection, Excerpt
+from knowledge_pipeline.context.select import ContextSelection, Excerpt, ExcerptSelector, SectionedSelector
 from knowledge_pipeline.context.task_text import describe_task, fit_code_around_cursor
 from knowledge_pipeline.context.tokens import CountTokens, open_token_counter
 from knowledge_pipeline.contract.base import to_json
@@ -57,14 +57,14 @@ def load_template(template: str | Path, folder: Path | None) -> PromptTemplate:
     else:
         name = template if template.endswith(SUFFIX) else f"{template}{SUFFIX}"
     if not isinstance(template, Path) and not _NAME.fullmatch(name):
-        raise InvalidQuery(f"found the template {template!r}; allowed: {_list_template_names(folders)}")
+        raise InvalidQuery(f"found the template {template!r}; allowed: {', '.join(_list_names(folders))}")
     try:
         return PromptTemplate(name, _build_environment(folders).get_template(name))
     except TemplateNotFound as error:
         if error.name != name:
             raise InvalidQuery(_describe_error(name, error)) from error
         problem = (
-            "no such file" if isinstance(template, Path) else f"known are {_list_template_names(folders)}"
+            "no such file" if isinstance(template, Path) else f"known are {', '.join(_list_names(folders))}"
         )
         raise InvalidQuery(f"there is no template {str(template)!r}: {problem}") from error
     except (TemplateError, OSError, UnicodeDecodeError) as error:
@@ -149,10 +149,6 @@ def to_one_line(text: Any) -> str:
     return " ".join("".join(char if char.isprintable() else " " for char in str(text)).split())
 
 
-def _list_template_names(folders: tuple[Path, ...]) -> str:
-    return ", ".join(_list_names(folders))
-
-
 def _list_names(folders: tuple[Path, ...]) -> list[str]:
     names = {path.stem for folder in folders for path in folder.glob(f"*{SUFFIX}")}
     return sorted(names - {"base", "passages"})
@@ -210,14 +206,6 @@ _WASTED_TOKENS = 30  # of a budget may stay unused
 _METADATA_VALUES = ("source_type", "language", "author", "last_modified")
 
 
-class Selector(Protocol):
-    """Selects what to show within any budget."""
-
-    def select(self, max_tokens: int) -> ContextSelection:
-        """See `ExcerptSelector.select`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class FittedPrompt:
     """A prompt within its budget, and what it shows."""
@@ -260,7 +248,7 @@ class PromptFitter:
         """Whether the prompt is only the task and the excerpts."""
         return self.budget < _BRIEF_TOKENS and self.prompt.is_built_in
 
-    def fit(self, selector: Selector) -> FittedPrompt:
+    def fit(self, selector: ExcerptSelector | SectionedSelector) -> FittedPrompt:
         """The prompt with what is selected.
 
         The history of a chat gets half of what the question and the instructions leave, and what the
@@ -294,7 +282,7 @@ class PromptFitter:
         )
 
     def _fill(
-        self, selector: Selector, bare: tuple[str, ContextSelection], room: int
+        self, selector: ExcerptSelector | SectionedSelector, bare: tuple[str, ContextSelection], room: int
     ) -> tuple[str, ContextSelection]:
         """The prompt and what it shows, of at most `room` tokens more than the `bare` one.
 
