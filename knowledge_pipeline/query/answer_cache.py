@@ -89,9 +89,12 @@ class AnswerCache:
     def get(self, release: Release, key: Hashable) -> SearchResponse | None:
         """The response to the same question of the same release, if it is still kept."""
         if release != self._release:
-            self._responses.clear()
-            self._release = release
+            self._advance_to(release)
         return self._responses.get(key)
+
+    def _advance_to(self, release: Release) -> None:
+        self._responses.clear()
+        self._release = release
 
     def put(self, release: Release, key: Hashable, response: SearchResponse) -> None:
         """Keep a response, unless it is degraded, too large, or of a release that is no longer live."""
@@ -130,17 +133,12 @@ class SharedAnswerCache(AnswerCache):
         self._ttl_s = settings.ttl_minutes * 60
         self._max_bytes = settings.max_megabytes * 1_000_000
         self._generation = ""  # digest of the release
-        self._of: Release | None = None
         self._added = 0
 
     def get(self, release: Release, key: Hashable) -> SearchResponse | None:
         """The response to the same question of the same release, if any process still keeps it."""
-        if release != self._of:
-            self._of, self._generation = release, _digest(release)[:16]
-            self._trim()
-        if not self._ttl_s:
-            return None
-        if (own := super().get(release, key)) is not None:
+        own = super().get(release, key)
+        if own is not None or not self._ttl_s:
             return own
         try:
             content = self._state.get(ANSWERS, self._generation + _digest(key))
@@ -154,7 +152,7 @@ class SharedAnswerCache(AnswerCache):
     def put(self, release: Release, key: Hashable, response: SearchResponse) -> None:
         """Keep a response for all processes, under the rules of `AnswerCache.put`."""
         super().put(release, key, response)
-        if not self._ttl_s or response.degraded or release != self._of:
+        if not self._ttl_s or response.degraded or release != self._release:
             return
         content = serialize_response(replace(response, cached=True))
         if len(content) > self._max_bytes // 10:
@@ -166,6 +164,11 @@ class SharedAnswerCache(AnswerCache):
         self._added += 1
         if self._added % _TRIM_EVERY == 0:
             self._trim()
+
+    def _advance_to(self, release: Release) -> None:
+        super()._advance_to(release)
+        self._generation = _digest(release)[:16]
+        self._trim()
 
     def _trim(self) -> None:
         try:
