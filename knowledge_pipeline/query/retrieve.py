@@ -155,8 +155,8 @@ async def _retrieve_from_space(
         nearest = await reader.search_vector(vector, scope.condition, limit=scope.limit)
         matches = await matching
     except VectorUnavailable as reason:
-        candidates = await join_candidates(scope, reader, NO_ROWS, await matching)
-        return replace(candidates, vector_problem=reason)
+        # in no variable: the reason leads to this frame
+        return replace(await join_candidates(scope, reader, NO_ROWS, await matching), vector_problem=reason)
     except BaseException:
         matching.cancel()
         raise
