@@ -137,13 +137,15 @@ class AsyncKnowledgeBase:
         self.graph = AsyncGraph(self._query_graph)
 
     @classmethod
-    def open(cls, place: Path | str | Settings = ".", *, access: Access | None = None) -> AsyncKnowledgeBase:
+    def open(
+        cls, location: Path | str | Settings = ".", *, access: Access | None = None
+    ) -> AsyncKnowledgeBase:
         """Open by settings, by a `knowledge.yaml`, or by a folder in or under the one that has it.
 
         Raises:
             ConfigError: there is no `knowledge.yaml`, or it is wrong.
         """
-        settings, config = _load_settings(place)
+        settings, config = _load_settings(location)
         return cls(settings, config=config, access=access)
 
     @_on_background_loop
@@ -435,9 +437,9 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
         self.graph = Graph(base.graph, base.loop)
 
     @classmethod
-    def open(cls, place: Path | str | Settings = ".", *, access: Access | None = None) -> KnowledgeBase:
+    def open(cls, location: Path | str | Settings = ".", *, access: Access | None = None) -> KnowledgeBase:
         """See `AsyncKnowledgeBase.open`."""
-        settings, config = _load_settings(place)
+        settings, config = _load_settings(location)
         return cls(settings, config=config, access=access)
 
     search = blocking(AsyncKnowledgeBase.search)
