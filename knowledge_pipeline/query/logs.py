@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
-from knowledge_pipeline.config.settings import ModelPrice, Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Judgement
 from knowledge_pipeline.contract.requests import (
     MAX_REPORTED_COST,
@@ -400,7 +400,7 @@ def build_reported_call(request: ModelCallRequest, access: Access, settings: Set
 
 def _compute_cost(request: ModelCallRequest, settings: Settings) -> float:
     """By the price of the model; 0 where none is configured."""
-    prices: list[ModelPrice | None] = [*settings.costs.prices, settings.language_model]
+    prices = (*settings.costs.prices, settings.language_model)
     price = next((price for price in prices if price and price.model == request.model), None)
     if price is None:
         return 0.0
