@@ -41,7 +41,7 @@ from benchmarks import mixed, organisation_set, repositories, retrieval
 from benchmarks.mixed_measure import Place, Question, Target, compute_ndcg, judge_success
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.filters import Filters, SearchType
+from knowledge_pipeline.contract.filters import SearchType
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.features import (
@@ -53,6 +53,7 @@ from knowledge_pipeline.query.features import (
     compute_text_features,
 )
 from knowledge_pipeline.query.hits import Hit, IndexedChunk, to_outlines
+from knowledge_pipeline.query.plan import SearchQuestion
 from knowledge_pipeline.query.rank import FORM, MIN_READ, MODEL_PATH
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.understand import ParsedQuery
@@ -274,8 +275,8 @@ def _collect_hits(
     """The fused hits of each question, before they are ranked."""
 
     async def collect() -> list[tuple[list[Hit[IndexedChunk]], ParsedQuery]]:
-        access, filters = Access.operator(), Filters()
-        return [await engine.find_unranked(text, access, type=type_, filters=filters) for text in questions]
+        access = Access.operator()
+        return [await engine.find_unranked(SearchQuestion(text, type_), access) for text in questions]
 
     return asyncio.run(collect())
 

@@ -23,7 +23,8 @@ def main() -> None:
         sys.exit(str(error))
     print(context["text"])
     for excerpt in context["excerpts"]:
-        print(f"[{excerpt['number']}] {excerpt['citation']['path']}:{excerpt['citation']['lines']}", file=sys.stderr)
+        citation = excerpt["citation"]
+        print(f"[{excerpt['number']}] {citation['path']}:{citation['lines']}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,10 @@ def main() -> None:
         sys.exit(__doc__)
     address, *after = sys.argv[1:]
     try:
-        with KnowledgeClient(address, os.environ.get("KNOWLEDGE_TOKEN")) as client, suppress(KeyboardInterrupt):
+        with (
+            KnowledgeClient(address, os.environ.get("KNOWLEDGE_TOKEN")) as client,
+            suppress(KeyboardInterrupt),
+        ):
             for event in client.events(after=after[0] if after else None):
                 print(event["position"], event["timestamp"], event["type"], event["data"], flush=True)
     except KnowledgeError as error:

@@ -25,7 +25,8 @@ def main() -> None:
     except KnowledgeError as error:
         sys.exit(str(error))
     for result in response.results:
-        print(f"{result.score:.2f} {result.citation.path}:{result.citation.lines}  {result.citation.title or ''}")
+        citation = result.citation
+        print(f"{result.score:.2f} {citation.path}:{citation.lines}  {citation.title or ''}")
     if response.degraded:
         print(f"without: {', '.join(response.degraded)}", file=sys.stderr)
 

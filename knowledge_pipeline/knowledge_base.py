@@ -17,14 +17,14 @@ from knowledge_pipeline.contract.responses import GraphResponse, RelationsRespon
 from knowledge_pipeline.garbage import collect_less_often
 from knowledge_pipeline.llm.model_calls import ModelCall
 from knowledge_pipeline.query import limits
-from knowledge_pipeline.query.access import Access, Audiences
+from knowledge_pipeline.query.access import Access, Audiences, DeclaredSources
 from knowledge_pipeline.query.answer_cache import AnswerCache
 from knowledge_pipeline.query.background import BackgroundProcess
-from knowledge_pipeline.query.declared_sources import DeclaredSources
+from knowledge_pipeline.query.documents import describe_relations, trace_result
 from knowledge_pipeline.query.graph_queries import AsyncGraph, CodeGraph, Graph, GraphRequest
 from knowledge_pipeline.query.logs import FeedbackLog, ModelCallLog, QueryIds, QueryLog
 from knowledge_pipeline.query.open_release import LiveIndex
-from knowledge_pipeline.query.plan import choose_type
+from knowledge_pipeline.query.plan import SearchQuestion, SimilarQuestion, choose_type
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.working_tree import Blame, WorkingTree
 from knowledge_pipeline.store.lake import Lake
@@ -125,7 +125,7 @@ class AsyncKnowledgeBase:
         self._blame = Blame(settings.sources, self._lake.cache, self._index)
         self._contexts = ContextBuilder(self._engine, self._blame, settings.context)
         expensive = (self._engine, self._code_graph, self._contexts)
-        self.components: Mapping[type[Any], Any] = {type(each): each for each in expensive}
+        self.components: Mapping[type[Any], Any] = {type(component): component for component in expensive}
         self._query_ids = QueryIds(self._lake)
         self._feedback = FeedbackLog(self._lake, self._query_ids)
         required = settings.logs.required
@@ -137,13 +137,15 @@ class AsyncKnowledgeBase:
         self.graph = AsyncGraph(self._query_graph)
 
     @classmethod
-    def open(cls, place: Path | str | Settings = ".", *, access: Access | None = None) -> AsyncKnowledgeBase:
+    def open(
+        cls, location: Path | str | Settings = ".", *, access: Access | None = None
+    ) -> AsyncKnowledgeBase:
         """Open by settings, by a `knowledge.yaml`, or by a folder in or under the one that has it.
 
         Raises:
             ConfigError: there is no `knowledge.yaml`, or it is wrong.
         """
-        settings, config = _load_settings(place)
+        settings, config = _load_settings(location)
         return cls(settings, config=config, access=access)
 
     @_on_background_loop
@@ -164,16 +166,16 @@ class AsyncKnowledgeBase:
         Without a type it is the one that suits the intent of the question. With `blame` results say who last
         changed their lines: see `Blame.mark_results`.
         """
-        limits.check_search(self.settings.limits, text, type or "semantic", filters, limit)
+        question = SearchQuestion(text, type or "semantic", filters, limit=limit, explain=explain, mode=mode)
+        limits.check_search(self.settings.limits, question)
         access, is_expensive = await self._resolve_access(access), limits.is_expensive(text, filters)
-        type = type or (
-            await self._background.compute(choose_type, text) if is_expensive else choose_type(text)
-        )
+        if type is None:
+            compute = self._background.compute
+            chosen = await compute(choose_type, text) if is_expensive else choose_type(text)
+            question = replace(question, type=chosen)
         search = self._background.choose(self._engine, Engine.search, is_expensive)
-        response = await self._ask(
-            lambda: search(text, access, type=type, filters=filters, limit=limit, explain=explain, mode=mode)
-        )
-        return await self._record_search(type, text, access, response, blame=blame)
+        response = await self._ask(lambda: search(question, access))
+        return await self._record_search(question.type, text, access, response, blame=blame)
 
     @_on_background_loop
     async def similar(
@@ -188,22 +190,12 @@ class AsyncKnowledgeBase:
         mode: SearchMode = "hybrid",
         access: Access | None = None,
     ) -> SearchResponse:
-        """See `Engine.similar`."""
-        limits.check_similar(self.settings.limits, text, path, source, filters, limit)
+        """See `Engine.similar` and `SimilarQuestion`."""
+        question = SimilarQuestion(text, path, source, filters, limit, explain, mode)
+        limits.check_similar(self.settings.limits, question)
         access = await self._resolve_access(access)
         similar = self._background.choose(self._engine, Engine.similar, True)
-        response = await self._ask(
-            lambda: similar(
-                access,
-                text=text,
-                path=path,
-                source=source,
-                filters=filters,
-                limit=limit,
-                explain=explain,
-                mode=mode,
-            )
-        )
+        response = await self._ask(lambda: similar(question, access))
         return await self._record_search("similar", text or path or "", access, response)
 
     @_on_background_loop
@@ -233,22 +225,19 @@ class AsyncKnowledgeBase:
         Raises:
             NotFound: there is none that the caller may see.
         """
-        from knowledge_pipeline.query.documents import trace_result  # most processes only search
-
         limits.check_id(self.settings.limits, id)
         access = await self._resolve_access(access)
-        found = await self._ask(lambda: self._engine.get(id, access))
-        response = self._record("trace", id, access, found)
+        response = self._record("trace", id, access, await self._ask(lambda: self._engine.get(id, access)))
         source = response.results[0].citation.source
         lake = self._members.find_lake(source) if self._members else self._lake
         return await asyncio.to_thread(trace_result, lake, response)
 
     @_on_background_loop
     async def related(self, target: str, *, access: Access | None = None) -> RelationsResponse:
-        """See `Engine.related`."""
+        """See `describe_relations`."""
         limits.check_id(self.settings.limits, target)
         access = await self._resolve_access(access)
-        response = await self._ask(lambda: self._engine.related(target, access))
+        response = await self._ask(lambda: describe_relations(self._index, target, access))
         return self._record("related", target, access, response)
 
     @_on_background_loop
@@ -297,7 +286,7 @@ class AsyncKnowledgeBase:
 
     @_on_background_loop
     async def health(self) -> Mapping[str, ComponentHealth]:
-        """Which components work now; see `health.check_health`."""
+        """Which components work now; see `check_health`."""
         from knowledge_pipeline.query.status import check_health  # most processes only search
 
         return await check_health(self.settings, self._lake, self._index, self._engine, self._log)
@@ -316,7 +305,7 @@ class AsyncKnowledgeBase:
         await self._engine.prewarm()
         asks_nobody = not self.settings.query.list_language_model_keys()
         if self.settings.embedding.provider == "local" and asks_nobody:
-            await self._engine.search("what is this", self.access)
+            await self._engine.search(SearchQuestion("what is this"), self.access)
         collect_less_often()
 
     @_on_background_loop
@@ -448,9 +437,9 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
         self.graph = Graph(base.graph, base.loop)
 
     @classmethod
-    def open(cls, place: Path | str | Settings = ".", *, access: Access | None = None) -> KnowledgeBase:
+    def open(cls, location: Path | str | Settings = ".", *, access: Access | None = None) -> KnowledgeBase:
         """See `AsyncKnowledgeBase.open`."""
-        settings, config = _load_settings(place)
+        settings, config = _load_settings(location)
         return cls(settings, config=config, access=access)
 
     search = blocking(AsyncKnowledgeBase.search)
@@ -477,10 +466,10 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
         self.close()
 
 
-def _load_settings(place: Path | str | Settings) -> tuple[Settings, Path | None]:
+def _load_settings(location: Path | str | Settings) -> tuple[Settings, Path | None]:
     """The settings, and the file that they are from."""
-    if isinstance(place, Settings):
-        return place, None
-    path = Path(place).expanduser()
+    if isinstance(location, Settings):
+        return location, None
+    path = Path(location).expanduser()
     config = file.find_config(path) if path.is_dir() else path
     return load_shared_settings(config), config

@@ -398,7 +398,11 @@ def discover_members(
 
 def _print_discovery(session: Session, discovery: Discovery) -> None:
     if discovery.problem:
-        rest = f"; the {format_count(discovery.selected, 'member')} known before stay" if discovery.selected else ""
+        rest = (
+            f"; the {format_count(discovery.selected, 'member')} known before stay"
+            if discovery.selected
+            else ""
+        )
         session.screen.print_note(f"{discovery.problem}{rest}")
         return
     changes = [

@@ -1,4 +1,8 @@
-"""Builds the context for an agent's task: what its searches found, as a prompt within a budget."""
+"""Builds the context for an agent's task: what its searches found, as a prompt within a budget.
+
+One search ranks all types of sources together; what is like the task's files or its snippet is searched for
+beside it, and so is what the configured sections ask for.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import asyncio
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -51,19 +54,19 @@ from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import Stopwatch
 from knowledge_pipeline.query.code_graph import CodePlace
+from knowledge_pipeline.query.plan import SearchQuestion, SimilarQuestion
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.working_tree import Blame
+from knowledge_pipeline.sync_facade import gather_all
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import Task
 
 
-# FOLD query.agent_context.similar_files
-# Finds what is like the files and the snippet of a task, in other files.
-
-
 async def find_similar(engine: Engine, access: Access, task: Task, limit: int) -> SearchResponse:
-    """At most `limit` results; of several files, the best of each in turn, and none of theirs.
+    """What is like the files and the snippet of a task, in other files: at most `limit` results.
+
+    Of several files it is the best of each in turn.
 
     A file that is not in the index is a skipped step, unless a snippet says what to look for.
 
@@ -71,20 +74,21 @@ async def find_similar(engine: Engine, access: Access, task: Task, limit: int) -
         KnowledgeError: nothing could be searched for; the first error.
     """
     text, paths = get_example(task), task.paths
-    search = partial(engine.similar, access, text=text, filters=task.filters, limit=limit, explain=True)
+    example = SimilarQuestion(text, source=task.source, filters=task.filters, limit=limit, explain=True)
     if len(paths) > 1 and text is None:
+        examples = (replace(example, path=path) for path in paths)
         outcomes = await asyncio.gather(
-            *(search(path=path, source=task.source) for path in paths), return_exceptions=True
+            *(engine.similar(of_path, access) for of_path in examples), return_exceptions=True
         )
         response = _merge_responses(outcomes)
     else:
         path = paths[0] if paths else None
         try:
-            response = await search(path=path, source=task.source)
+            response = await engine.similar(replace(example, path=path), access)
         except NotFound:  # the file must be in the index unless there is a snippet
             if path is None or text is None:
                 raise
-            response = await search()
+            response = await engine.similar(replace(example, source=None), access)
     if len(paths) < 2:
         return response
     return replace(response, results=tuple(_leave_out(response.results, paths, task.source)[:limit]))
@@ -94,18 +98,24 @@ def _merge_responses(outcomes: Sequence[SearchResponse | BaseException]) -> Sear
     problems = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     if unexpected := [problem for problem in problems if not isinstance(problem, KnowledgeError)]:
         raise unexpected[0]
-    found = [outcome for outcome in outcomes if isinstance(outcome, SearchResponse)]
-    if not found:
+    responses = [outcome for outcome in outcomes if isinstance(outcome, SearchResponse)]
+    if not responses:
         raise problems[0]
-    oldest = min(found, key=lambda each: each.release)  # another release than the others' is tried again
-    in_turn = chain.from_iterable(zip_longest(*(each.results for each in found)))
-    results = {each.id: each for each in in_turn if each is not None}
-    steps = tuple(dict.fromkeys(step for each in found for step in each.degraded))
-    reasons = {step: why for each in found for step, why in (each.explain or {}).get("degraded", {}).items()}
+    oldest = min(
+        responses, key=lambda response: response.release
+    )  # another release than the others' is tried again
+    in_turn = chain.from_iterable(zip_longest(*(response.results for response in responses)))
+    results = {result.id: result for result in in_turn if result is not None}
+    steps = tuple(dict.fromkeys(step for response in responses for step in response.degraded))
+    reasons = {
+        step: why
+        for response in responses
+        for step, why in (response.explain or {}).get("degraded", {}).items()
+    }
     if problems:
         steps, reasons = (*steps, "similar"), {**reasons, "similar": "; ".join(map(str, problems))}
     explain = {**(oldest.explain or {}), "degraded": reasons}
-    took_ms = max(each.took_ms for each in found)
+    took_ms = max(response.took_ms for response in responses)
     return replace(oldest, results=tuple(results.values()), degraded=steps, explain=explain, took_ms=took_ms)
 
 
@@ -119,12 +129,6 @@ def _leave_out(
         if result.citation.path not in paths or source not in (None, result.citation.source)
     ]
 
-
-# FOLD query.agent_context.searches
-# Searches for an agent's task, and reports what each search found or why it failed.
-#
-# One search ranks all types of sources together; what is like the task's files or its snippet is searched
-# for beside it.
 
 _CODE, _DOCUMENTS = ("code",), get_args(DocumentType)
 _HISTORY = ("git_history", "github_pr")
@@ -153,13 +157,24 @@ _MAX_ATTEMPTS = 3  # to search one release with all
 
 
 @dataclass(frozen=True, slots=True)
+class SectionResults:
+    """A section, and what its search found, best first."""
+
+    section: ContextSection
+    results: tuple[SearchResult, ...] = ()
+    release: int | None = None  # None: its search failed
+    error: KnowledgeError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskSearchResults:
-    """What all searches of a task found."""
+    """What all searches of a task found, and those of its sections."""
 
     release: int
     runs: tuple[SearchRun, ...]
     searches: tuple[SearchChances, ...]  # those that did not fail
     is_truncated: bool  # whether only the beginning of the task's text was searched for
+    sections: Sequence[SectionResults] = ()
 
     @property
     def code(self) -> list[SearchResult]:
@@ -187,14 +202,14 @@ async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit
     if not responses:
         raise next(outcome for outcome in outcomes if isinstance(outcome, KnowledgeError))
     release = max(response.release for response in responses)
-    found: dict[SearchName, Sequence[SearchResult]] = {
+    by_name: dict[SearchName, Sequence[SearchResult]] = {
         run.name: outcome.results
         for run, outcome in zip(runs, outcomes, strict=True)
         if isinstance(outcome, SearchResponse) and outcome.release == release
     }
     searches = [
         await follow_links(engine, access, task.filters, search, release)
-        for search in _estimate_chances(task.kind, found)
+        for search in _estimate_chances(task.kind, by_name)
     ]
     return TaskSearchResults(
         release=release,
@@ -205,18 +220,18 @@ async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit
 
 
 def _estimate_chances(
-    kind: TaskKind, found: Mapping[SearchName, Sequence[SearchResult]]
+    kind: TaskKind, by_name: Mapping[SearchName, Sequence[SearchResult]]
 ) -> Iterator[SearchChances]:
     """The scores of the search of all are chances; what is similar counts by rank, relative to the best."""
     best = 1.0
-    if "semantic" in found:
-        weights = {result.id: _find_weight(kind, result) for result in found["semantic"]}
-        results = [result for result in found["semantic"] if weights[result.id] > 0]
+    if "semantic" in by_name:
+        weights = {result.id: _find_weight(kind, result) for result in by_name["semantic"]}
+        results = [result for result in by_name["semantic"] if weights[result.id] > 0]
         chances = [result.score * weights[result.id] for result in results]
         yield SearchChances("semantic", results, chances)
         best = max(chances, default=best)
-    if "similar" in found:
-        yield SearchChances.by_rank("similar", found["similar"], best * _SIMILAR_WEIGHTS[kind])
+    if "similar" in by_name:
+        yield SearchChances.by_rank("similar", by_name["similar"], best * _SIMILAR_WEIGHTS[kind])
 
 
 def _find_weight(kind: TaskKind, result: SearchResult) -> float:
@@ -238,9 +253,8 @@ async def _run_search(
     try:
         if run.name == "similar":
             return await find_similar(engine, access, task, limit)
-        return await engine.search(
-            run.query, access, filters=task.filters, limit=limit, explain=True, diverse=False
-        )
+        question = SearchQuestion(run.query, filters=task.filters, limit=limit, explain=True, diverse=False)
+        return await engine.search(question, access)
     except KnowledgeError as error:
         return error
 
@@ -254,9 +268,6 @@ def _complete_run(run: SearchRun, outcome: SearchResponse | KnowledgeError, rele
     degraded = {step: reasons.get(step, "") for step in outcome.degraded}
     return replace(run, found=len(outcome.results), took_ms=outcome.took_ms, degraded=degraded)
 
-
-# FOLD query.agent_context.sections
-# Runs the searches of a context's configured sections, besides those of the task's kind.
 
 _QUERY_CHARS = 4_000
 _LINKING_RESULTS = 3  # of code, whose types are shown
@@ -278,16 +289,6 @@ _SEARCH_TYPES: Mapping[SectionType, SearchType] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SectionResults:
-    """A section, and what its search found, best first."""
-
-    section: ContextSection
-    results: tuple[SearchResult, ...] = ()
-    release: int | None = None  # None: its search failed
-    error: KnowledgeError | None = None
-
-
 async def run_sections(
     engine: Engine,
     access: Access,
@@ -300,21 +301,21 @@ async def run_sections(
 
     Type definitions are those that the task's files, and the best `code` that was found, refer to.
     """
-    found = await asyncio.gather(*(_run_section(engine, access, task, section, code) for section in sections))
-    return list(found)
+    return await gather_all(_run_section(engine, access, task, section, code) for section in sections)
 
 
-def require_release(found: Iterable[SectionResults], release: int) -> list[SectionResults]:
+def require_release(results: Iterable[SectionResults], release: int) -> list[SectionResults]:
     """The sections, without what is of another release than the rest of the context."""
     return [
-        each
-        if each.release in (None, release)
+        result
+        if result.release in (None, release)
         else SectionResults(
             replace(
-                each.section, problem=f"it searched release {each.release}, the others {release}: try again"
+                result.section,
+                problem=f"it searched release {result.release}, the others {release}: try again",
             )
         )
-        for each in found
+        for result in results
     ]
 
 
@@ -329,16 +330,16 @@ async def _run_section(
             response = await _find_type_definitions(engine, access, task, code, settings.limit)
         else:
             use_defaults = settings.type == "conventions" and settings.filters == Filters()
-            response = await engine.search(
+            question = SearchQuestion(
                 query,
-                access,
-                type=_SEARCH_TYPES[settings.type],
-                filters=task.filters,
+                _SEARCH_TYPES[settings.type],
+                task.filters,
                 within=_CONVENTION_PATHS if use_defaults else settings.filters,
                 limit=settings.limit,
                 explain=True,
                 diverse=False,
             )
+            response = await engine.search(question, access)
     except KnowledgeError as error:
         return SectionResults(replace(section, problem=str(error)), error=error)
     reasons = dict((response.explain or {}).get("degraded", {}))
@@ -358,8 +359,8 @@ def _build_section_query(task: Task, settings: SectionSettings) -> str:
     if settings.query is None and settings.type != "conventions":
         example = get_example(task) if settings.type == "similar" else None
         return example or build_query(task)[0]
-    place = f"the query of the section {settings.name} in context.sections"
-    return neutralize_filters(render_query(settings.query or _CONVENTIONS, place, describe_task(task)))[
+    origin = f"the query of the section {settings.name} in context.sections"
+    return neutralize_filters(render_query(settings.query or _CONVENTIONS, origin, describe_task(task)))[
         :_QUERY_CHARS
     ]
 
@@ -369,8 +370,8 @@ async def _find_type_definitions(
 ) -> SearchResponse:
     places: list[CodePlace] = [(path, task.source) for path in task.paths]
     places += [
-        (f"{each.citation.path}:{each.span.start_line}", each.citation.source)
-        for each in code[:_LINKING_RESULTS]
+        (f"{result.citation.path}:{result.span.start_line}", result.citation.source)
+        for result in code[:_LINKING_RESULTS]
     ]
     types = await engine.find_used_types(places, access)
     lines = (
@@ -414,27 +415,26 @@ async def get_context(
     if budget < 1:
         raise InvalidQuery(f"found max_tokens {budget}; allowed: 1 or more")
     fitter = await asyncio.to_thread(PromptFitter.load, task, budget, settings, template)
-    found = await _run_searches(engine, access, task, fitter.sections)
-    own = rank_candidates(found.searches.searches)
+    results = await _run_searches(engine, access, task, fitter.sections)
+    own = rank_candidates(results.searches)
     if blame:
-        best = [each.result for each in own[:_BLAMED_RESULTS]]
+        best = [candidate.result for candidate in own[:_BLAMED_RESULTS]]
         marked, _ = await blame.mark_results(best, access)
-        fitter = replace(fitter, blame={each.id: each.blame for each in marked if each.blame})
-    fitted, candidates = await asyncio.to_thread(_select_and_fit, fitter, own, found)
+        fitter = replace(fitter, blame={result.id: result.blame for result in marked if result.blame})
+    fitted, candidates = await asyncio.to_thread(_select_and_fit, fitter, own, results)
     excerpts = fitted.selection.excerpts
     shown_ids = {id_ for excerpt in excerpts for id_ in excerpt.chunks}
-    searches = found.searches
     shown_counts = {
-        search.name: sum(result.id in shown_ids for result in search.results) for search in searches.searches
+        search.name: sum(result.id in shown_ids for result in search.results) for search in results.searches
     }
-    runs = [*searches.runs, *(section.section for section in found.sections)]
+    runs = [*results.runs, *(section.section for section in results.sections)]
     steps = [step for run in runs for step in run.degraded]
     failed = [run.name for run in runs if run.problem]
-    cut = [*(["task"] if searches.is_truncated else []), *(["history"] if fitted.dropped_turns else [])]
+    cut = [*(["task"] if results.is_truncated else []), *(["history"] if fitted.dropped_turns else [])]
     return ContextResponse(
         query_id=str(uuid.uuid4()),
         took_ms=watch.took_ms,
-        release=searches.release,
+        release=results.release,
         degraded=tuple(dict.fromkeys([*steps, *failed, *cut, *fitter.cut])),
         kind=task.kind,
         text=fitted.text,
@@ -444,38 +444,30 @@ async def get_context(
         template=fitter.prompt.name,
         excerpts=excerpts,
         omitted=fitted.selection.omitted,
-        searches=tuple(replace(run, shown=shown_counts.get(run.name, 0)) for run in searches.runs),
+        searches=tuple(replace(run, shown=shown_counts.get(run.name, 0)) for run in results.runs),
         results=tuple(candidate.result for candidate in candidates if candidate.result.id in shown_ids),
-        sections=tuple(_complete_section(section, fitted) for section in found.sections) or None,
+        sections=tuple(_complete_section(section, fitted) for section in results.sections) or None,
         messages=fitted.messages,
         dropped_turns=fitted.dropped_turns,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _FoundResults:
-    """What the task's own searches found, and those of the sections."""
-
-    searches: TaskSearchResults
-    sections: Sequence[SectionResults] = ()
-
-
 async def _run_searches(
     engine: Engine, access: Access, task: Task, sections: Sequence[SectionSettings]
-) -> _FoundResults:
+) -> TaskSearchResults:
     """The task's own searches, unless the sections leave them nothing of the budget, and the sections'."""
     if not sections:
-        return _FoundResults(await run_task_searches(engine, access, task, limit=_RESULTS))
+        return await run_task_searches(engine, access, task, limit=_RESULTS)
     if _find_own_share(sections):
         searches = await run_task_searches(engine, access, task, limit=_RESULTS)
-        found = await run_sections(engine, access, task, sections, code=searches.code)
-        return _FoundResults(searches, require_release(found, searches.release))
-    found = await run_sections(engine, access, task, sections, code=())
-    releases = [each.release for each in found if each.release is not None]
-    if not releases:
-        raise found[0].error or NotFound("no section of the context could be searched")
-    searches = TaskSearchResults(max(releases), (), (), is_truncated=build_query(task)[1])
-    return _FoundResults(searches, require_release(found, searches.release))
+        results = await run_sections(engine, access, task, sections, code=searches.code)
+    else:
+        results = await run_sections(engine, access, task, sections, code=())
+        releases = [result.release for result in results if result.release is not None]
+        if not releases:
+            raise results[0].error or NotFound("no section of the context could be searched")
+        searches = TaskSearchResults(max(releases), (), (), is_truncated=build_query(task)[1])
+    return replace(searches, sections=require_release(results, searches.release))
 
 
 def _find_own_share(sections: Sequence[SectionSettings]) -> float:
@@ -484,7 +476,7 @@ def _find_own_share(sections: Sequence[SectionSettings]) -> float:
 
 
 def _select_and_fit(
-    fitter: PromptFitter, own: Sequence[ContextCandidate], found: _FoundResults
+    fitter: PromptFitter, own: Sequence[ContextCandidate], results: TaskSearchResults
 ) -> tuple[FittedPrompt, list[ContextCandidate]]:
     """The prompt, and all candidates. What a section has found is its own, and no other's.
 
@@ -503,26 +495,26 @@ def _select_and_fit(
 
     if not fitter.sections:
         return fitter.fit(build_selector(own, question)), list(own)
-    taken: list[ContextCandidate] = []
+    of_sections: list[ContextCandidate] = []
     selectors: list[SectionSelector] = []
-    for each in found.sections:
-        section = each.section
-        ranked = rank_candidates([SearchChances.by_rank(section.name, each.results)])
-        kept = leave_out_shown(ranked, (held.result for held in taken))
-        taken += kept
+    for section_results in results.sections:
+        section = section_results.section
+        ranked = rank_candidates([SearchChances.by_rank(section.name, section_results.results)])
+        kept = leave_out_shown(ranked, (candidate.result for candidate in of_sections))
+        of_sections += kept
         selector = build_selector(kept, f"{section.query}\n{question}")
         selectors.append(SectionSelector(section.name, section.share, selector))
-    rest = leave_out_shown(own, (held.result for held in taken))
+    rest = leave_out_shown(own, (candidate.result for candidate in of_sections))
     if own_share := _find_own_share(fitter.sections):
         selectors.insert(0, SectionSelector(None, own_share, build_selector(rest, question)))
-    return fitter.fit(SectionedSelector(selectors)), [*rest, *taken]
+    return fitter.fit(SectionedSelector(selectors)), [*rest, *of_sections]
 
 
-def _complete_section(found: SectionResults, fitted: FittedPrompt) -> ContextSection:
-    numbers = fitted.selection.sections.get(found.section.name, ())
+def _complete_section(results: SectionResults, fitted: FittedPrompt) -> ContextSection:
+    numbers = fitted.selection.sections.get(results.section.name, ())
     excerpts = [fitted.selection.excerpts[number - 1] for number in numbers]
     return replace(
-        found.section,
+        results.section,
         shown=sum(len(excerpt.chunks) for excerpt in excerpts),
         tokens=sum(excerpt.tokens for excerpt in excerpts),
         excerpts=numbers,

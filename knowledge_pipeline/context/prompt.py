@@ -1,4 +1,8 @@
-"""Fits excerpts, the prompt around them, and the messages of a chat into a budget."""
+"""Fits excerpts, the prompt around them, and the messages of a chat into a budget.
+
+Prompts are rendered by Jinja2 in a sandbox. Quoted content is only ever a value, never a template. A template
+can run forever, so a service takes only names from its callers.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from knowledge_pipeline.config.context_sections import SectionSettings
 from knowledge_pipeline.config.operation import ContextSettings
-from knowledge_pipeline.context.select import ContextSelection, Excerpt
+from knowledge_pipeline.context.select import ContextSelection, Excerpt, ExcerptSelector, SectionedSelector
 from knowledge_pipeline.context.task_text import describe_task, fit_code_around_cursor
 from knowledge_pipeline.context.tokens import CountTokens, open_token_counter
 from knowledge_pipeline.contract.base import to_json
@@ -26,12 +30,6 @@ if TYPE_CHECKING:
 
     from knowledge_pipeline.contract.requests import Task
 
-
-# FOLD query.agent_context.prompt_templates
-# Renders prompts with Jinja2 in a sandbox. Quoted content is only ever a value, never a template.
-#
-# A template is a file, or a name: of a template in the folder `context.templates`, else in this package. A
-# template can run forever, so a service takes only names from its callers.
 
 SUFFIX = ".j2"
 MAX_PIECES = 1_000_000  # of text that a template may produce, so that its loops end
@@ -59,14 +57,16 @@ def load_template(template: str | Path, folder: Path | None) -> PromptTemplate:
     else:
         name = template if template.endswith(SUFFIX) else f"{template}{SUFFIX}"
     if not isinstance(template, Path) and not _NAME.fullmatch(name):
-        raise InvalidQuery(f"found the template {template!r}; allowed: {_list_template_names(folders)}")
+        raise InvalidQuery(f"found the template {template!r}; allowed: {', '.join(_list_names(folders))}")
     try:
         return PromptTemplate(name, _build_environment(folders).get_template(name))
     except TemplateNotFound as error:
         if error.name != name:
             raise InvalidQuery(_describe_error(name, error)) from error
-        place = "no such file" if isinstance(template, Path) else f"known are {_list_template_names(folders)}"
-        raise InvalidQuery(f"there is no template {str(template)!r}: {place}") from error
+        problem = (
+            "no such file" if isinstance(template, Path) else f"known are {', '.join(_list_names(folders))}"
+        )
+        raise InvalidQuery(f"there is no template {str(template)!r}: {problem}") from error
     except (TemplateError, OSError, UnicodeDecodeError) as error:
         raise InvalidQuery(_describe_error(name, error)) from error
 
@@ -76,7 +76,7 @@ def list_template_names(folder: Path | None) -> list[str]:
     return _list_names(tuple(filter(None, (folder, _PACKAGE_TEMPLATES))))
 
 
-def render_query(text: str, place: str, values: Mapping[str, Any]) -> str:
+def render_query(text: str, origin: str, values: Mapping[str, Any]) -> str:
     """Render a template that is written in `knowledge.yaml`; `place` says where, for its errors.
 
     Raises:
@@ -86,9 +86,9 @@ def render_query(text: str, place: str, values: Mapping[str, Any]) -> str:
 
     try:
         template = _build_environment((_PACKAGE_TEMPLATES,)).from_string(text)
-        return " ".join(PromptTemplate(place, template).render(values).split())
+        return " ".join(PromptTemplate(origin, template).render(values).split())
     except (TemplateError, InvalidQuery) as error:
-        raise ConfigError(f"{place} is wrong: {to_one_line(error)}") from error
+        raise ConfigError(f"{origin} is wrong: {to_one_line(error)}") from error
 
 
 class PromptTemplate:
@@ -140,17 +140,13 @@ def fence_text(text: str, language: str | None = None) -> str:
     """The text as a Markdown code block, with a fence longer than any in the text."""
     longest = max(map(len, _FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
-    named = language if language and _LANGUAGE.fullmatch(language) else ""
-    return f"{fence}{named}\n{text}\n{fence}"
+    info = language if language and _LANGUAGE.fullmatch(language) else ""
+    return f"{fence}{info}\n{text}\n{fence}"
 
 
 def to_one_line(text: Any) -> str:
     """The text on one line, without control characters: a title or path cannot open a section of its own."""
     return " ".join("".join(char if char.isprintable() else " " for char in str(text)).split())
-
-
-def _list_template_names(folders: tuple[Path, ...]) -> str:
-    return ", ".join(_list_names(folders))
 
 
 def _list_names(folders: tuple[Path, ...]) -> list[str]:
@@ -168,9 +164,6 @@ def _describe_error(name: str, error: Exception) -> str:
     reason = getattr(error, "message", None) or str(error) or type(error).__name__
     return f"the template {name}{where} is wrong: {to_one_line(reason).rstrip('.')}"
 
-
-# FOLD query.agent_context.chat
-# The messages of a conversation that fit a budget. Pure.
 
 _MESSAGE_TOKENS = 4  # of a message, in addition to its content: its role, its begin and end
 
@@ -213,14 +206,6 @@ _WASTED_TOKENS = 30  # of a budget may stay unused
 _METADATA_VALUES = ("source_type", "language", "author", "last_modified")
 
 
-class Selector(Protocol):
-    """Selects what to show within any budget."""
-
-    def select(self, max_tokens: int) -> ContextSelection:
-        """See `ExcerptSelector.select`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class FittedPrompt:
     """A prompt within its budget, and what it shows."""
@@ -252,10 +237,10 @@ class PromptFitter:
         sections = _find_sections(settings, prompt.name.removesuffix(SUFFIX), task.kind)
         if task.kind != "complete_code":
             return cls(task, budget, prompt, count, sections)
-        given = {"snippet": task.snippet or "", "suffix": task.suffix or ""}
-        before, after = fit_code_around_cursor(*given.values(), max_tokens=budget // 2, count=count)
+        whole = {"snippet": task.snippet or "", "suffix": task.suffix or ""}
+        before, after = fit_code_around_cursor(*whole.values(), max_tokens=budget // 2, count=count)
         kept = {"snippet": before, "suffix": after}
-        cut = tuple(name for name in given if kept[name] != given[name])
+        cut = tuple(name for name in whole if kept[name] != whole[name])
         return cls(replace(task, **kept), budget, prompt, count, sections, cut)
 
     @property
@@ -263,7 +248,7 @@ class PromptFitter:
         """Whether the prompt is only the task and the excerpts."""
         return self.budget < _BRIEF_TOKENS and self.prompt.is_built_in
 
-    def fit(self, selector: Selector) -> FittedPrompt:
+    def fit(self, selector: ExcerptSelector | SectionedSelector) -> FittedPrompt:
         """The prompt with what is selected.
 
         The history of a chat gets half of what the question and the instructions leave, and what the
@@ -297,7 +282,7 @@ class PromptFitter:
         )
 
     def _fill(
-        self, selector: Selector, bare: tuple[str, ContextSelection], room: int
+        self, selector: ExcerptSelector | SectionedSelector, bare: tuple[str, ContextSelection], room: int
     ) -> tuple[str, ContextSelection]:
         """The prompt and what it shows, of at most `room` tokens more than the `bare` one.
 
@@ -342,7 +327,12 @@ class PromptFitter:
 
     def _render(self, selection: ContextSelection) -> str:
         task = self.task
-        excerpts = [_to_template_values(excerpt, self._find_blame(excerpt)) for excerpt in selection.excerpts]
+        excerpts = [
+            _to_template_values(
+                excerpt, [lines for id_ in excerpt.chunks for lines in self.blame.get(id_, ())]
+            )
+            for excerpt in selection.excerpts
+        ]
         in_sections = {number for numbers in selection.sections.values() for number in numbers}
         return self.prompt.render(
             {
@@ -362,16 +352,14 @@ class PromptFitter:
             }
         )
 
-    def _find_blame(self, excerpt: ContextExcerpt) -> list[BlamedLines]:
-        return [lines for id_ in excerpt.chunks for lines in self.blame.get(id_, ())]
-
 
 def _find_sections(settings: ContextSettings, *names: str) -> tuple[SectionSettings, ...]:
     """Those of the template, else of the task's kind. Raises `ConfigError`: some are of no template."""
-    known = list_template_names(settings.templates) if settings.sections else []
-    if unknown := sorted(settings.sections.keys() - set(known)):
+    existing = list_template_names(settings.templates) if settings.sections else []
+    if unknown := sorted(settings.sections.keys() - set(existing)):
         raise ConfigError(
-            f"context.sections has {', '.join(unknown)}, which no template is called: use {', '.join(known)}"
+            f"context.sections has {', '.join(unknown)}, which no template is called: "
+            f"use {', '.join(existing)}"
         )
     return next((settings.sections[name] for name in names if name in settings.sections), ())
 
@@ -390,7 +378,7 @@ def _to_template_values(excerpt: ContextExcerpt, blame: Sequence[BlamedLines]) -
         "missing_lines": excerpt.missing_lines,
         "within": excerpt.within,
         "blame": list(describe_blame(blame, max_named=_BLAMED_COMMITS)),
-        "near_duplicates": [_citation_to_values(place) for place in excerpt.near_duplicates],
+        "near_duplicates": [_citation_to_values(citation) for citation in excerpt.near_duplicates],
     }
 
 

@@ -1,9 +1,9 @@
-"""Selects from the results of searches the lines that fit a reader's budget. Pure.
+"""Selects from the results of searches the lines that fit a reader's budget.
 
-All that is shown is decided here. The chunks of a document are put together, each line gets an expected
-gain (`line_gains`) by the chance that its chunk answers, whatever type of source it is of, and the runs of
-lines that gain the most for their tokens are shown (`windows`): those at the price at which the budget is
-just spent. No line is shown twice, and of equal or nearly equal chunks one, with the places of the others.
+All that is shown is decided here. The chunks of a document are put together, each line gets an expected gain
+by the chance that its chunk answers, whatever type of source it is of, and the runs of lines that gain the
+most for their tokens are shown: those at the price at which the budget is just spent. No line is shown
+twice, and of equal or nearly equal chunks one, with the places of the others.
 """
 
 from __future__ import annotations
@@ -28,13 +28,6 @@ from knowledge_pipeline.query.describe import cite_other_lines
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.understand import remove_stopwords
 from knowledge_pipeline.text import VOWEL_SIGNS, cut, normalize, split_identifier
-
-# FOLD query.agent_context.excerpts
-# Joins neighbouring chunks of a document into one excerpt, exactly as the document has it. Pure.
-#
-# Two chunks are neighbours if they overlap, or if only the white space that is known to precede the second
-# lies between them. Anything else between them would make that distance longer, so an excerpt never hides a
-# gap.
 
 DocumentKey = tuple[str, str]  # source, URI
 
@@ -110,9 +103,14 @@ def document_key(result: SearchResult) -> DocumentKey:
 
 
 def build_excerpts(results: Iterable[SearchResult]) -> list[Excerpt]:
-    """Chunks of one document, in any order, as its excerpts in reading order."""
+    """Chunks of one document, in any order, as its excerpts in reading order.
+
+    Two chunks are joined if they overlap, or if only the white space that is known to precede the second
+    lies between them. Anything else between them would make that distance longer, so an excerpt never hides
+    a gap.
+    """
     excerpts: list[Excerpt] = []
-    ordered = sorted(results, key=lambda each: (each.span.start_char, -len(each.content), each.id))
+    ordered = sorted(results, key=lambda result: (result.span.start_char, -len(result.content), result.id))
     for excerpt in map(Excerpt.from_result, ordered):
         if excerpts and (joined := _join_excerpts(excerpts[-1], excerpt)):
             excerpts[-1] = joined
@@ -138,13 +136,6 @@ def _join_excerpts(first: Excerpt, second: Excerpt) -> Excerpt | None:
     parts = (*first.parts, *second.parts)
     return Excerpt(first.start_char, body, first.start_line, end_line, parts, first.indentation)
 
-
-# FOLD query.agent_context.windows
-# Chooses the runs of lines that are worth their price. Pure.
-#
-# A budget of tokens is a knapsack, and lines beside each other share a heading. At a price for each token,
-# the best runs of lines of a document are found in one pass: a run is worth what its lines gain, less the
-# price of their tokens and of its heading. The budget decides the price.
 
 _NEVER = float("-inf")
 
@@ -172,6 +163,9 @@ def find_best_runs(
     gains: Sequence[float], tokens: Sequence[float], *, price: float, heading_tokens: float
 ) -> list[LineRun]:
     """The disjoint runs of some consecutive lines that are together worth the most, in order.
+
+    A budget of tokens is a knapsack, and lines beside each other share a heading: a run is worth what its
+    lines gain, less the price of their tokens and of its heading.
 
     Args:
         gains: of each line, not negative.
@@ -202,13 +196,6 @@ def find_best_runs(
     return runs[::-1]
 
 
-# FOLD query.agent_context.line_gains
-# Estimates what a reader gains by each line of what was found. Pure.
-#
-# A line gains by the chance that its chunk answers, and by the share of the question's words in it and in
-# the lines beside it; a rare word counts for more. One without a letter or a digit, such as a closing
-# bracket, says nothing by itself. (docs/decisions/contexts.md)
-
 _BASE = 2.0  # gain of a line without any word of the question
 _BESIDE = 2  # lines to each side, whose words count as well
 _MAX_WORDS = 12  # the rarest, that count as the whole question: issues are long
@@ -219,13 +206,18 @@ class WordWeights:
     """The question's words, by how rare they are among the texts that were found."""
 
     def __init__(self, question: str, texts: Sequence[str]) -> None:
-        asked = _read_words(remove_stopwords(question))
-        counts = Counter(word for text in texts for word in asked & _read_words(text))
+        question_words = _read_words(remove_stopwords(question))
+        counts = Counter(word for text in texts for word in question_words & _read_words(text))
         self._weights = {word: math.log((len(texts) + 1) / (count + 0.5)) for word, count in counts.items()}
         self._total = sum(sorted(self._weights.values())[-_MAX_WORDS:]) or 1.0
 
     def estimate_gains(self, lines: Sequence[str]) -> list[float]:
-        """The gain of each of some consecutive lines, for a chunk that surely answers."""
+        """The gain of each of some consecutive lines, for a chunk that surely answers.
+
+        By the share of the question's words in it and in the lines beside it; a rare word counts for more.
+        A line without a letter or a digit, such as a closing bracket, says nothing by itself.
+        (docs/decisions/contexts.md)
+        """
         shares = [sum(self._weights.get(word, 0.0) for word in _read_words(line)) for line in lines]
         sums = [0.0, *accumulate(shares)]
         gains: list[float] = []
@@ -311,7 +303,7 @@ def rank_candidates(searches: Iterable[SearchChances]) -> list[ContextCandidate]
             best[result.id] = replace(existing, score=score, found_by=found_by)
     ordered = sorted(best.values(), key=lambda candidate: (-candidate.score, candidate.result.id))
     kept: dict[int, ContextCandidate] = {}
-    for index, first in enumerate(find_first_duplicates(each.result.content for each in ordered)):
+    for index, first in enumerate(find_first_duplicates(candidate.result.content for candidate in ordered)):
         candidate, original = ordered[index], kept.get(first)
         if original is None:
             kept[index] = candidate
@@ -398,15 +390,17 @@ class ExcerptSelector:
         heading_cost: Cost,
         heading_share: float = 1.0,
     ) -> None:
-        self._by_id = {each.result.id: each for each in candidates}
+        self._by_id = {candidate.result.id: candidate for candidate in candidates}
         self._count = count
         self._heading_cost = heading_cost
         self._heading_share = heading_share
         self._chunks = [
-            OmittedChunk(id_, each.result.citation, round(each.score, 6), self._cost(each.result))
-            for id_, each in self._by_id.items()
+            OmittedChunk(
+                id_, candidate.result.citation, round(candidate.score, 6), self._cost(candidate.result)
+            )
+            for id_, candidate in self._by_id.items()
         ]
-        self._weights = WordWeights(question, [each.result.content for each in candidates])
+        self._weights = WordWeights(question, [candidate.result.content for candidate in candidates])
         documents: dict[DocumentKey, list[SearchResult]] = {}
         for candidate in candidates:
             documents.setdefault(document_key(candidate.result), []).append(candidate.result)
@@ -423,13 +417,13 @@ class ExcerptSelector:
         """
         runs_over, runs_within = self._find_runs_around(max_tokens)
         runs = self._fit(runs_over, runs_within, max_tokens)
-        taken = sorted(runs, key=lambda each: (each[0], each[1].first))  # documents best first
-        excerpts = [self._passages[at].take(run) for at, run in taken]
+        in_order = sorted(runs, key=lambda pair: (pair[0], pair[1].first))  # documents best first
+        excerpts = [self._passages[at].take(run) for at, run in in_order]
         shown_ids = {part.id for excerpt in excerpts for part in excerpt.parts}
         omitted = tuple(chunk for chunk in self._chunks if chunk.id not in shown_ids)
-        shown = tuple(self._to_context_excerpt(n, each) for n, each in enumerate(excerpts, start=1))
+        shown = tuple(self._to_context_excerpt(n, excerpt) for n, excerpt in enumerate(excerpts, start=1))
         is_cut = sum(run.tokens for _, run in runs_over) > max_tokens
-        return ContextSelection(shown, omitted, sum(each.tokens for each in shown), is_cut)
+        return ContextSelection(shown, omitted, sum(excerpt.tokens for excerpt in shown), is_cut)
 
     def _find_runs_around(self, max_tokens: int) -> tuple[_PassageRuns, _PassageRuns]:
         """What is worth the highest price at which it exceeds the budget; what is at the lowest within it."""
@@ -447,7 +441,7 @@ class ExcerptSelector:
     def _find_runs(self, price: float) -> _PassageRuns:
         if price not in self._runs_at:
             self._runs_at[price] = [
-                (at, run) for at, each in enumerate(self._passages) for run in each.find_runs(price)
+                (at, run) for at, passage in enumerate(self._passages) for run in passage.find_runs(price)
             ]
         return self._runs_at[price]
 
@@ -455,7 +449,7 @@ class ExcerptSelector:
         """The densest runs, the last of them cut to what of it was worth more, and on from there."""
         left = float(max_tokens)
         fitting = _PassageRuns()
-        for at, run in sorted(runs, key=lambda each: -each[1].density):
+        for at, run in sorted(runs, key=lambda pair: -pair[1].density):
             if run.tokens > left:
                 inside = [inner for passage, inner in runs_within if passage == at and run.contains(inner)]
                 kept = self._passages[at].cut_run(
@@ -493,7 +487,7 @@ class ExcerptSelector:
         symbols = [candidate.result.metadata.get("symbol") for candidate in candidates]
         for name in _SINGLE_CHUNK_FIELDS if len(candidates) > 1 else ():
             metadata.pop(name, None)
-        places = dict.fromkeys(place for candidate in candidates for place in candidate.near_duplicates)
+        places = dict.fromkeys(citation for candidate in candidates for citation in candidate.near_duplicates)
         return ContextExcerpt(
             number=number,
             text=excerpt.text,
@@ -513,21 +507,12 @@ class ExcerptSelector:
 def _find_signature_above(excerpt: Excerpt) -> str | None:
     """The first line of the definition that an excerpt begins in the middle of, where its chunk has it."""
     first = excerpt.parts[0]
-    signature = _find_signature(first)
+    name = str(first.metadata.get("symbol") or "").rpartition(".")[2]
+    lines = first.content.split("\n") if name else []
+    signature = next((at for at, line in enumerate(lines) if name in line), None)
     if signature is None or first.span.start_line + signature >= excerpt.start_line:
         return None
-    return first.content.split("\n")[signature].strip()
-
-
-def _find_signature(chunk: SearchResult) -> int | None:
-    """By index, the first line of a chunk that has the name of what it defines."""
-    name = str(chunk.metadata.get("symbol") or "").rpartition(".")[2]
-    lines = chunk.content.split("\n") if name else []
-    return next((at for at, line in enumerate(lines) if name in line), None)
-
-
-# FOLD query.agent_context.section_budget
-# Divides a budget between the sections of a context. Pure.
+    return lines[signature].strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -551,15 +536,15 @@ class SectionedSelector:
         left = max_tokens
         waiting: dict[int, SectionSelector] = dict(enumerate(self.sections))
         while waiting:
-            shares = sum(each.share for each in waiting.values())
+            shares = sum(section.share for section in waiting.values())
             tried = {
-                at: each.selector.select(max(0, int(left * each.share / shares)))
-                for at, each in waiting.items()
+                at: section.selector.select(max(0, int(left * section.share / shares)))
+                for at, section in waiting.items()
             }
             content = {at: selection for at, selection in tried.items() if not selection.is_cut}
             selections |= content or tried
-            left -= sum(each.tokens for each in content.values())
-            waiting = {at: each for at, each in waiting.items() if at not in selections}
+            left -= sum(selection.tokens for selection in content.values())
+            waiting = {at: section for at, section in waiting.items() if at not in selections}
         return self._join([selections[at] for at in range(len(self.sections))])
 
     def _join(self, selections: Sequence[ContextSelection]) -> ContextSelection:
@@ -567,7 +552,7 @@ class SectionedSelector:
         for section, selection in zip(self.sections, selections, strict=True):
             first = len(joined.excerpts) + 1
             excerpts = tuple(
-                replace(each, number=n) for n, each in enumerate(selection.excerpts, start=first)
+                replace(excerpt, number=n) for n, excerpt in enumerate(selection.excerpts, start=first)
             )
             numbers = {section.name: tuple(excerpt.number for excerpt in excerpts)} if section.name else {}
             joined = ContextSelection(
@@ -597,11 +582,6 @@ def leave_out_shown(
     ]
 
 
-# FOLD query.agent_context.linked_code
-# Raises the chance of code that the best code uses, or that uses it, and adds what no search found of it.
-#
-# What answers often stands in what a function calls. (docs/decisions/contexts.md)
-
 _LINKING_RESULTS = 3  # the best code, whose links are followed
 _USED_FACTOR, _USER_FACTOR = 4.0, 2.0  # of the chance of a definition that one of them uses; of a caller
 _RANK = 3  # of the result whose chance limits what is linked
@@ -617,6 +597,7 @@ async def follow_links(
 ) -> SearchChances:
     """The results with the chances that links give them, then definitions that the best code uses.
 
+    What answers often stands in what a function calls. (docs/decisions/contexts.md)
     Nothing is added that the caller may not see, or that is of another release.
     """
     best = [result for result in search.results if result.graph][:_LINKING_RESULTS]

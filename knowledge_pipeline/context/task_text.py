@@ -1,4 +1,4 @@
-"""What of a task is searched for. Pure."""
+"""What of a task is searched for, and what of the code around its cursor is shown. Pure."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def describe_task(task: Task) -> dict[str, Any]:
 
 def name_files(task: Task) -> tuple[str, ...]:
     """The paths of its files, as many as a query has room for."""
-    named = task.paths[:1]
+    paths = task.paths[:1]
     for path in task.paths[1:]:
-        if sum(len(each) + 1 for each in (*named, path)) > _PATH_CHARS:
+        if sum(len(name) + 1 for name in (*paths, path)) > _PATH_CHARS:
             break
-        named = (*named, path)
-    return named
+        paths = (*paths, path)
+    return paths
 
 
 def get_example(task: Task) -> str | None:
@@ -78,9 +78,6 @@ def get_example(task: Task) -> str | None:
     before, after = _EXAMPLE_CHARS
     return (task.snippet or "")[-before:] + (task.suffix or "")[:after] or None
 
-
-# FOLD query.agent_context.cursor_code
-# The code before and after a cursor, as much as fits: what is nearest to the cursor. Pure.
 
 _SUFFIX_SHARE = 3  # a third of the room belongs to what follows the cursor, if it needs as much
 

@@ -31,6 +31,7 @@ from knowledge_pipeline.extensions.tuning_examples import (
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.hits import Hit, IndexedChunk
 from knowledge_pipeline.query.open_release import PinnedIndex
+from knowledge_pipeline.query.plan import SearchQuestion
 from knowledge_pipeline.query.search import Engine, keep_candidates
 from knowledge_pipeline.query.understand import ParsedQuery, understand
 from knowledge_pipeline.stages.progress import ProgressCallback
@@ -79,10 +80,8 @@ async def _find_hits(
     question, adjust = pair.question, keep_candidates
     if pair.taken_out:
         adjust = DocstringMask(pair, understand(question.text).words, statistics, embed)
-    filters = Filters(**question.filters)
-    return await engine.find_unranked(
-        question.text, Access.operator(), type=question.type, filters=filters, adjust=adjust
-    )
+    search = SearchQuestion(question.text, question.type, Filters(**question.filters))
+    return await engine.find_unranked(search, Access.operator(), adjust=adjust)
 
 
 def _to_example(pair: Pair, hits: Sequence[Hit[IndexedChunk]], query: ParsedQuery) -> Example:

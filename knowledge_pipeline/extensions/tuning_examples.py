@@ -23,7 +23,7 @@ from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.contract.filters import SearchType, SourceType
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
 from knowledge_pipeline.query.features import TEXT_FEATURES, compute_features
-from knowledge_pipeline.query.hits import Candidates, Hit, IndexedChunk, SpaceCandidates, to_outlines
+from knowledge_pipeline.query.hits import Hit, IndexedChunk, SpaceCandidates, to_outlines
 from knowledge_pipeline.query.retrieve import SearchScope, join_candidates
 from knowledge_pipeline.query.understand import ParsedQuery
 from knowledge_pipeline.records import Mention, build_embedded_text, hash_strings
@@ -206,16 +206,18 @@ class DocstringMask:
     statistics: Mapping[str, TermStatistics]  # by space
     embed: EmbedText
 
-    async def __call__(self, scope: SearchScope, candidates: Candidates) -> Candidates:
+    async def __call__(
+        self, scope: SearchScope, candidates: tuple[SpaceCandidates, ...]
+    ) -> tuple[SpaceCandidates, ...]:
         """The candidates as if the docstring were not indexed; what only it has found is gone."""
         spaces = [
-            await self._mask_space(reader, of_space, scope, candidates.query_vectors.get(reader.space))
-            for reader, of_space in zip(scope.readers, candidates.by_space, strict=True)
+            await self._mask_space(reader, of_space, scope)
+            for reader, of_space in zip(scope.readers, candidates, strict=True)
         ]
-        return replace(candidates, by_space=tuple(spaces))
+        return tuple(spaces)
 
     async def _mask_space(
-        self, reader: IndexReader, candidates: SpaceCandidates, scope: SearchScope, vector: np.ndarray | None
+        self, reader: IndexReader, candidates: SpaceCandidates, scope: SearchScope
     ) -> SpaceCandidates:
         of_answer = candidates.rows[candidates.chunks.mark_files(self._is_answer)].tolist()
         affected = await scope.cache.read_chunks(reader, of_answer)
@@ -230,12 +232,14 @@ class DocstringMask:
             if by_words.get(row.row_id, 1.0) > 0
         ]
         matched = _keep_best(masked_matches, by_words, scope.limit)
+        vector = candidates.query_vector
         similarities = {} if vector is None else self._compare(reader.space, affected, vector)
         compared = [row._replace(score=similarities.get(row.row_id, row.score)) for row in candidates.nearest]
         near = {row.row_id for row in _keep_best(compared, similarities, scope.limit)}
         kept = near | {row.row_id for row in matched}
         nearest = ScoredRows.of(row for row in compared if row.row_id in kept)
-        return await join_candidates(scope, reader, nearest, ScoredRows.of(matched))
+        masked = await join_candidates(scope, reader, nearest, ScoredRows.of(matched))
+        return replace(masked, query_vector=vector, vector_problem=candidates.vector_problem)
 
     def _is_answer(self, file: OutlineFile) -> bool:
         return f"{file.source}:{file.path}" == self.pair.origin

@@ -1,8 +1,7 @@
-"""Which audiences of sources a caller belongs to, as the sources' permissions were last read.
+"""What a caller may see: by the released rows, the configuration of now, and the permissions of sources.
 
-Memberships are read beside the release, at their newest: a rollback or a refused release keeps none. Where a
-released row names another audience than its document has now, the document is withheld from everybody who
-sees it by audience, until a release has the row of now.
+Every function that reads content takes an `Access`; the filter that `build_visibility_filter` makes of it is
+part of the condition that the store evaluates.
 """
 
 from __future__ import annotations
@@ -13,10 +12,14 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from knowledge_pipeline.config import file
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources import AccessSettings, SourceConfig
 from knowledge_pipeline.contract.usage_labels import UsageLabels, merge_labels
-from knowledge_pipeline.errors import KnowledgeError, NotFound
+from knowledge_pipeline.errors import ConfigError, Forbidden, KnowledgeError, NotFound
 from knowledge_pipeline.llm.model_calls import UsageAccount, get_current_account
 from knowledge_pipeline.query.open_release import Index
 from knowledge_pipeline.store import filters
@@ -31,14 +34,9 @@ from knowledge_pipeline.store.access import (
 from knowledge_pipeline.store.filters import Filter, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
+from knowledge_pipeline.store.listings import fetch_listings
 from knowledge_pipeline.store.reconcile import find_differing_sources
 from knowledge_pipeline.store.tables import Table, split_batches
-
-# FOLD query.access
-# What a caller may see.
-#
-# Every function that reads content takes an `Access`; the filter that `build_visibility_filter` makes of it
-# is part of the condition that the store evaluates.
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,38 +161,39 @@ _Stamps = Mapping[_TypedSource, tuple[VersionStamp, VersionStamp]]  # of its aud
 class _State:
     """What was read, and what it was read of."""
 
-    stamps: _Stamps = field(default_factory=dict[_TypedSource, tuple[VersionStamp, VersionStamp]])
-    tables: Mapping[str, int] = field(default_factory=dict[str, int])  # of the release
-    indexes: Mapping[str, Any] = field(default_factory=dict[str, Any])  # by space: those, opened
-    by_source: Mapping[_TypedSource, Mapping[str, Requirements]] = field(
-        default_factory=dict[_TypedSource, Mapping[str, Requirements]]
-    )
-    withheld: Mapping[str, frozenset[str]] = field(
-        default_factory=dict[str, frozenset[str]]
-    )  # uris by source
+    stamps: _Stamps
+    tables: Mapping[str, int]  # of the release
+    indexes: Mapping[str, Any]  # by space: those, opened
+    by_source: Mapping[_TypedSource, Mapping[str, Requirements]]
+    withheld: Mapping[str, frozenset[str]]  # uris by source
     by_principals: dict[frozenset[str], frozenset[str]] = field(
         default_factory=dict[frozenset[str], frozenset[str]]
     )
 
     def find_audiences(self, principals: frozenset[str]) -> frozenset[str]:
         """Those that a caller of these principals belongs to."""
-        if (found := self.by_principals.get(principals)) is None:
+        if (names := self.by_principals.get(principals)) is None:
             folded = frozenset(map(fold_principal, principals))
-            every = (each for audiences in self.by_source.values() for each in audiences.items())
-            found = frozenset(name for name, requires in every if is_member(folded, requires))
-            self.by_principals[principals] = found
-        return found
+            every = (audience for audiences in self.by_source.values() for audience in audiences.items())
+            names = frozenset(name for name, requires in every if is_member(folded, requires))
+            self.by_principals[principals] = names
+        return names
 
 
 class Audiences:
-    """The audiences of a store; used on one event loop."""
+    """The audiences of a store, as its sources' permissions were last read; used on one event loop.
+
+    Memberships are read beside the release, at their newest: a rollback or a refused release keeps none.
+    Where a released row names another audience than its document has now, the document is withheld from
+    everybody who sees it by audience, until a release has the row of now.
+    """
 
     def __init__(self, lake: Lake, index: Index) -> None:
         self._lake, self._index = lake, index
         self._looking = asyncio.Lock()
         self._look_s = 0.0  # of the processor, that the last look took
         self._next_look_at = float("-inf")
-        self._state = _State()
+        self._state = _State({}, {}, {}, {}, {})
 
     async def add(self, access: Access) -> Access:
         """The access with the audiences of the caller, and what is withheld from it.
@@ -250,12 +249,12 @@ class Audiences:
 
     def _read_state(self, stamps: _Stamps, tables: Mapping[str, int]) -> _State:
         """What differs from the state before is read; a refresh writes a few sources of many."""
-        known = self._state
+        before = self._state
         by_source = {
-            each: known.by_source[each]
-            if each in known.stamps and known.stamps[each][0] == stamp
-            else read_audiences(self._lake, *each)
-            for each, (stamp, _) in stamps.items()
+            source: before.by_source[source]
+            if source in before.stamps and before.stamps[source][0] == stamp
+            else read_audiences(self._lake, *source)
+            for source, (stamp, _) in stamps.items()
         }
         spaces = self._lake.list_spaces()
         indexes = {space: self._lake.index(space, spaces[space]) for space in tables.keys() & spaces.keys()}
@@ -265,7 +264,7 @@ class Audiences:
             types[source].append(source_type)
         changed = self._find_changed_sources(stamps, opened)
         stale = [source for source in types if changed is None or source in changed]
-        withheld = {source: known.withheld.get(source, frozenset()) for source in types}
+        withheld = {source: before.withheld.get(source, frozenset()) for source in types}
         for sources in split_batches(stale, _SOURCES_AT_ONCE):
             released = _read_released_audiences(indexes, tables, sources)
             for source in sources:
@@ -274,14 +273,18 @@ class Audiences:
 
     def _find_changed_sources(self, stamps: _Stamps, indexes: Mapping[str, Any]) -> set[str] | None:
         """Sources of which a document or a released row may be another one; None: all."""
-        known, changed = self._state, set[str]()
-        if indexes.keys() != known.indexes.keys():
+        before, changed = self._state, set[str]()
+        if indexes.keys() != before.indexes.keys():
             return None
-        for each in stamps.keys() | known.stamps.keys():
-            if each not in stamps or each not in known.stamps or stamps[each][1] != known.stamps[each][1]:
-                changed.add(each[1])
+        for source in stamps.keys() | before.stamps.keys():
+            if (
+                source not in stamps
+                or source not in before.stamps
+                or stamps[source][1] != before.stamps[source][1]
+            ):
+                changed.add(source[1])
         for space, now in indexes.items():
-            sources = find_differing_sources(known.indexes[space], now)
+            sources = find_differing_sources(before.indexes[space], now)
             if sources is None:
                 return None
             changed |= sources
@@ -304,12 +307,132 @@ def _read_released_audiences(
     indexes: Mapping[str, Table], tables: Mapping[str, int], sources: Sequence[str]
 ) -> Mapping[str, Mapping[str, set[str]]]:
     """The audiences that the released rows of some sources name, by source and uri."""
-    found: dict[str, defaultdict[str, set[str]]] = {source: defaultdict(set) for source in sources}
+    released: dict[str, defaultdict[str, set[str]]] = {source: defaultdict(set) for source in sources}
     columns, where = ["source", "uri", "principals"], one_of("source", sources)
     for space, index in indexes.items():
         for batch in index.iter_batches(columns, where, version=tables[space]):
             rows = batch.to_pydict()
             for source, uri, principals in zip(*(rows[name] for name in columns), strict=True):
                 names = (name for name in principals if name.startswith(AUDIENCE_PREFIX))
-                found[source][uri].update(names)
-    return found
+                released[source][uri].update(names)
+    return released
+
+
+class DeclaredSources:
+    """The sources of one file, read again when it changes: who may see which, and who manages which.
+
+    A row says who may see it as the configuration was when the row was written. Where the configuration is
+    stricter now, it decides, before any refresh and after a rollback; where it is wider, the row does.
+
+    A caller who sees everything manages all sources. A tenant's caller manages those of the tenant, and can
+    only have them refreshed: whoever declares a source names files, addresses and secrets of the server.
+    Threads may share it.
+
+    Args:
+        config_path: the knowledge.yaml; None: there is none, and nothing changes.
+        declared: its sources when it was last read.
+    """
+
+    def __init__(self, config_path: Path | None, declared: tuple[SourceConfig, ...] = ()) -> None:
+        self._config_path = config_path
+        self._declared = declared
+        self._loaded: Settings | None = None
+        self._warned_of = ""
+
+    @property
+    def path(self) -> Path:
+        """The file. Raises `ConfigError` where the server has none."""
+        if self._config_path is None:
+            raise ConfigError("this server was started without a knowledge.yaml: it declares no sources")
+        return self._config_path
+
+    def sources(self) -> tuple[SourceConfig, ...]:
+        """All of them, secrets aside.
+
+        Raises:
+            ConfigError: there is no file, or it is wrong.
+        """
+        loaded, path = self._loaded, self.path
+        if loaded:
+            fetch_listings(loaded, in_background=True)
+        stamp = file.read_stamp(path, loaded or Settings())
+        if not stamp:
+            raise ConfigError("the server's knowledge.yaml cannot be read")
+        if loaded is None or loaded.stamp != stamp:
+            self._loaded = file.load_settings(path, allow_unset=True)
+            self._declared = self._loaded.sources
+        return self._declared
+
+    def narrow(self, access: Access) -> Access:
+        """The access without the sources that are declared to be seen by others alone.
+
+        While the file is wrong, what it said last counts, and the log tells.
+        """
+        if access.everything:
+            return access
+        sources = self.list_known()
+        withheld = frozenset(source.id for source in sources if not _is_for(source.access, access))
+        by_audience = frozenset(
+            source.id
+            for source in sources
+            if source.access.visibility == "from_source"
+            and access.principals.isdisjoint(source.access.principals)
+        )
+        return replace(access, withheld_sources=withheld, audience_sources=by_audience - withheld)
+
+    def list_known(self) -> tuple[SourceConfig, ...]:
+        """As `sources`; while the file is wrong, what it said last, and the log tells."""
+        if self._config_path is None:
+            return self._declared
+        try:
+            return self.sources()
+        except ConfigError as error:
+            if self._warned_of != str(error):
+                self._warned_of = str(error)
+                _log.warning("access is decided by the configuration as it was last read: %s", error)
+            return self._declared
+
+    def list_managed(self, access: Access) -> tuple[SourceConfig, ...]:
+        """Those that a caller may have refreshed; raises as `sources` does."""
+        if access.everything:
+            return self.sources()
+        return tuple(
+            source for source in self.sources() if access.tenant and source.access.tenant == access.tenant
+        )
+
+    def find_managed(self, access: Access, name: str) -> tuple[SourceConfig, ...]:
+        """The one of an id, else all of a type, of those that a caller manages.
+
+        Raises:
+            NotFound: there is none.
+            ConfigError: see `sources`.
+        """
+        managed = self.list_managed(access)
+        matches = [source for source in managed if source.id == name]
+        matches = matches or [source for source in managed if source.type == name]
+        if not matches:
+            raise NotFound(f"there is no source, and no type with a source, called {name[:200]!r}")
+        return tuple(matches)
+
+
+def require_manage_all(access: Access) -> None:
+    """Raise `Forbidden` unless a caller may declare and remove sources."""
+    if not access.everything:
+        raise Forbidden("sources are declared and removed with a token that sees everything: `--everything`")
+
+
+def sees_whole_source(declared: AccessSettings, access: Access) -> bool:
+    """Whether a caller may know what concerns all documents of a source."""
+    by_document = declared.visibility == "from_source" and access.principals.isdisjoint(declared.principals)
+    return access.everything or (_is_for(declared, access) and not by_document)
+
+
+def _is_for(declared: AccessSettings, access: Access) -> bool:
+    """Whether a source is declared for a caller; the same rule as `build_visibility_filter` for rows."""
+    if declared.visibility == "public":
+        return True
+    is_of_tenant = access.tenant is not None and access.tenant == declared.tenant
+    return is_of_tenant and (
+        declared.visibility in ("tenant", "from_source")  # of the latter, each document has its audience
+        or not access.principals.isdisjoint(declared.principals)
+    )

@@ -1,8 +1,4 @@
-"""Keeps responses for all processes of a server, beside those that each keeps itself.
-
-The key of a response is a digest of the release and of all that was asked, the caller's access included; so
-nobody gets what was found for one who may see something else, and nothing of a former release is found.
-"""
+"""Keeps responses, by what was asked, what the caller may see, and the release; and times their steps."""
 
 from __future__ import annotations
 
@@ -25,9 +21,6 @@ from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import StoreUnavailable
 from knowledge_pipeline.store.local_state import ANSWERS, SharedState
 from knowledge_pipeline.store.release import Release
-
-# FOLD query.stopwatch
-# How long each step of a question took, and when it was.
 
 
 class Stopwatch:
@@ -76,9 +69,6 @@ class _RunningStep:
             watch.timings_ms[self._name] = max(took_ms, watch.timings_ms.get(self._name, 0.0))
 
 
-# FOLD query.search.cache
-# Keeps responses, by what was asked, what the caller may see, and the release.
-
 _RESULT_CHARS = 2_000  # that a result takes besides its content, about
 
 
@@ -99,9 +89,12 @@ class AnswerCache:
     def get(self, release: Release, key: Hashable) -> SearchResponse | None:
         """The response to the same question of the same release, if it is still kept."""
         if release != self._release:
-            self._responses.clear()
-            self._release = release
+            self._advance_to(release)
         return self._responses.get(key)
+
+    def _advance_to(self, release: Release) -> None:
+        self._responses.clear()
+        self._release = release
 
     def put(self, release: Release, key: Hashable, response: SearchResponse) -> None:
         """Keep a response, unless it is degraded, too large, or of a release that is no longer live."""
@@ -129,7 +122,10 @@ _TRIM_EVERY = 50  # responses that this process adds
 
 
 class SharedAnswerCache(AnswerCache):
-    """The responses of one process first, then those of all. For one thread."""
+    """The responses of one process first, then those of all processes of a server. For one thread.
+
+    There the key is a digest of the release and of all that was asked, the caller's access included.
+    """
 
     def __init__(self, settings: CacheSettings, state: SharedState) -> None:
         super().__init__(settings)
@@ -137,18 +133,13 @@ class SharedAnswerCache(AnswerCache):
         self._ttl_s = settings.ttl_minutes * 60
         self._max_bytes = settings.max_megabytes * 1_000_000
         self._generation = ""  # digest of the release
-        self._of: Release | None = None
         self._added = 0
 
     def get(self, release: Release, key: Hashable) -> SearchResponse | None:
         """The response to the same question of the same release, if any process still keeps it."""
-        if release != self._of:
-            self._of, self._generation = release, _digest(release)[:16]
-            self._trim()
-        if not self._ttl_s:
-            return None
-        if (found := super().get(release, key)) is not None:
-            return found
+        own = super().get(release, key)
+        if own is not None or not self._ttl_s:
+            return own
         try:
             content = self._state.get(ANSWERS, self._generation + _digest(key))
             response = parse_response(content) if content else None
@@ -161,7 +152,7 @@ class SharedAnswerCache(AnswerCache):
     def put(self, release: Release, key: Hashable, response: SearchResponse) -> None:
         """Keep a response for all processes, under the rules of `AnswerCache.put`."""
         super().put(release, key, response)
-        if not self._ttl_s or response.degraded or release != self._of:
+        if not self._ttl_s or response.degraded or release != self._release:
             return
         content = serialize_response(replace(response, cached=True))
         if len(content) > self._max_bytes // 10:
@@ -173,6 +164,11 @@ class SharedAnswerCache(AnswerCache):
         self._added += 1
         if self._added % _TRIM_EVERY == 0:
             self._trim()
+
+    def _advance_to(self, release: Release) -> None:
+        super()._advance_to(release)
+        self._generation = _digest(release)[:16]
+        self._trim()
 
     def _trim(self) -> None:
         try:
@@ -204,13 +200,13 @@ def _digest(value: object) -> str:
 def _to_json(value: Any) -> Any:
     """The same for equal keys in every process: what does not count for equality is left out."""
     if is_dataclass(value):
-        compared = (each.name for each in fields(value) if each.compare)
+        compared = (member.name for member in fields(value) if member.compare)
         return [type(value).__name__, {name: _to_json(getattr(value, name)) for name in compared}]
     if isinstance(value, (set, frozenset)):
         members = cast("frozenset[Any]", value)
         return ["set", sorted((_to_json(member) for member in members), key=json.dumps)]
     if isinstance(value, (list, tuple)):
-        return [_to_json(each) for each in cast("tuple[Any, ...]", value)]
+        return [_to_json(member) for member in cast("tuple[Any, ...]", value)]
     if isinstance(value, Mapping):
-        return {str(key): _to_json(each) for key, each in cast("Mapping[Any, Any]", value).items()}
+        return {str(key): _to_json(member) for key, member in cast("Mapping[Any, Any]", value).items()}
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

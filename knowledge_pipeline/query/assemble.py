@@ -1,9 +1,4 @@
-"""Finds neighbours of code in the graph: what it calls, what calls it, imports and inheritance.
-
-The graph is read for all chunks at once, in two pairs of steps beside each other: what their lines define,
-then who uses it; what their lines use, then where that is defined. The store narrows every read to what the
-caller may see.
-"""
+"""Assembles the response: each content once, cited, with related documents and code-graph neighbours."""
 
 from __future__ import annotations
 
@@ -48,15 +43,19 @@ _USE_KINDS = ("calls", "references", *_INHERITANCE_KINDS)
 
 
 async def find_neighbours(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[CodeNeighbours]:
-    """The neighbours of each chunk that the caller may see."""
+    """What each chunk calls, what calls it, imports and inheritance, as far as the caller may see it.
+
+    The graph is read for all chunks at once, in two pairs of steps beside each other: what their lines
+    define, then who uses it; what their lines use, then where that is defined.
+    """
     if not chunks:
         return []
-    (found, incoming), (edges, targets) = await asyncio.gather(
+    (shown, incoming), (edges, targets) = await asyncio.gather(
         _read_shown(graph, chunks), _read_used(graph, chunks)
     )
     whole = (
         replace(chunk, use_edges=uses, import_edges=imports)
-        for chunk, (uses, imports) in zip(found, edges, strict=True)
+        for chunk, (uses, imports) in zip(shown, edges, strict=True)
     )
     return [_build_neighbours(chunk, incoming, targets) for chunk in whole]
 
@@ -84,8 +83,8 @@ class _ChunkInGraph:
         classes = {class_of_constructor(row["name"]) for row in shown}
         nodes = frozenset(row["node"] for row in shown)
         callable_nodes = nodes | {row["node"] for row in within if row["name"] in classes}
-        named = (row for row in (*within, *aliases) if row["node"] in callable_nodes)
-        return cls(chunk, nodes, callable_nodes, {row["full_name"]: row["node"] for row in named})
+        names = (row for row in (*within, *aliases) if row["node"] in callable_nodes)
+        return cls(chunk, nodes, callable_nodes, {row["full_name"]: row["node"] for row in names})
 
     def is_used_by(self, row: Row) -> bool:
         """Whether an edge leads here from outside: by node, or by full name from another source."""
@@ -109,13 +108,13 @@ class _Definitions:
         """The targets of edges: those in the same source by node, others by full name."""
         nodes = {row["target_id"] for row in edges if row["target_id"]}
         names = {row["target_name"] for row in edges if not row["target_id"]}
-        rows, named = await asyncio.gather(
+        rows, nodes_by_name = await asyncio.gather(
             graph.look_up_symbols(RowLookup({"node": nodes}, excluded_kinds=("alias",))),
             graph.find_by_full_name(names, as_files=False),
         )
         by_full_name: dict[str, list[CodeNeighbour]] = {}
-        for name, found in named.items():
-            for node in found:
+        for name, same_name in nodes_by_name.items():
+            for node in same_name:
                 line = parse_first_line(node.lines) if node.lines else None
                 neighbour = CodeNeighbour(node.name, node.source, node.path, line, node.signature)
                 by_full_name.setdefault(name, []).append(neighbour)
@@ -125,31 +124,50 @@ class _Definitions:
     def resolve(self, row: Row) -> Iterator[CodeNeighbour]:
         """What an edge leads to, that the caller may see; a name alone where nothing indexed has it."""
         if row["target_id"] is None:
-            named = self.by_full_name.get(row["target_name"], ())
-            others = [neighbour for neighbour in named if neighbour.source != row["source"]]
+            same_name = self.by_full_name.get(row["target_name"], ())
+            others = [neighbour for neighbour in same_name if neighbour.source != row["source"]]
             yield from others or [CodeNeighbour(row["target_name"])]
-        elif found := self.by_node.get(row["target_id"]):
-            line = None if found["kind"] == "file" else found["start_line"]
-            name = found["name"] or found["path"]
-            yield CodeNeighbour(name, found["source"], found["path"], line, found["signature"])
+        elif target := self.by_node.get(row["target_id"]):
+            line = None if target["kind"] == "file" else target["start_line"]
+            name = target["name"] or target["path"]
+            yield CodeNeighbour(name, target["source"], target["path"], line, target["signature"])
 
 
 async def _read_shown(
     graph: VisibleGraph, chunks: Sequence[IndexedChunk]
 ) -> tuple[list[_ChunkInGraph], list[Row]]:
-    """What the chunks define, and the edges that lead to it."""
-    definitions, aliases = await asyncio.gather(
-        _read_definitions(graph, chunks), _read_aliases(graph, chunks)
+    """What the chunks define; and sure calls of it and inheritance from it, from other sources too."""
+    lines = _span_files(chunks)
+    in_lines = RowLookup(
+        {"path": lines.keys()},
+        sources={chunk.source for chunk in chunks},
+        excluded_kinds=("alias", "file"),
+        lines=lines,
+        line_columns=("start_line", "end_line"),
     )
-    found = [_ChunkInGraph.build(chunk, definitions, aliases) for chunk in chunks]
-    return found, await _read_incoming_edges(graph, found)
+    definitions, aliases = await asyncio.gather(graph.look_up_symbols(in_lines), _read_aliases(graph, chunks))
+    shown = [_ChunkInGraph.build(chunk, definitions, aliases) for chunk in chunks]
+    targets = {"target_id": {node for chunk in shown for node in chunk.callable_nodes}}
+    if await graph.has_several_sources():
+        targets["target_name"] = {name for chunk in shown for name in chunk.names}
+    incoming = RowLookup(targets, kinds=_INCOMING_KINDS, min_confidence=MIN_CONFIDENCE)
+    return shown, await graph.look_up_edges(incoming, columns=WHOLE_EDGE_COLUMNS)
 
 
 async def _read_used(
     graph: VisibleGraph, chunks: Sequence[IndexedChunk]
 ) -> tuple[list[tuple[list[Row], list[Row]]], _Definitions]:
-    """For each chunk the edges that go out from its lines, and the imports of its file; and their targets."""
-    outgoing = await _read_outgoing_edges(graph, chunks)
+    """For each chunk the sure uses in its lines, and the imports of its file; and their targets."""
+    lines = _span_files(chunks)
+    in_lines = RowLookup(
+        {"path": lines.keys()},
+        sources={chunk.source for chunk in chunks},
+        kinds=_USE_KINDS,
+        lines=lines,
+        unbounded_kinds=("imports",),
+        min_confidence=MIN_CONFIDENCE,
+    )
+    outgoing = await graph.look_up_edges(in_lines, columns=WHOLE_EDGE_COLUMNS)
     edges: list[tuple[list[Row], list[Row]]] = []
     for chunk in chunks:
         file = (chunk.source, chunk.path)
@@ -161,34 +179,6 @@ async def _read_used(
     )
 
 
-async def _read_definitions(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
-    """Definitions in the chunks' files that may share lines with them."""
-    lines = _span_files(chunks)
-    return await graph.look_up_symbols(
-        RowLookup(
-            {"path": lines.keys()},
-            sources={chunk.source for chunk in chunks},
-            excluded_kinds=("alias", "file"),
-            lines=lines,
-            line_columns=("start_line", "end_line"),
-        )
-    )
-
-
-async def _read_outgoing_edges(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
-    """Sure uses in the chunks' files that may be in their lines, and the imports of these files."""
-    lines = _span_files(chunks)
-    lookup = RowLookup(
-        {"path": lines.keys()},
-        sources={chunk.source for chunk in chunks},
-        kinds=_USE_KINDS,
-        lines=lines,
-        unbounded_kinds=("imports",),
-        min_confidence=MIN_CONFIDENCE,
-    )
-    return await graph.look_up_edges(lookup, columns=WHOLE_EDGE_COLUMNS)
-
-
 async def _read_aliases(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> list[Row]:
     """Re-exports of definitions that have the name of one of the chunks'."""
     if not await graph.has_several_sources():
@@ -197,15 +187,6 @@ async def _read_aliases(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -> 
     symbols |= {name for symbol in symbols if (name := class_of_constructor(symbol))}
     simple = {symbol.rpartition(".")[2] for symbol in symbols}
     return await graph.look_up_symbols(RowLookup({"simple": simple}, kinds=("alias",)))
-
-
-async def _read_incoming_edges(graph: VisibleGraph, chunks: Sequence[_ChunkInGraph]) -> list[Row]:
-    """Sure calls of the chunks and inheritance from them, from other sources too."""
-    targets = {"target_id": {node for chunk in chunks for node in chunk.callable_nodes}}
-    if await graph.has_several_sources():
-        targets["target_name"] = {name for chunk in chunks for name in chunk.names}
-    lookup = RowLookup(targets, kinds=_INCOMING_KINDS, min_confidence=MIN_CONFIDENCE)
-    return await graph.look_up_edges(lookup, columns=WHOLE_EDGE_COLUMNS)
 
 
 def _span_files(chunks: Sequence[IndexedChunk]) -> dict[str, tuple[int, int]]:
@@ -221,9 +202,9 @@ def _is_in_lines(row: Row, chunk: IndexedChunk) -> bool:
     return chunk.start_line <= row["line"] <= chunk.end_line
 
 
-def _build_neighbours(found: _ChunkInGraph, incoming: Sequence[Row], targets: _Definitions) -> CodeNeighbours:
+def _build_neighbours(chunk: _ChunkInGraph, incoming: Sequence[Row], targets: _Definitions) -> CodeNeighbours:
     def order_by_nearness(row: Row) -> tuple[bool, float, str, str, int]:
-        is_elsewhere = row["source"] != found.chunk.source
+        is_elsewhere = row["source"] != chunk.chunk.source
         return is_elsewhere, -row["confidence"], row["source"], row["path"], row["line"]
 
     def list_used(edges: Iterable[Row]) -> list[tuple[CodeNeighbour, Row]]:
@@ -237,14 +218,14 @@ def _build_neighbours(found: _ChunkInGraph, incoming: Sequence[Row], targets: _D
         )
 
     uses = sorted(
-        (row for row in found.use_edges if row["target_id"] not in found.nodes),
+        (row for row in chunk.use_edges if row["target_id"] not in chunk.nodes),
         key=lambda row: (row["line"], row["target_id"] is None, row["target_name"]),
     )
-    users = sorted((row for row in incoming if found.is_used_by(row)), key=order_by_nearness)
+    users = sorted((row for row in incoming if chunk.is_used_by(row)), key=order_by_nearness)
     linked = {
         "calls": list_used(row for row in uses if row["kind"] == "calls"),
         "called_by": list_users(("calls",)),
-        "imports": list_used(_order_imports(found)),
+        "imports": list_used(_order_imports(chunk)),
         "extends": list_used(row for row in uses if row["kind"] in _INHERITANCE_KINDS),
         "implemented_by": list_users(_INHERITANCE_KINDS),
     }
@@ -259,13 +240,13 @@ def _build_neighbours(found: _ChunkInGraph, incoming: Sequence[Row], targets: _D
     return CodeNeighbours(**shown, omitted=omitted)
 
 
-def _order_imports(found: _ChunkInGraph) -> list[Row]:
+def _order_imports(chunk: _ChunkInGraph) -> list[Row]:
     """What the file imports, what the chunk uses first; not the modules of what it imports by name."""
-    exact = {row["target_path"] for row in found.import_edges if row["target_name"]} - {None}
-    outer = (row["target_name"] for row in found.import_edges if row["target_id"] is None)
+    exact = {row["target_path"] for row in chunk.import_edges if row["target_name"]} - {None}
+    outer = (row["target_name"] for row in chunk.import_edges if row["target_id"] is None)
     modules = set[str]().union(*map(_iter_modules, outer))
     ends = ("target_id", "target_path", "target_name")
-    used = {row[end] for row in found.use_edges for end in ends} - {None}
+    used = {row[end] for row in chunk.use_edges for end in ends} - {None}
     used_names = used.union(*map(_iter_modules, used))
 
     def is_enclosing_module(row: Row) -> bool:
@@ -278,9 +259,9 @@ def _order_imports(found: _ChunkInGraph) -> list[Row]:
             is_used = row["target_name"] in used_names
         else:
             is_used = (row["target_id"] if row["target_name"] else row["target_path"]) in used
-        return not (is_used or _is_in_lines(row, found.chunk)), row["line"]
+        return not (is_used or _is_in_lines(row, chunk.chunk)), row["line"]
 
-    return sorted((row for row in found.import_edges if not is_enclosing_module(row)), key=order_by_use)
+    return sorted((row for row in chunk.import_edges if not is_enclosing_module(row)), key=order_by_use)
 
 
 def _iter_modules(name: str) -> Iterator[str]:
@@ -288,18 +269,13 @@ def _iter_modules(name: str) -> Iterator[str]:
     return (name[:at] for at, character in enumerate(name) if character == ".")
 
 
-def _deduplicate(found: Iterable[tuple[CodeNeighbour, Row]]) -> list[tuple[CodeNeighbour, Row]]:
+def _deduplicate(pairs: Iterable[tuple[CodeNeighbour, Row]]) -> list[tuple[CodeNeighbour, Row]]:
     """Each neighbour once, with the first edge that leads to it."""
     first: dict[tuple[str | None, str | None, str], tuple[CodeNeighbour, Row]] = {}
-    for neighbour, row in found:
+    for neighbour, row in pairs:
         first.setdefault((neighbour.source, neighbour.path, neighbour.name), (neighbour, row))
     return list(first.values())
 
-
-# FOLD query.search.enrichment
-# Adds related documents and code-graph neighbours to results.
-#
-# Both follow from a release and what the caller may see, so they are kept for the results that come again.
 
 MAX_ENRICHED = 5  # the best code results of a response
 MAX_KEPT = 10_000  # chunks whose relations are kept, and whose neighbours: a few KB each
@@ -310,7 +286,10 @@ class GraphUnavailable(StoreError):
 
 
 class Enricher:
-    """Adds to results what they lead to. For one event loop."""
+    """Adds related documents and code-graph neighbours to results. For one event loop.
+
+    Both follow from a release and what the caller may see, so they are kept for the results that come again.
+    """
 
     def __init__(self, max_relations: int) -> None:
         """`max_relations` of each result, the most telling ones."""
@@ -364,17 +343,17 @@ class Enricher:
         visible, tables = compile_filter(access), tuple(sorted(open_release.release.tables.items()))
         subjects = [Subject(chunk.source, chunk.uri, chunk.names, chunk.mentions) for chunk in chunks]
         keys = [(tables, visible, subject) for subject in subjects]
-        known = {key: self._relations[key] for key in keys if key in self._relations}
-        missing = [key for key in dict.fromkeys(keys) if key not in known]
+        by_key = {key: self._relations[key] for key in keys if key in self._relations}
+        missing = [key for key in dict.fromkeys(keys) if key not in by_key]
         if missing:
             with watch.step("relate"):
                 readers, _ = await open_release.open_readable_readers()
-                found, is_truncated = await find_relations(readers, visible, [key[-1] for key in missing])
-            for key, relations in zip(missing, found, strict=True):
-                known[key] = tuple(relations)[: self._max_relations]
+                read, is_truncated = await find_relations(readers, visible, [key[-1] for key in missing])
+            for key, relations in zip(missing, read, strict=True):
+                by_key[key] = tuple(relations)[: self._max_relations]
                 if not is_truncated:  # else it depends on what else was asked for
-                    self._relations[key] = known[key]
-        return {chunk.id: known[key] for chunk, key in zip(chunks, keys, strict=True)}
+                    self._relations[key] = by_key[key]
+        return {chunk.id: by_key[key] for chunk, key in zip(chunks, keys, strict=True)}
 
     async def _find_neighbours(
         self, open_release: OpenRelease, access: Access, chunks: Sequence[IndexedChunk], watch: Stopwatch
@@ -393,11 +372,11 @@ class Enricher:
                 chunk.id: (tuple(sorted(graph.reader.versions.items())), graph.visibility, *_locate(chunk))
                 for chunk in code
             }
-            known = {id_: self._neighbours[key] for id_, key in keys.items() if key in self._neighbours}
-            missing = [chunk for chunk in code if chunk.id not in known]
-            for chunk, found in zip(missing, await find_neighbours(graph, missing), strict=True):
-                known[chunk.id] = self._neighbours[keys[chunk.id]] = found
-        return {id_: neighbours or None for id_, neighbours in known.items()}, None
+            by_id = {id_: self._neighbours[key] for id_, key in keys.items() if key in self._neighbours}
+            missing = [chunk for chunk in code if chunk.id not in by_id]
+            for chunk, own in zip(missing, await find_neighbours(graph, missing), strict=True):
+                by_id[chunk.id] = self._neighbours[keys[chunk.id]] = own
+        return {id_: neighbours or None for id_, neighbours in by_id.items()}, None
 
 
 def _locate(chunk: IndexedChunk) -> tuple[Hashable, ...]:
@@ -420,9 +399,6 @@ async def open_visible_graph(open_release: OpenRelease, access: Access) -> Visib
     return VisibleGraph.for_access(reader, access)
 
 
-# FOLD query.search.near_duplicates
-# Tells whether two texts differ only in white space, letter case, and a few words. Pure.
-
 _WORDS = re.compile(r"\w+|[^\w\s]")
 _SHINGLE_WORDS = 4  # words of a shingle
 _MIN_JACCARD = 0.8  # share of shingles that both have, of those that either has
@@ -444,7 +420,7 @@ def shingles(text: str) -> Shingles:
 def is_nearly_equal(first: Shingles, second: Shingles) -> bool:
     """Whether two texts share most of their runs of words (a Jaccard index of at least 0.8).
 
-    In a text of 100 words, about two words may differ.
+    White space and letter case do not count. In a text of 100 words, about two words may differ.
     """
     smaller, larger = sorted((len(first), len(second)))
     if smaller < _MIN_JACCARD * larger:
@@ -455,17 +431,13 @@ def is_nearly_equal(first: Shingles, second: Shingles) -> bool:
 
 def find_first_duplicates(texts: Iterable[str]) -> Iterator[int]:
     """For each text the index of the first one that it is nearly equal to: its own, if it is new."""
-    known: list[tuple[int, Shingles]] = []
+    firsts: list[tuple[int, Shingles]] = []
     for index, text in enumerate(texts):
         own = shingles(text)
-        first = next((at for at, other in known if is_nearly_equal(own, other)), index)
+        first = next((at for at, other in firsts if is_nearly_equal(own, other)), index)
         if first == index:
-            known.append((index, own))
+            firsts.append((index, own))
         yield first
-
-
-# FOLD query.search.assemble
-# Assembles the response: each content once, with a citation that a person can follow.
 
 
 def assemble(
@@ -489,8 +461,7 @@ def assemble(
             if any(is_nearly_equal(own, seen) for seen in seen_shingles):
                 continue
             seen_shingles.append(own)
-        explanation = ScoreExplanation(*hit.explanation) if explain else None
-        results.append(to_result(hit.chunk, hit.score, explanation))
+        results.append(to_result(hit.chunk, hit.score, hit.explanation if explain else None))
     return tuple(results)
 
 

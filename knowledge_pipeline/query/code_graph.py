@@ -1,9 +1,4 @@
-"""A walk over the code graph, breadth first, each node once.
-
-A step is two reads of the store: the edges of all nodes at the frontier of the walk, then the nodes at
-their far ends, as many as the limit still allows. An edge that leaves its source carries the full name of
-its target; the walk finds the definition of that name in other sources.
-"""
+"""Walks over the code graph: resolves a target, follows edges, ranks related code, draws diagrams."""
 
 from __future__ import annotations
 
@@ -22,7 +17,7 @@ from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphRes
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import replace_invalid_characters, to_conditions
-from knowledge_pipeline.query.open_release import Index
+from knowledge_pipeline.query.open_release import Index, OpenRelease
 from knowledge_pipeline.query.visible_graph import (
     EDGE_COLUMNS,
     IS_DEFINITION,
@@ -65,7 +60,12 @@ class _Hop(NamedTuple):
 
 @dataclass(slots=True)
 class Walk:
-    """Nodes and edges found so far, and what was left out."""
+    """A walk, breadth first, each node once: nodes and edges found so far, and what was left out.
+
+    A step is two reads of the store: the edges of all nodes at the frontier of the walk, then the nodes at
+    their far ends, as many as the limit still allows. An edge that leaves its source carries the full name
+    of its target; the walk finds the definition of that name in other sources.
+    """
 
     graph: VisibleGraph
     limit: int  # nodes, in addition to the first ones
@@ -91,9 +91,9 @@ class Walk:
         await asyncio.gather(
             *(walk.follow(ids, way, kinds, depth=depth) for (way, kinds, depth), walk in pairs)
         )
-        found = {id_: node for walk in reversed(walks) for id_, node in walk.nodes.items()}
-        self.add_start_nodes(node for node in found.values() if node.role == "member")
-        for node in sorted(found.values(), key=lambda node: node.distance):
+        nodes = {id_: node for walk in reversed(walks) for id_, node in walk.nodes.items()}
+        self.add_start_nodes(node for node in nodes.values() if node.role == "member")
+        for node in sorted(nodes.values(), key=lambda node: node.distance):
             if node.id not in self.nodes and self._found_count < self.limit:
                 self._found_count += 1
                 self.nodes[node.id] = node
@@ -197,7 +197,7 @@ class Walk:
             edges = _keep_outermost(edges)
         names = list(dict.fromkeys(edge["target_name"] for edge in edges))[:_MAX_NAMES]
         by_name = await self.graph.find_by_full_name(names, as_files=between_files)
-        nodes = {node.id: node for found in by_name.values() for node in found}
+        nodes = {node.id: node for same_name in by_name.values() for node in same_name}
         hops: list[_Hop] = []
         for edge in edges:
             name = edge["target_name"]
@@ -256,9 +256,9 @@ class Walk:
                 key = (edge["kind"], start, end, self.nodes[start].path or "")
                 places.setdefault(key, []).append(edge)
         for key, edges in places.items():
-            known = self.edges.get(key)
-            lines = {*(known.lines if known else ()), *(edge["line"] for edge in edges)}
-            confidence = max(known.confidence if known else 0.0, *(edge["confidence"] for edge in edges))
+            earlier = self.edges.get(key)
+            lines = {*(earlier.lines if earlier else ()), *(edge["line"] for edge in edges)}
+            confidence = max(earlier.confidence if earlier else 0.0, *(edge["confidence"] for edge in edges))
             self.edges[key] = GraphEdge(*key, tuple(sorted(lines)), round(confidence, 3))
 
     async def _read_full_names(self, ids: Collection[str], *, whole_files: bool) -> dict[str, set[str]]:
@@ -302,16 +302,6 @@ def _keep_outermost(edges: Sequence[Row]) -> list[Row]:
     return kept
 
 
-# FOLD query.code_graph.target
-# Resolves the target of a query of the code graph: a symbol, a file, a folder, or a line.
-#
-# Store.get                 a definition, by its name or the end of it
-# lake.store.Store.get      by its full name, as an import would write it
-# src/store.py              a file, by its path or the end of it
-# src/store                 all files of a folder
-# src/store.py:120          the definition around a line
-# src/store.py:Store.get    a definition of a file
-
 _MAX_CANDIDATES = 50
 _MAX_SHOWN_CHARS = 200  # of a target in an error
 _MAX_MATCHES = 500  # rows by one name; only names like `get` have more
@@ -332,6 +322,13 @@ class ResolvedTarget:
 async def find_target(graph: VisibleGraph, text: str, target_filters: Filters) -> ResolvedTarget:
     """Resolve a target.
 
+        Store.get                 a definition, by its name or the end of it
+        lake.store.Store.get      by its full name, as an import would write it
+        src/store.py              a file, by its path or the end of it
+        src/store                 all files of a folder
+        src/store.py:120          the definition around a line
+        src/store.py:Store.get    a definition of a file
+
     Raises:
         InvalidQuery: the text is empty.
         NotFound: the caller may see nothing of that name; the message suggests similar names.
@@ -346,8 +343,8 @@ async def find_target(graph: VisibleGraph, text: str, target_filters: Filters) -
         return await _find_in_file(graph, in_file["path"], in_file["rest"])
     finders = (_find_by_path, _find_by_name) if _looks_like_path(target) else (_find_by_name, _find_by_path)
     for find in finders:
-        if (found := await find(graph, target)) is not None:
-            return found
+        if (resolved := await find(graph, target)) is not None:
+            return resolved
     raise NotFound(await _describe_unknown(graph, target))
 
 
@@ -408,8 +405,8 @@ async def _find_by_path(graph: VisibleGraph, target: str) -> ResolvedTarget | No
 async def _find_in_file(graph: VisibleGraph, path: str, rest: str) -> ResolvedTarget:
     """The innermost definition around a line, or a definition by name, within a file."""
     dotted = _to_dotted(rest)
-    if not rest.isdecimal() and (found := await _find_exact_in_file(graph, path, dotted)):
-        return found
+    if not rest.isdecimal() and (exact := await _find_exact_in_file(graph, path, dotted)):
+        return exact
     files = await _find_by_path(graph, path)
     if files is None:
         raise NotFound(await _describe_unknown(graph, path))
@@ -424,13 +421,13 @@ async def _find_in_file(graph: VisibleGraph, path: str, rest: str) -> ResolvedTa
             return files
         inner = min(around, key=lambda row: (row["end_line"] - row["start_line"], -row["start_line"]))
         return ResolvedTarget(tuple((await graph.read_nodes([inner["node"]])).values()))
-    named = [row for row in rows if row["name"] == dotted]
-    named = named or [row for row in rows if row["name"].endswith(f".{dotted}")]
-    if not named:
+    matches = [row for row in rows if row["name"] == dotted]
+    matches = matches or [row for row in rows if row["name"].endswith(f".{dotted}")]
+    if not matches:
         names = {row["name"].rpartition(".")[2]: row["name"] for row in rows}
         similar = [names[name] for name in _find_similar(dotted.rpartition(".")[2], names)]
         raise NotFound(_add_suggestions(f"{file.path} defines no {dotted!r}", similar))
-    return await _build_target(graph, named)
+    return await _build_target(graph, matches)
 
 
 async def _find_exact_in_file(graph: VisibleGraph, path: str, dotted: str) -> ResolvedTarget | None:
@@ -473,9 +470,6 @@ def _add_suggestions(sentence: str, suggestions: Sequence[str]) -> str:
     return f"{sentence}: try `knowledge search`"
 
 
-# FOLD query.code_graph.related
-# The code most closely related to some other: by its uses, by common uses, by its place.
-
 _WEIGHTS = {"extends": 1.0, "implements": 1.0, "calls": 0.8, "references": 0.5, "imports": 0.3}
 _SAME_CLASS_BONUS, _SAME_FILE_BONUS = 0.3, 0.1
 _SHARED_USE_WEIGHT = 0.6  # of the weight of a direct use, for what uses the same things
@@ -487,7 +481,7 @@ _Scores = defaultdict[str, float]
 
 
 async def rank_related_code(walk: Walk, targets: Sequence[GraphNode], ids: Collection[str]) -> None:
-    """Add to a walk that has its targets what is related to them, each node with its score.
+    """Add to a walk that has its targets what is related to them by uses, common uses and place, with scores.
 
     A definition that uses the same things as the target scores for each of them one over the logarithm
     of how many use it, because what everybody uses relates nobody.
@@ -559,15 +553,20 @@ def _rank_scores(scores: _Scores) -> list[tuple[str, float]]:
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
 
 
-# FOLD query.code_graph.used_types
-# Finds the types that some code refers to: classes, interfaces, structs and the like.
-
 _TYPE_USE_KINDS = ("calls", "references", "extends", "implements")
 _TYPE_KINDS = frozenset({"class", "interface", "type", "struct", "enum", "trait"})
 _MAX_NODES = 200  # that the code refers to, types or not
 
 CodePlace = tuple[str, str | None]
 """A path or `path:line`, and its source; None is any."""
+
+
+async def open_code_graph(open_release: OpenRelease, access: Access) -> VisibleGraph:
+    """The code graph as far as the caller may see it. Raises `NotFound` if the release has none."""
+    reader = await open_release.open_graph_reader()
+    if reader is None:
+        raise NotFound("the code graph is not built: run `knowledge refresh`, with a source of type code")
+    return VisibleGraph.for_access(reader, access)
 
 
 async def find_used_types(index: Index, places: Collection[CodePlace], access: Access) -> list[GraphNode]:
@@ -578,13 +577,9 @@ async def find_used_types(index: Index, places: Collection[CodePlace], access: A
     Raises:
         NotFound: nothing is released yet, or there is no code graph.
     """
-    opened = await index.open_release()
-    reader = await opened.open_graph_reader()
-    if reader is None:
-        raise NotFound("the code graph is not built: run `knowledge refresh`, with a source of type code")
-    graph = VisibleGraph.for_access(reader, access)
-    found = await asyncio.gather(*(_find_nodes(graph, place) for place in places))
-    nodes = {node.id: node for several in found for node in several}
+    graph = await open_code_graph(await index.open_release(), access)
+    starts = await asyncio.gather(*(_find_nodes(graph, location) for location in places))
+    nodes = {node.id: node for several in starts for node in several}
     files = {(node.source, node.path) for node in nodes.values() if node.kind == "file"}
     if not nodes:
         return []
@@ -602,18 +597,15 @@ async def find_used_types(index: Index, places: Collection[CodePlace], access: A
     return sorted(types, key=lambda node: (-uses[node.id], node.source or "", node.path or "", node.name))
 
 
-async def _find_nodes(graph: VisibleGraph, place: CodePlace) -> tuple[GraphNode, ...]:
-    target, source = place
+async def _find_nodes(graph: VisibleGraph, location: CodePlace) -> tuple[GraphNode, ...]:
+    target, source = location
     try:
-        found = await find_target(graph, target, Filters(sources=(source,) if source else ()))
+        resolved = await find_target(graph, target, Filters(sources=(source,) if source else ()))
     except (NotFound, InvalidQuery):
         return ()
     is_file = ":" not in target
-    return tuple(node for node in found.nodes if is_file or node.kind != "file")
+    return tuple(node for node in resolved.nodes if is_file or node.kind != "file")
 
-
-# FOLD query.code_graph.diagrams
-# Draws responses of the code graph: Mermaid for Markdown pages, DOT for Graphviz. Pure.
 
 _ARROWS = {"calls": "-->", "references": "-.->", "imports": "-.->", "extends": "==>", "implements": "==>"}
 _STYLES = {"references": "dashed", "imports": "dashed", "extends": "bold", "implements": "bold"}
@@ -663,7 +655,3 @@ def _label_lines(node: GraphNode) -> list[str]:
     lines = [node.name, *([node.path] if node.path and node.kind != "file" else [])]
     spaced = (" ".join(line.split()) for line in lines)
     return [line if len(line) <= _MAX_NAME_CHARS else f"{line[: _MAX_NAME_CHARS - 1]}…" for line in spaced]
-
-
-# FOLD query.code_graph
-# Questions to the code graph: usages, calls, hierarchies, dependencies.

@@ -1,4 +1,4 @@
-"""Describes what comes with a result, alike in every interface. Imports nothing heavy."""
+"""Describes what comes with a result, and cites lines, alike in every interface. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def describe_relation(relation: Relation) -> str:
 def describe_blame(blame: Sequence[BlamedLines], *, max_named: int) -> Iterator[str]:
     """A line for each commit, the newest first: `lines 1-4 by Ann, 2026-01-31: Retry twice (1a2b3c4)`."""
     by_commit: dict[str, list[BlamedLines]] = {}
-    for each in blame:
-        by_commit.setdefault(each.commit, []).append(each)
-    newest = sorted(by_commit.values(), key=lambda found: str(found[0].committed or ""), reverse=True)
-    for found in newest[:max_named]:
-        lines, first = ", ".join(each.lines.replace("L", "") for each in found), found[0]
+    for range_ in blame:
+        by_commit.setdefault(range_.commit, []).append(range_)
+    newest = sorted(by_commit.values(), key=lambda ranges: str(ranges[0].committed or ""), reverse=True)
+    for commit in newest[:max_named]:
+        lines, first = ", ".join(range_.lines.replace("L", "") for range_ in commit), commit[0]
         when = f"{first.committed:%Y-%m-%d}" if first.committed else "at an unknown time"
         where = ", ".join(
             [
@@ -95,18 +95,18 @@ def describe_blame(blame: Sequence[BlamedLines], *, max_named: int) -> Iterator[
 def describe_neighbours(neighbours: CodeNeighbours, *, max_named: int) -> Iterator[str]:
     """A line for each kind, such as `calls Store.get shop/store.py:5, check shop/check.py:1, 3 more`."""
     for kind in _NEIGHBOUR_KINDS:
-        found: Sequence[CodeNeighbour] = getattr(neighbours, kind)
-        named = [_format_neighbour(neighbour) for neighbour in found[:max_named]]
-        more = len(found) - len(named) + neighbours.omitted.get(kind, 0)
-        if named:
-            yield f"{kind.replace('_', ' ')} {', '.join([*named, *([f'{more} more'] if more else [])])}"
+        of_kind: Sequence[CodeNeighbour] = getattr(neighbours, kind)
+        shown = [_format_neighbour(neighbour) for neighbour in of_kind[:max_named]]
+        more = len(of_kind) - len(shown) + neighbours.omitted.get(kind, 0)
+        if shown:
+            yield f"{kind.replace('_', ' ')} {', '.join([*shown, *([f'{more} more'] if more else [])])}"
 
 
 def _format_neighbour(neighbour: CodeNeighbour) -> str:
-    place = f"{neighbour.path}:{neighbour.line}" if neighbour.line else neighbour.path
+    location = f"{neighbour.path}:{neighbour.line}" if neighbour.line else neighbour.path
     is_sure = neighbour.confidence is None or neighbour.confidence >= _SURE
     doubt = None if is_sure else f"({neighbour.certainty})"
-    return " ".join(filter(None, [neighbour.name, place if place != neighbour.name else None, doubt]))
+    return " ".join(filter(None, [neighbour.name, location if location != neighbour.name else None, doubt]))
 
 
 def describe_branches(result: SearchResult) -> str:
@@ -116,10 +116,6 @@ def describe_branches(result: SearchResult) -> str:
     names = result.metadata.get("branches", ())
     more = len(names) - _MAX_SHOWN_BRANCHES
     return f"in {', '.join(names[:_MAX_SHOWN_BRANCHES])}" + (f" and {more} more" if more > 0 else "")
-
-
-# FOLD query.citations
-# How an answer names lines of a document: "L10-L24", and a link to them. Pure.
 
 
 def format_lines(first: int, last: int) -> str:

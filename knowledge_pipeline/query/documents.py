@@ -1,4 +1,4 @@
-"""Finds how documents are related: what one says of others, and what others say of it.
+"""Reads documents by name: their chunks, what made them, and how they are related to others.
 
 Two documents are related where one mentions a name of the other (`relations.names`). Names and mentions
 are columns of the index, so a caller who may not see a document sees no relation to it either.
@@ -27,13 +27,12 @@ from knowledge_pipeline.contract.responses import (
     TraceResponse,
 )
 from knowledge_pipeline.errors import InvalidQuery, NotFound
-from knowledge_pipeline.query import access as accesses
-from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.access import Access, build_visibility_filter
 from knowledge_pipeline.query.answer_cache import Stopwatch
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
 from knowledge_pipeline.query.hits import CHUNK_COLUMNS, IndexedChunk
-from knowledge_pipeline.query.open_release import OpenRelease, find_rows
-from knowledge_pipeline.query.query_vectors import to_unit_length
+from knowledge_pipeline.query.open_release import Index, find_rows
+from knowledge_pipeline.query.retrieve import to_unit_length
 from knowledge_pipeline.records import Mention
 from knowledge_pipeline.relations import (
     KINDS,
@@ -48,6 +47,7 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline.store.search import IndexReader, Row
+from knowledge_pipeline.sync_facade import gather_all
 
 _MAX_DOCUMENTS = 20  # that one target may mean: the same path in several sources
 _MAX_NAMES = 500  # in one condition
@@ -65,8 +65,18 @@ class Subject:
     mentions: tuple[Mention, ...]
 
 
-async def describe_relations(open_release: OpenRelease, target: str, access: Access) -> RelationsResponse:
-    """How a document is related to others; see `Engine.related`."""
+async def describe_relations(index: Index, target: str, access: Access) -> RelationsResponse:
+    """How a document is related to others: what it closes, implements or references; what mentions it.
+
+    The target is a ticket's key, "owner/name#12", a commit, an address, a path, or the id of a result. A path
+    that several sources have means the documents of all.
+
+    Raises:
+        NotFound: no document that the caller may see has this name or mentions it, or nothing is released
+            yet.
+        InvalidQuery: too many documents have such a path.
+    """
+    open_release = await index.open_release()
     watch, visible = Stopwatch(), compile_filter(access)
     target = replace_invalid_characters(target).strip()
     not_found = NotFound(
@@ -89,8 +99,8 @@ async def describe_relations(open_release: OpenRelease, target: str, access: Acc
         if name is None:
             raise not_found
         subjects.append(Subject("", "", tuple(iter_spellings(name)), ()))
-    found, is_truncated = await find_relations(readers, visible, subjects)
-    relations = tuple(dict.fromkeys(relation for each in found for relation in each))
+    by_subject, is_truncated = await find_relations(readers, visible, subjects)
+    relations = tuple(dict.fromkeys(relation for of_subject in by_subject for relation in of_subject))
     if not documents and not relations:
         raise not_found
     resolved = {relation.target for relation in relations if relation.direction == "to"}
@@ -109,14 +119,14 @@ async def describe_relations(open_release: OpenRelease, target: str, access: Acc
 
 async def _read_documents(readers: Sequence[IndexReader], visible: Filter, target: str) -> list[list[Row]]:
     """The rows of each document that a key, number, commit, address, path or id means, if not too many."""
-    found: list[Row] = []
+    matches: list[Row] = []
     for condition in _iter_conditions(target):
-        found = found or await find_rows(readers, visible & condition, ("source", "uri"))
-    documents = sorted({(row["source"], row["uri"]) for row in found})
+        matches = matches or await find_rows(readers, visible & condition, ("source", "uri"))
+    documents = sorted({(row["source"], row["uri"]) for row in matches})
     if len(documents) > _MAX_DOCUMENTS:
         raise InvalidQuery(f"{len(documents)} documents are called {target[:200]!r}: give more of the path")
     columns = (*_DOCUMENT_COLUMNS, "metadata")
-    conditions = [filters.eq("source", source) & filters.eq("uri", uri) for source, uri in documents]
+    conditions = [eq("source", source) & eq("uri", uri) for source, uri in documents]
     return [await find_rows(readers, visible & condition, columns) for condition in conditions]
 
 
@@ -139,8 +149,8 @@ async def find_relations(
         for name in row["names"]:
             rows_by_name.setdefault(name, []).append(row)
     rows_with_mentions = [(row, list(_parse_mentions(json.loads(row["metadata"])))) for row in mentioning]
-    found = [_relate(subject, rows_by_name, rows_with_mentions) for subject in subjects]
-    return found, len(mentioning) >= _MAX_ROWS
+    related = [_relate(subject, rows_by_name, rows_with_mentions) for subject in subjects]
+    return related, len(mentioning) >= _MAX_ROWS
 
 
 async def _find_listing(
@@ -151,13 +161,11 @@ async def _find_listing(
     columns: Sequence[str],
 ) -> list[Row]:
     """Rows of all spaces that have any of the values in a list column, at most `_MAX_ROWS` of each."""
-    found = await asyncio.gather(
-        *(
-            reader.find_rows_listing(column, values, where, limit=_MAX_ROWS, columns=columns)
-            for reader in readers
-        )
+    by_space = await gather_all(
+        reader.find_rows_listing(column, values, where, limit=_MAX_ROWS, columns=columns)
+        for reader in readers
     )
-    return [row for rows in found for row in rows]
+    return [row for rows in by_space for row in rows]
 
 
 def _relate(
@@ -168,7 +176,12 @@ def _relate(
     """Each document once for a direction, by its most telling kind; then the newest first."""
     names = frozenset(subject.names)
     out = [(mention, row) for mention in subject.mentions for row in rows_by_name.get(mention.name, ())]
-    back = [(mention, row) for row, found in rows_with_mentions for mention in found if mention.name in names]
+    back = [
+        (mention, row)
+        for row, mentions in rows_with_mentions
+        for mention in mentions
+        if mention.name in names
+    ]
     both: dict[Literal["to", "from"], list[tuple[Mention, Row]]] = {"to": out, "from": back}
     relations = [
         Relation(mention.kind, direction, mention.target, _to_related_document(row))
@@ -176,10 +189,11 @@ def _relate(
         for mention, row in pairs
         if (row["source"], row["uri"]) != (subject.source, subject.uri)
     ]
-    newest = sorted(relations, key=lambda each: str(each.document.last_modified or ""), reverse=True)
+    newest = sorted(relations, key=lambda relation: str(relation.document.last_modified or ""), reverse=True)
     best: dict[tuple[str, str, str], Relation] = {}
-    for each in sorted(newest, key=lambda each: KINDS.index(each.kind)):
-        best.setdefault((each.direction, each.document.source, each.document.uri), each)
+    newest.sort(key=lambda relation: KINDS.index(relation.kind))
+    for relation in newest:
+        best.setdefault((relation.direction, relation.document.source, relation.document.uri), relation)
     return list(best.values())
 
 
@@ -194,13 +208,13 @@ def _parse_mentions(metadata: Mapping[str, Any]) -> Iterator[Mention]:
 def _iter_conditions(target: str) -> Iterator[Filter]:
     """What a target may mean, the most exact first."""
     source, _, uri = target.partition(":")
-    exact = filters.eq("id", target)
-    yield exact | (filters.eq("source", source) & filters.eq("uri", uri)) if uri else exact
+    exact = eq("id", target)
+    yield exact | (eq("source", source) & eq("uri", uri)) if uri else exact
     if name := _parse_global_name(target):
         yield filters.has_any("names", [name])
     path = target.removeprefix("./").lstrip("/")
     if path:
-        yield filters.eq("path", path)
+        yield eq("path", path)
         yield filters.glob("path", f"**/{path}")
 
 
@@ -210,9 +224,6 @@ def _parse_global_name(target: str) -> str | None:
     is_local = name is not None and name.startswith(("called:", "file:"))
     return None if is_local and not target.startswith(("http://", "https://")) else name
 
-
-# FOLD query.lookup
-# Reads rows by name instead of by likeness: a chunk, a document, a file to find others like it.
 
 _EXAMPLE_COLUMNS = ("source", "source_type", "uri", "path", "start_char", "text", "vector")
 _MAX_FILES_NAMED = 5  # in a message
@@ -236,11 +247,11 @@ async def read_by_id(readers: Sequence[IndexReader], name: str, access: Access) 
     Raises:
         NotFound: there is none that the caller may see.
     """
-    visible, name = accesses.build_visibility_filter(access), replace_invalid_characters(name)
-    rows = await find_rows(readers, visible & filters.eq("id", name), CHUNK_COLUMNS)
+    visible, name = build_visibility_filter(access), replace_invalid_characters(name)
+    rows = await find_rows(readers, visible & eq("id", name), CHUNK_COLUMNS)
     source, _, uri = name.partition(":")
     if not rows and uri:
-        document = filters.eq("source", source) & filters.eq("uri", uri)
+        document = eq("source", source) & eq("uri", uri)
         rows = await find_rows(readers, visible & document, CHUNK_COLUMNS)
     if not rows:
         shown = _format_name(name)
@@ -258,12 +269,12 @@ async def read_lines(
     at_paths = filters.one_of("path", sorted({path for _, path, _ in places}))
     rows = await find_rows(readers, condition & at_paths, CHUNK_COLUMNS)
     chunks = sorted(map(IndexedChunk.from_row, rows), key=lambda chunk: (chunk.start_char, chunk.id))
-    found: dict[str, IndexedChunk] = {}
+    at_lines: dict[str, IndexedChunk] = {}
     for source, path, line in places:
         in_file = (chunk for chunk in chunks if (chunk.source, chunk.path) == (source, path))
-        if at_line := next((each for each in in_file if each.start_line <= line <= each.end_line), None):
-            found[at_line.id] = at_line
-    return list(found.values())
+        if at_line := next((chunk for chunk in in_file if chunk.start_line <= line <= chunk.end_line), None):
+            at_lines[at_line.id] = at_line
+    return list(at_lines.values())
 
 
 async def read_example(
@@ -277,9 +288,9 @@ async def read_example(
     """
     condition = compile_filter(access, Filters(sources=(source,) if source else ()))
     path = replace_invalid_characters(path).removeprefix("./").lstrip("/")
-    for at_path in (filters.eq("path", path), filters.glob("path", f"**/{path}")):
-        by_reader = await asyncio.gather(
-            *(find_rows([reader], condition & at_path, _EXAMPLE_COLUMNS) for reader in readers)
+    for at_path in (eq("path", path), filters.glob("path", f"**/{path}")):
+        by_reader = await gather_all(
+            find_rows([reader], condition & at_path, _EXAMPLE_COLUMNS) for reader in readers
         )
         by_space = {reader.space: rows for reader, rows in zip(readers, by_reader, strict=True) if rows}
         if by_space:
@@ -288,18 +299,18 @@ async def read_example(
 
 
 def _build_example(path: str, by_space: Mapping[str, Sequence[Row]]) -> ExampleFile:
-    rows = [row for found in by_space.values() for row in found]
+    rows = [row for of_space in by_space.values() for row in of_space]
     files = sorted({(row["source"], row["uri"], row["path"]) for row in rows})
     if len(files) > 1:
-        named = ", ".join(f"{found} in {source}" for source, _, found in files[:_MAX_FILES_NAMED])
+        listing = ", ".join(f"{location} in {source}" for source, _, location in files[:_MAX_FILES_NAMED])
         raise InvalidQuery(
-            f"several files are called {_format_name(path)}: {named}; give a source, or more of the path"
+            f"several files are called {_format_name(path)}: {listing}; give a source, or more of the path"
         )
     source, uri, _ = files[0]
     texts = {row["start_char"]: row["text"] for row in sorted(rows, key=lambda row: row["start_char"])}
     vectors: dict[str, np.ndarray] = {}
-    for space, found in by_space.items():
-        embedded = [row["vector"] for row in found if row["vector"] is not None]
+    for space, space_rows in by_space.items():
+        embedded = [row["vector"] for row in space_rows if row["vector"] is not None]
         if embedded:
             chunk_vectors = np.asarray(embedded, dtype=np.float32)
             vectors[space] = to_unit_length(chunk_vectors.sum(axis=0), fallback=chunk_vectors[0])
@@ -307,16 +318,13 @@ def _build_example(path: str, by_space: Mapping[str, Sequence[Row]]) -> ExampleF
         text="\n".join(texts.values()),
         source_type=rows[0]["source_type"],
         vectors=vectors,
-        other_files=~(filters.eq("source", source) & filters.eq("uri", uri)),
+        other_files=~(eq("source", source) & eq("uri", uri)),
     )
 
 
 def _format_name(name: str) -> str:
     return repr(name if len(name) <= 200 else f"{name[:200]}…")
 
-
-# FOLD query.trace
-# Leads from a result to what made it: document as read, chunk, refresh, Dagster run, release.
 
 _LOGGED = ("at", "stage", "run", "code", "settings", "added", "changed", "removed", "seconds")
 

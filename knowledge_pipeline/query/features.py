@@ -1,7 +1,7 @@
 """What the searches, the file and the question say about a candidate, as numbers. Pure.
 
     feature          is high where
-    fused            the searches found the candidate better than others of its family (fuse.py)
+    fused            the searches found the candidate better than others of its family
     similarity       its vector is nearer to the question's than those of others of its family
     family_nearness  the nearest of its family is nearer than that of the other families, at the mean
     coherence        they found other chunks of its document good as well
@@ -24,7 +24,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
@@ -296,18 +295,14 @@ _ROLE_STEMS = {
 }
 
 
-# FOLD query.search.text_features
-# What the text of a candidate says about a question, as numbers between 0 and 1. Pure.
-#
-#     feature        is high where
-#     heading        the question has the words of its heading: of a section, a definition, a commit's subject
-#     nearest_words the words of the question, or some of nearly their meaning, stand in its text or around it
-#     word_pairs     two words that follow each other in the question do so in its text
-#     asked_recency  the question asks for what is new, and the candidate is of history, and new
-#
-# Only the best candidates are read, so a candidate that was not has none of these.
-
 TEXT_FEATURES = ("heading", "nearest_words", "word_pairs", "asked_recency")
+"""Of the best candidates, which alone are read: what their texts say about the question, in [0, 1].
+
+    heading        the question has the words of its heading: of a section, a definition, a commit's subject
+    nearest_words  the words of the question, or some of nearly their meaning, stand in its text or around it
+    word_pairs     two words that follow each other in the question do so in its text
+    asked_recency  the question asks for what is new, and the candidate is of history, and new
+"""
 
 _MAX_CHARS = 4_000  # of a text that are read
 _MAX_QUERY_WORDS = 40  # words of a question that are compared: of a long one, the first
@@ -353,14 +348,10 @@ def _read_words(text: str) -> frozenset[str]:
     return frozenset(part for word in set(_WORD.findall(text)) for part in split_parts(word))
 
 
-def _read_trail(chunk: IndexedChunk) -> str:
-    """The part of a header below the path: headings, or a signature."""
-    return chunk.header.partition("\n")[2]
-
-
 def _read_heading(chunk: IndexedChunk) -> str:
     """The innermost heading: of a section or a definition; of a commit its subject, else the title."""
-    if chunk.source_type not in _HISTORY and (trail := _read_trail(chunk)):
+    trail = chunk.header.partition("\n")[2]  # below the path: headings, or a signature
+    if chunk.source_type not in _HISTORY and trail:
         return trail.rpartition("\n")[2].rpartition(">")[2]
     return chunk.title or ""
 
@@ -431,10 +422,7 @@ def _measure_recency(chunks: Sequence[IndexedChunk]) -> list[float]:
     days: list[float | None] = []
     for chunk in chunks:
         moment = chunk.metadata.get("last_modified") if chunk.source_type in _HISTORY else None
-        days.append(_to_days(parse_time(moment)) if isinstance(moment, str) else None)
+        parsed = parse_time(moment) if isinstance(moment, str) else None
+        days.append(parsed.timestamp() / 86_400 if parsed else None)
     newest = max((day for day in days if day is not None), default=0.0)
     return [0.0 if day is None else 0.5 ** ((newest - day) / _HALF_LIFE_DAYS) for day in days]
-
-
-def _to_days(moment: datetime | None) -> float | None:
-    return moment.timestamp() / 86_400 if moment else None

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TypeVar
 
 from knowledge_pipeline.config import file
@@ -20,8 +19,7 @@ from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.config.store import is_resolved
 from knowledge_pipeline.contract.operation import StatusResponse
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, NotFound, StoreError, StoreUnavailable
-from knowledge_pipeline.query.access import Access, Audiences
-from knowledge_pipeline.query.declared_sources import DeclaredSources
+from knowledge_pipeline.query.access import Access, Audiences, DeclaredSources
 from knowledge_pipeline.query.open_release import RETRY_UNREADABLE_S, LiveIndex, OpenRelease
 from knowledge_pipeline.query.status import read_status
 from knowledge_pipeline.store.federation import FederatedGraphReader, FederatedReader, StoreUnreadable
@@ -30,16 +28,10 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.search import IndexReader, SpaceUnreadable
 
-# FOLD query.federation.stores
-# The stores of a federation: their projects' settings, and what a caller may see in each.
-#
-# Each store decides by its own knowledge.yaml and its own permissions. As no two have a source in common,
-# what they decide is one `Access`, which holds for all.
-
 
 @dataclass(frozen=True, slots=True)
 class MemberStore:
-    """One store, and who may see what of it."""
+    """One store, and who may see what of it: its own knowledge.yaml and permissions decide."""
 
     name: str
     settings: Settings
@@ -57,14 +49,10 @@ class MemberStore:
             raise ConfigError(f"{config} is a federation itself: name its stores instead")
         if not is_resolved(settings.store):
             raise ConfigError(f"{config} reads its store with variables that are not set: set them")
-        return cls._build(store.name, settings, config)
-
-    @classmethod
-    def _build(cls, name: str, settings: Settings, config: Path) -> MemberStore:
         lake = Lake(settings.store)
         index = LiveIndex(lake)
         declared = DeclaredSources(config, settings.sources)
-        return cls(name, settings, lake, index, declared, Audiences(lake, index))
+        return cls(store.name, settings, lake, index, declared, Audiences(lake, index))
 
     def list_sources(self) -> tuple[SourceConfig, ...]:
         """Its sources, each with the models that embed it."""
@@ -108,23 +96,23 @@ class MemberStores:
 
     def find_lake(self, source: str) -> Lake:
         """The store that has a source. Raises `NotFound` if none does."""
-        for each in self.opened:
-            if any(known.id == source for known in each.declared.list_known()):
-                return each.lake
+        for member in self.opened:
+            if any(declared.id == source for declared in member.declared.list_known()):
+                return member.lake
         raise NotFound(f"no store of the federation declares the source {source!r} now")
 
     async def resolve_access(self, access: Access) -> Access:
-        """What a caller may see, as each store decides of its own sources now."""
+        """What a caller may see, as each store decides of its own sources now: none is of two stores."""
         if access.everything:
             return access
         self._require_distinct_sources()
-        seen = [await each.audiences.add(each.declared.narrow(access)) for each in self.opened]
+        seen = [await member.audiences.add(member.declared.narrow(access)) for member in self.opened]
         return replace(
             access,
-            withheld_sources=frozenset().union(*(each.withheld_sources for each in seen)),
-            audiences=frozenset().union(*(each.audiences for each in seen)),
-            audience_sources=frozenset().union(*(each.audience_sources for each in seen)),
-            withheld_documents=frozenset().union(*(each.withheld_documents for each in seen)),
+            withheld_sources=frozenset().union(*(part.withheld_sources for part in seen)),
+            audiences=frozenset().union(*(part.audiences for part in seen)),
+            audience_sources=frozenset().union(*(part.audience_sources for part in seen)),
+            withheld_documents=frozenset().union(*(part.withheld_documents for part in seen)),
         )
 
     def _require_distinct_sources(self) -> None:
@@ -188,9 +176,9 @@ class FederatedRelease(OpenRelease):
         Raises:
             StoreUnavailable: no store can be read.
         """
-        found = await asyncio.gather(*(self._open_store(name) for name in self.members))
+        by_store = await asyncio.gather(*(self._open_store(name) for name in self.members))
         by_space: dict[str, dict[str, IndexReader]] = {}
-        for name, readers in zip(self.members, found, strict=True):
+        for name, readers in zip(self.members, by_store, strict=True):
             for reader in readers:
                 by_space.setdefault(reader.space, {})[name] = reader
         if not by_space and self.problems:
@@ -267,17 +255,21 @@ class FederatedIndex:
             NotFound: no store has released anything yet.
             StoreUnavailable: none can be read.
         """
-        found = await asyncio.gather(*map(self._open_member, self._members.opened))
+        outcomes = await asyncio.gather(*map(self._open_member, self._members.opened))
         names = [member.name for member in self._members.opened]
-        opened = {n: each for n, each in zip(names, found, strict=True) if isinstance(each, OpenRelease)}
-        problems = {n: each for n, each in zip(names, found, strict=True) if isinstance(each, str)}
+        opened = {
+            n: outcome for n, outcome in zip(names, outcomes, strict=True) if isinstance(outcome, OpenRelease)
+        }
+        problems = {
+            n: outcome for n, outcome in zip(names, outcomes, strict=True) if isinstance(outcome, str)
+        }
         problems |= self._members.problems
         if not opened:
             raise _build_unavailable(problems)
-        known = self._opened
-        if known and [*map(id, known.members.values())] == [*map(id, opened.values())]:
-            return known
-        release = unite_releases({name: each.release for name, each in opened.items()})
+        current = self._opened
+        if current and [*map(id, current.members.values())] == [*map(id, opened.values())]:
+            return current
+        release = unite_releases({name: member.release for name, member in opened.items()})
         self._opened = FederatedRelease(
             release,
             self._lake,
@@ -330,10 +322,10 @@ class FederatedIndex:
 
 
 def _build_unavailable(problems: Mapping[str, str]) -> KnowledgeError:
-    told = "; ".join(f"store {name}: {reason}" for name, reason in sorted(problems.items()))
+    reasons = "; ".join(f"store {name}: {reason}" for name, reason in sorted(problems.items()))
     if all("nothing is released" in reason for reason in problems.values()):
-        return NotFound(f"no store has released anything yet ({told})")
-    return StoreUnavailable(f"no store can be asked ({told})")
+        return NotFound(f"no store has released anything yet ({reasons})")
+    return StoreUnavailable(f"no store can be asked ({reasons})")
 
 
 def unite_releases(releases: Mapping[str, Release]) -> Release:
@@ -342,20 +334,16 @@ def unite_releases(releases: Mapping[str, Release]) -> Release:
     The weights that `knowledge tune` learned are used where all stores have the same.
     """
     every = list(releases.values())
-    rankers = {each.ranker for each in every}
+    rankers = {release.ranker for release in every}
     return Release(
-        release=sum(each.release for each in every),
-        created_at=max(each.created_at for each in every),
-        tables={f"{name}/{s}": v for name, each in releases.items() for s, v in each.tables.items()},
-        rows=sum(each.rows for each in every),
-        graph={f"{name}/{t}": v for name, each in releases.items() for t, v in each.graph.items()},
-        unembedded=sum(each.unembedded for each in every),
+        release=sum(release.release for release in every),
+        created_at=max(release.created_at for release in every),
+        tables={f"{name}/{s}": v for name, release in releases.items() for s, v in release.tables.items()},
+        rows=sum(release.rows for release in every),
+        graph={f"{name}/{t}": v for name, release in releases.items() for t, v in release.graph.items()},
+        unembedded=sum(release.unembedded for release in every),
         ranker=rankers.pop() if len(rankers) == 1 else None,
     )
-
-
-# FOLD query.federation.status
-# Describes the live releases of several stores as one.
 
 
 async def read_federation_status(members: MemberStores, access: Access) -> StatusResponse:
@@ -364,22 +352,22 @@ async def read_federation_status(members: MemberStores, access: Access) -> Statu
     Raises:
         StoreUnavailable: none can be.
     """
-    found = await asyncio.gather(*(_read_status(member, access) for member in members.opened))
-    read = [status for status in found if status is not None]
+    statuses = await asyncio.gather(*(_read_status(member, access) for member in members.opened))
+    read = [status for status in statuses if status is not None]
     if not read:
         raise StoreUnavailable("no store of the federation can be read: `knowledge doctor` in one says why")
     return StatusResponse(
-        release=sum(each.release for each in read),
-        released_at=max(each.released_at for each in read),
-        rows=sum(each.rows for each in read),
-        by_source=_add_up(each.by_source for each in read),
-        by_type=_add_up(each.by_type for each in read),
-        by_space=_add_up(each.by_space for each in read),
-        unembedded_rows=_add_up(each.unembedded_rows for each in read),
-        unindexed_rows=_add_up(each.unindexed_rows for each in read),
+        release=sum(status.release for status in read),
+        released_at=max(status.released_at for status in read),
+        rows=sum(status.rows for status in read),
+        by_source=_add_up(status.by_source for status in read),
+        by_type=_add_up(status.by_type for status in read),
+        by_space=_add_up(status.by_space for status in read),
+        unembedded_rows=_add_up(status.unembedded_rows for status in read),
+        unindexed_rows=_add_up(status.unindexed_rows for status in read),
         restores=None,
         pinned_since=None,
-        pin="; ".join(each.pin for each in read if each.pin) or None,
+        pin="; ".join(status.pin for status in read if status.pin) or None,
     )
 
 
@@ -396,7 +384,3 @@ def _add_up(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     for count in counts:
         total.update(count)
     return dict(sorted(total.items()))
-
-
-# FOLD query.federation
-# Questions to several stores as one.

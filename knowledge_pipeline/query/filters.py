@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from functools import reduce
 
 from knowledge_pipeline.contract.filters import Filters, build_namespace_tag
-from knowledge_pipeline.query import access as accesses
-from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.access import Access, build_visibility_filter
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.text import detect_language
@@ -23,6 +22,8 @@ _EARLIEST, _LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tz
 _TYPES_WITH_CHANGES = frozenset(
     {"git_history", "github_pr"}
 )  # of documents that name the files which they change
+_OF_CODE = filters.eq("source_type", "code")
+_OF_TICKETS = filters.one_of("source_type", ("custom", "jira"))
 _LANGUAGE_ALIASES = {"c++": "cpp", "c#": "c_sharp", "csharp": "c_sharp", "shell": "bash", "golang": "go"}
 
 
@@ -33,7 +34,7 @@ def compile_filter(access: Access, *restrictions: Filters) -> Filter:
     Where types of sources are named, a commit, a pull or merge request is at each path that it changes;
     else the store would read what each of its rows changes.
     """
-    conditions = [accesses.build_visibility_filter(access)]
+    conditions = [build_visibility_filter(access)]
     has_archived = any(restriction.include_archived for restriction in restrictions)
     own = ~filters.IS_VARIANT if has_archived else filters.eq("archived", False)
     if not any(restriction.branches for restriction in restrictions):
@@ -52,23 +53,20 @@ def compile_filter(access: Access, *restrictions: Filters) -> Filter:
 
 def _find_common_types(restrictions: Iterable[Filters]) -> frozenset[str]:
     """The types of sources that all restrictions name which name any."""
-    named = [
+    types = [
         frozenset[str](restriction.source_types) for restriction in restrictions if restriction.source_types
     ]
-    return reduce(lambda one, other: one & other, named) if named else frozenset()
+    return reduce(lambda one, other: one & other, types) if types else frozenset()
 
 
 def _at_or_changing(paths: Sequence[str], types: frozenset[str]) -> Filter:
     conditions = [_at_paths(paths)] if not types or types - _TYPES_WITH_CHANGES else []
     if types & _TYPES_WITH_CHANGES:
-        conditions.append(_changes_paths(paths))
+        patterns = map(_normalize_path, paths)
+        changes = [filters.glob_in_json_list("metadata", "files", pattern) for pattern in patterns]
+        have_changes = filters.one_of("source_type", sorted(_TYPES_WITH_CHANGES))
+        conditions.append(have_changes & _join_with_or(changes))
     return _join_with_or(conditions)
-
-
-def _changes_paths(values: Sequence[str]) -> Filter:
-    patterns = [_normalize_path(value) for value in values]
-    changes = [filters.glob_in_json_list("metadata", "files", pattern) for pattern in patterns]
-    return filters.one_of("source_type", sorted(_TYPES_WITH_CHANGES)) & _join_with_or(changes)
 
 
 def to_conditions(restriction: Filters) -> list[Filter]:
@@ -108,29 +106,13 @@ def _match_folded(column: str) -> _Compile:
     return _match_any(lambda value: filters.equals_folded(column, value))
 
 
-def _in_channel(name: str) -> Filter:
-    return filters.starts_with("path", f"#{name.removeprefix('#')}/")
+def _match_metadata_names(key: str, *, fold: bool = False) -> _Compile:
+    return _match_any(lambda name: filters.has_name_in_json_list("metadata", key, name, fold=fold))
 
 
-def _in_class(name: str) -> Filter:
-    return filters.ends_with_parts_in_json("metadata", "class_name", name)
-
-
-def _importing(module: str) -> Filter:
-    return filters.has_name_in_json_list("metadata", "imports", module)
-
-
-def _of_tickets() -> Filter:
-    """Types whose metadata may name components and versions: few rows of them are read."""
-    return filters.one_of("source_type", ("custom", "jira"))
-
-
-def _with_component(name: str) -> Filter:
-    return filters.has_name_in_json_list("metadata", "components", name, fold=True)
-
-
-def _with_fix_version(name: str) -> Filter:
-    return filters.has_name_in_json_list("metadata", "fix_versions", name, fold=True)
+def _within(condition: Filter, compile_: _Compile) -> _Compile:
+    """Of few rows alone, those whose metadata may name any."""
+    return lambda values: condition & compile_(values)
 
 
 def _at_paths(values: Sequence[str]) -> Filter:
@@ -204,12 +186,17 @@ _FIELD_COMPILERS: dict[str, _Compile] = {
     "labels": lambda values: filters.has_any("labels", values),
     "projects": _match_folded("project"),
     "statuses": _match_folded("status"),
-    "components": lambda values: _of_tickets() & _match_any(_with_component)(values),
-    "fix_versions": lambda values: _of_tickets() & _match_any(_with_fix_version)(values),
+    "components": _within(_OF_TICKETS, _match_metadata_names("components", fold=True)),
+    "fix_versions": _within(_OF_TICKETS, _match_metadata_names("fix_versions", fold=True)),
     "spaces": _match_folded("wiki_space"),
-    "channels": lambda values: filters.eq("source_type", "slack") & _match_any(_in_channel)(values),
-    "classes": lambda values: filters.eq("source_type", "code") & _match_any(_in_class)(values),
-    "imports": lambda values: filters.eq("source_type", "code") & _match_any(_importing)(values),
+    "channels": _within(
+        filters.eq("source_type", "slack"),
+        _match_any(lambda name: filters.starts_with("path", f"#{name.removeprefix('#')}/")),
+    ),
+    "classes": _within(
+        _OF_CODE, _match_any(lambda name: filters.ends_with_parts_in_json("metadata", "class_name", name))
+    ),
+    "imports": _within(_OF_CODE, _match_metadata_names("imports")),
     "titles": _match_any(lambda value: filters.contains_words("title", value)),
     "sections": _match_any(lambda value: filters.contains_words("section", value)),
     "namespaces": lambda values: filters.has_any("tags", [build_namespace_tag(value) for value in values]),

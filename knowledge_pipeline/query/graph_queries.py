@@ -1,6 +1,6 @@
 """Queries of the code graph: what uses this, what does it call, what would a change break.
 
-Every query takes an `Access`; `code_graph.target` describes targets. A name that may mean several things
+Every query takes an `Access`; `find_target` describes targets. A name that may mean several things
 is answered with the candidates alone.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from knowledge_pipeline.contract.filters import FILTER_NAMES, CallDirection, Filters
 from knowledge_pipeline.contract.requests import GRAPH_OPERATIONS, GraphMethod, GraphOperation
 from knowledge_pipeline.contract.responses import GraphNode, GraphResponse
-from knowledge_pipeline.errors import InvalidQuery, NotFound
+from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import Stopwatch
 from knowledge_pipeline.query.code_graph import (
@@ -25,10 +25,11 @@ from knowledge_pipeline.query.code_graph import (
     ResolvedTarget,
     Walk,
     find_target,
+    open_code_graph,
     rank_related_code,
 )
 from knowledge_pipeline.query.open_release import Index
-from knowledge_pipeline.query.visible_graph import MemberScope, VisibleGraph
+from knowledge_pipeline.query.visible_graph import MemberScope
 from knowledge_pipeline.sync_facade import SyncFacade, blocking
 
 CALL_KINDS = ("calls",)
@@ -57,9 +58,9 @@ class GraphRequest:
     direction: CallDirection = "both"  # of get_call_graph
 
     def __post_init__(self) -> None:
-        for name, asked in (("limit", self.max_nodes), ("depth", self.max_depth)):
-            if asked < 1:
-                raise InvalidQuery(f"found {name} {asked}; allowed: 1 or more")
+        for name, value in (("limit", self.max_nodes), ("depth", self.max_depth)):
+            if value < 1:
+                raise InvalidQuery(f"found {name} {value}; allowed: 1 or more")
         if self.direction not in _CALL_DIRECTIONS:
             raise InvalidQuery(f"found direction {self.direction!r}; allowed: {', '.join(_CALL_DIRECTIONS)}")
         if unsupported := {name for name in FILTER_NAMES if getattr(self.filters, name)} - _ALLOWED_FILTERS:
@@ -101,10 +102,7 @@ class CodeGraph:
         watch = Stopwatch()
         with watch.step("open"):
             opened = await self._index.open_release()
-            reader = await opened.open_graph_reader()
-        if reader is None:
-            raise NotFound("the code graph is not built: run `knowledge refresh`, with a source of type code")
-        graph = VisibleGraph.for_access(reader, access)
+            graph = await open_code_graph(opened, access)
         with watch.step("look_up"):
             target = await find_target(graph, request.target, request.filters)
         walk = Walk(graph, request.max_nodes)
@@ -196,19 +194,16 @@ def _build_notes(request: GraphRequest, target: ResolvedTarget, walk: Walk) -> l
     return notes
 
 
-# FOLD query.code_graph.interface
-# The code graph as `AsyncKnowledgeBase` and `KnowledgeBase` offer it.
-
 _ALL = Filters()
 
 
 class AsyncGraph:
-    """Queries of the code graph of the live release.
+    """The code graph of the live release, as `AsyncKnowledgeBase` offers it.
 
-    Args of every method: `target`, as `code_graph.target` describes; `filters` (sources, source types,
+    Args of every method: `target`, as `find_target` describes; `filters` (sources, source types,
     repos, branches, languages, paths, tags), where to look for the target; `limit`, at most so many nodes
     in addition to the target; `depth`, at most so many steps from it; `access`, the caller's. Where limit
-    and depth are None, `contract.graph_operations` has them.
+    and depth are None, `GRAPH_OPERATIONS` has them.
 
     Raises (all methods):
         InvalidQuery: the target, depth, limit or filters make no sense.

@@ -1,4 +1,4 @@
-"""The values that flow through a search: chunk, candidates, hit, and why a hit is where it is."""
+"""The values that flow through a search: chunk, candidates, hit; and the cache of their rows."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from sys import intern
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
+from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.records import Mention, Metadata
-from knowledge_pipeline.store import search as index_payload
 from knowledge_pipeline.store.fragments import ChunkOutline, OutlineColumns, Outlines
-from knowledge_pipeline.store.search import IndexReader, Row, ScoredRows
+from knowledge_pipeline.store.search import PAYLOAD_COLUMNS, IndexReader, Row, ScoredRows
 from knowledge_pipeline.sync_facade import gather_all
 
 _TIME_COLUMNS = ("indexed_at", "updated_at")
@@ -27,42 +27,10 @@ OUTLINE_COLUMNS = ("shown",)
 _FIELDS = ("id", "source", "uri", "path", "content_hash", "header", "title", "url")
 _SPAN_FIELDS = ("start_char", "start_line", "end_line")
 _NOT_METADATA = {"id", "content_hash", "header", "url", *_SPAN_FIELDS, "archived", "metadata"}
-_METADATA_FIELDS = tuple(name for name in index_payload.PAYLOAD_COLUMNS if name not in _NOT_METADATA)
-
-
-class RankedChunk(Protocol):
-    """What ranking knows of a row of the index: an outline, or all of it."""
-
-    @property
-    def id(self) -> str:
-        """Tells it from all others."""
-        ...
-
-    @property
-    def source(self) -> str:
-        """The id of its source."""
-        ...
-
-    @property
-    def path(self) -> str:
-        """Of its file or document."""
-        ...
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        """Qualified names of what its text defines."""
-        ...
-
-    @property
-    def source_type(self) -> str:
-        """The type of its source."""
-        ...
+_METADATA_FIELDS = tuple(name for name in PAYLOAD_COLUMNS if name not in _NOT_METADATA)
 
 
 _NO_BOOSTS: Mapping[str, float] = {}
-
-ChunkT = TypeVar("ChunkT", bound=RankedChunk, covariant=True)
-AnyChunkT = TypeVar("AnyChunkT", bound=RankedChunk)
 
 
 def read_outline(row: Row) -> ChunkOutline:
@@ -128,6 +96,13 @@ class IndexedChunk:
         return self.metadata.get("source_type", "")
 
 
+RankedChunk = ChunkOutline | IndexedChunk
+"""What ranking knows of a row of the index: an outline, or all of it."""
+
+ChunkT = TypeVar("ChunkT", bound=RankedChunk, covariant=True)
+AnyChunkT = TypeVar("AnyChunkT", bound=RankedChunk)
+
+
 def to_outlines(chunks: Iterable[RankedChunk]) -> Outlines:
     """What ranking knows of some chunks, as columns."""
     return Outlines.of(
@@ -142,7 +117,7 @@ def _list_symbols(payload: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpaceCandidates:
-    """What the two searches of one space found, as columns with one value of each row."""
+    """What the two searches of one space found for one text, as columns with one value of each row."""
 
     space: str
     rows: np.ndarray  # int64: places in the space's table
@@ -150,6 +125,8 @@ class SpaceCandidates:
     similarities: np.ndarray  # float64: cosine; NaN without a vector, -inf where that gives no number
     word_scores: np.ndarray  # float64: BM25; NaN where full text did not find it
     unrelated_similarity: float = 0.0  # see `embedding.base.Space`
+    query_vector: np.ndarray | None = None  # the text's; None: searched without vectors
+    vector_problem: Exception | None = None  # why
 
     @property
     def nearest(self) -> ScoredRows:
@@ -168,34 +145,12 @@ class SpaceCandidates:
         return ScoredRows(self.rows[matched], self.word_scores[matched])
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """What all spaces found for one text, and why a space was searched without vectors."""
-
-    by_space: tuple[SpaceCandidates, ...]
-    vector_problems: Mapping[str, str]  # space -> reason
-    query_vectors: Mapping[str, np.ndarray]  # space -> the text's
-
-
-class ScoreParts(NamedTuple):
-    """Where a score comes from, as `ScoreExplanation` tells it of what is shown."""
-
-    space: str
-    vector_rank: int | None
-    vector_score: float | None
-    bm25_rank: int | None
-    bm25_score: float | None
-    boosts: Mapping[str, float]
-    fused: float
-    rerank: float | None = None
-
-
 class Hit(NamedTuple, Generic[ChunkT]):
     """A chunk with its score in [0, 1]."""
 
     chunk: ChunkT
     score: float
-    explanation: ScoreParts  # names the space that it was found in
+    explanation: ScoreExplanation  # names the space that it was found in
     row: int = 0  # its place in that space's table
 
     def with_log_odds(self, name: str, boost: float) -> Hit[ChunkT]:
@@ -203,7 +158,7 @@ class Hit(NamedTuple, Generic[ChunkT]):
         boosts = {**self.explanation.boosts, name: round(boost, 6)}
         raised = self.score * math.exp(boost)
         score = raised / (1 - self.score + raised)
-        return self._replace(score=score, explanation=self.explanation._replace(boosts=boosts))
+        return self._replace(score=score, explanation=replace(self.explanation, boosts=boosts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,7 +185,7 @@ class FusedCandidates:
         chunks, scores = self.chunks.take(at), self.scores[at]
         names = ("rows", "spaces", "vector_ranks", "similarities", "word_ranks", "word_scores")
         columns: dict[str, Any] = {
-            name: [getattr(self, name)[each] for each in at.tolist()] for name in names
+            name: [getattr(self, name)[position] for position in at.tolist()] for name in names
         }
         return FusedCandidates(chunks=chunks, scores=scores, **columns)
 
@@ -244,21 +199,21 @@ class Hits(Sequence[Hit[RankedChunk]]):
     scores: np.ndarray  # of each candidate
     boosts: Sequence[Mapping[str, float]] | None = None  # of each candidate
 
-    def explain(self, at: int) -> ScoreParts:
+    def explain(self, at: int) -> ScoreExplanation:
         """Where the score of a candidate comes from, by its position."""
-        found = self.candidates
-        by_vector, by_words = found.vector_ranks[at], found.word_ranks[at]
-        return ScoreParts(
-            found.spaces[at],
+        candidates = self.candidates
+        by_vector, by_words = candidates.vector_ranks[at], candidates.word_ranks[at]
+        return ScoreExplanation(
+            candidates.spaces[at],
             by_vector or None,
-            found.similarities[at] if by_vector else None,
+            candidates.similarities[at] if by_vector else None,
             by_words or None,
-            found.word_scores[at] if by_words else None,
+            candidates.word_scores[at] if by_words else None,
             self.boosts[at] if self.boosts else _NO_BOOSTS,
-            float(found.scores[at]),
+            float(candidates.scores[at]),
         )
 
-    def list_parts(self) -> list[tuple[float, ScoreParts, int]]:
+    def list_parts(self) -> list[tuple[float, ScoreExplanation, int]]:
         """Score, explanation and row of each hit, without its chunk."""
         rows = self.candidates.rows
         return [(float(self.scores[at]), self.explain(at), rows[at]) for at in self.order.tolist()]
@@ -282,8 +237,8 @@ class Hits(Sequence[Hit[RankedChunk]]):
         if isinstance(index, slice):
             return replace(self, order=self.order[index])
         at = int(self.order[index])
-        found = self.candidates
-        return Hit(found.chunks[at], float(self.scores[at]), self.explain(at), found.rows[at])
+        candidates = self.candidates
+        return Hit(candidates.chunks[at], float(self.scores[at]), self.explain(at), candidates.rows[at])
 
 
 def sort_best_first(hits: Iterable[Hit[AnyChunkT]]) -> list[Hit[AnyChunkT]]:
@@ -298,16 +253,6 @@ def order_best_first(scores: np.ndarray, by_id: np.ndarray) -> np.ndarray:
     """
     return by_id[np.argsort(-scores[by_id], kind="stable")]
 
-
-# FOLD query.search.row_cache
-# Keeps the rows that searches find most: reading and parsing them takes longer than the searches.
-#
-# Of each candidate ranking needs an outline, and those of a file are held once that pays; the whole row is
-# read of those that are shown.
-#
-# A row is known by the files that hold it and its place in them, which no write changes. So what is kept
-# holds for every release, whatever rows others add or remove. What a caller may see is decided by the
-# searches, whose rows alone are asked for.
 
 MAX_HELD_ROWS = 300_000  # whose outlines are held as columns, at about 100 bytes each
 MAX_OUTLINE_BYTES = 16_000_000  # about 35,000 outlines as objects: those found last are found again
@@ -325,7 +270,14 @@ Value = TypeVar("Value")
 
 
 class RowCache:
-    """Outlines, chunks and vectors of the rows read last, for one event loop."""
+    """Outlines, chunks and vectors of the rows read last, for one event loop.
+
+    Reading and parsing rows takes longer than the searches. Of each candidate ranking needs an outline, and
+    those of a file are held once that pays; the whole row is read of those that are shown.
+
+    A row is known by the file that holds it and its place there, which no write changes. So what is kept
+    holds for every release. What a caller may see is decided by the searches, whose rows alone are asked for.
+    """
 
     def __init__(
         self,
@@ -336,107 +288,104 @@ class RowCache:
         max_vector_bytes: int = MAX_VECTOR_BYTES,
     ) -> None:
         self._max_held_rows = max_held_rows
-        self._held: dict[str, OutlineColumns | None] = {}  # by file; None: it is being read
+        self._loaded: dict[str, OutlineColumns | None] = {}  # by file; None: it is being read
         self._taken = Counter[str]()  # outlines of the rows of each file
         self._outlines = _Recent[ChunkOutline](max_outline_bytes, lambda _: _OUTLINE_BYTES)
         self._chunks = _Recent[IndexedChunk](max_chunk_bytes, lambda chunk: _ROW_BYTES + len(chunk.text))
         self._vectors = _Recent[np.ndarray](max_vector_bytes, lambda vector: 100 + vector.nbytes)
         self._files = frozenset[str]()
 
-    def keep_files_of(self, readers: Iterable[IndexReader]) -> None:
+    def evict_other_files(self, readers: Iterable[IndexReader]) -> None:
         """Forget rows of files that no reader has: what a purge erased is in none of the next release."""
         files = frozenset(name for reader in readers for name in reader.files.values())
         if files != self._files:
             self._files = files
-            self._held = {name: columns for name, columns in self._held.items() if name in files}
+            self._loaded = {name: columns for name, columns in self._loaded.items() if name in files}
             self._taken = Counter({name: count for name, count in self._taken.items() if name in files})
             self._outlines.keep_files(files)
             self._chunks.keep_files(files)
             self._vectors.keep_files(files)
 
-    async def hold_outlines(self, reader: IndexReader) -> None:
+    async def load_outlines(self, reader: IndexReader) -> None:
         """Read the outlines of all rows, as far as there is room, before a question has to wait for them."""
         for fragment in reader.files:
-            await self._hold_file(reader, fragment)
+            await self._load_file(reader, fragment)
 
     async def read_outlines(self, reader: IndexReader, rows: np.ndarray) -> Outlines:
         """Outlines of rows that searches of this reader found: ids, ascending."""
         of_files = np.split(rows, np.flatnonzero(np.diff(rows >> 32)) + 1)
-        held = [self._find_held(reader, own) for own in of_files]
-        missing = [own.tolist() for own, outlines in zip(of_files, held, strict=True) if outlines is None]
-        read = [Outlines.of(each) for each in await self._read_missing_outlines(reader, missing)]
-        others = iter(read)
-        return Outlines.join([next(others) if outlines is None else outlines for outlines in held])
+        cached = [self._find_loaded(reader, own) for own in of_files]
+        uncached = (own.tolist() for own, outlines in zip(of_files, cached, strict=True) if outlines is None)
+        read = iter([Outlines.of(outlines) for outlines in await self._read_missing(reader, list(uncached))])
+        return Outlines.join([next(read) if outlines is None else outlines for outlines in cached])
 
     async def read_ahead(self, reader: IndexReader, rows: np.ndarray, *, with_vectors: bool) -> None:
         """Keep outlines and vectors of rows that are not in memory, for whoever asks for them next."""
-        files, waiting = {reader.files[each] for each in set((rows >> 32).tolist())}, list[Any]()
-        if not all(map(self._held.get, files)):
+        files, waiting = {reader.files[fragment] for fragment in set((rows >> 32).tolist())}, list[Any]()
+        if not all(map(self._loaded.get, files)):
             waiting.append(self.read_outlines(reader, np.sort(rows)))
         if with_vectors and not reader.memory.find_holder(rows):
             waiting.append(self.read_vectors(reader, rows.tolist()))
         await gather_all(waiting)
 
-    def _find_held(self, reader: IndexReader, rows: np.ndarray) -> Outlines | None:
+    def _find_loaded(self, reader: IndexReader, rows: np.ndarray) -> Outlines | None:
         """Outlines of rows of one file, if all of them are held: a version before may have more."""
-        columns = self._held.get(reader.files[int(rows[0]) >> 32]) if len(rows) else None
+        columns = self._loaded.get(reader.files[int(rows[0]) >> 32]) if len(rows) else None
         return columns.find(rows & 0xFFFFFFFF) if columns else None
 
-    async def _read_missing_outlines(
+    async def _read_missing(
         self, reader: IndexReader, of_files: Sequence[Collection[int]]
     ) -> list[list[ChunkOutline]]:
-        """Outlines of rows of files that are not held."""
-        rows = list(chain.from_iterable(of_files))
-        found, missing = self._outlines.split(reader, rows)
+        """Outlines of rows of files whose outlines are not in memory."""
+        outlines, missing = self._outlines.split(reader, list(chain.from_iterable(of_files)))
         if missing:
-            taken = await reader.take_rows(missing, OUTLINE_COLUMNS)
-            for row, values in taken.items():
-                found[row] = read_outline(values)
-                self._outlines.put(reader.locate(row), found[row])
-            await self._hold_due_files(reader, missing)
-        return [[found[row] for row in own] for own in of_files]
+            for row, values in (await reader.take_rows(missing, OUTLINE_COLUMNS)).items():
+                outlines[row] = read_outline(values)
+                self._outlines.put(reader.locate(row), outlines[row])
+            await self._load_hot_files(reader, missing)
+        return [[outlines[row] for row in own] for own in of_files]
 
-    async def _hold_due_files(self, reader: IndexReader, taken: Collection[int]) -> None:
+    async def _load_hot_files(self, reader: IndexReader, rows: Collection[int]) -> None:
         """Hold the files of which so many outlines were taken that reading all of them pays."""
-        for fragment, count in Counter(row >> 32 for row in taken).items():
+        for fragment, count in Counter(row >> 32 for row in rows).items():
             self._taken[reader.files[fragment]] += count
             if (total := self._taken[reader.files[fragment]]) >= _MIN_TAKEN:
-                await self._hold_file(reader, fragment, max_rows=total * _ROWS_PER_TAKEN)
+                await self._load_file(reader, fragment, max_rows=total * _ROWS_PER_TAKEN)
 
-    async def _hold_file(self, reader: IndexReader, fragment: int, *, max_rows: int = MAX_HELD_ROWS) -> None:
+    async def _load_file(self, reader: IndexReader, fragment: int, *, max_rows: int = MAX_HELD_ROWS) -> None:
         file = reader.files[fragment]
-        if file in self._held:
+        if file in self._loaded:
             return
-        held = sum(len(columns.places) for columns in self._held.values() if columns)
-        if reader.count_file_rows(fragment) > min(max_rows, self._max_held_rows - held):
+        cached_rows = sum(len(columns.places) for columns in self._loaded.values() if columns)
+        if reader.count_file_rows(fragment) > min(max_rows, self._max_held_rows - cached_rows):
             return
-        self._held[file] = None
+        self._loaded[file] = None
         try:
             columns = await reader.read_outline_columns(fragment)
         except BaseException:
-            self._held.pop(file, None)
+            self._loaded.pop(file, None)
             raise
-        if file in self._held:  # else a release without it came meanwhile
-            self._held[file] = columns
+        if file in self._loaded:  # else a release without it came meanwhile
+            self._loaded[file] = columns
 
     async def read_chunks(self, reader: IndexReader, rows: Collection[int]) -> dict[int, IndexedChunk]:
         """Chunks of rows that a search of this reader found, by row id."""
-        found, missing = self._chunks.split(reader, rows)
+        chunks, missing = self._chunks.split(reader, rows)
         if missing:
             for row, values in (await reader.take_rows(missing, CHUNK_COLUMNS)).items():
-                found[row] = IndexedChunk.from_row(values)
-                self._chunks.put(reader.locate(row), found[row])
-        return found
+                chunks[row] = IndexedChunk.from_row(values)
+                self._chunks.put(reader.locate(row), chunks[row])
+        return chunks
 
     async def read_vectors(self, reader: IndexReader, rows: Collection[int]) -> dict[int, np.ndarray]:
         """Vectors of rows that a search of this reader found; rows without a vector are left out."""
-        if held := reader.memory.find_holder(rows):
-            return held.take(rows)
-        found, missing = self._vectors.split(reader, rows)
+        if matrix := reader.memory.find_holder(rows):
+            return matrix.take(rows)
+        vectors, missing = self._vectors.split(reader, rows)
         for row, vector in (await reader.take_vectors(missing)).items():
-            found[row] = vector
+            vectors[row] = vector
             self._vectors.put(reader.locate(row), vector)
-        return found
+        return vectors
 
 
 class _Recent(Generic[Value]):
@@ -453,29 +402,29 @@ class _Recent(Generic[Value]):
 
     def split(self, reader: IndexReader, rows: Collection[int]) -> tuple[dict[int, Value], list[int]]:
         """What is kept of some rows of a reader, and which are missing."""
-        found: dict[int, Value] = {}
+        values: dict[int, Value] = {}
         missing: list[int] = []
         files = reader.files  # as `IndexReader.locate` does, without two hundred calls
         for row in rows:
-            place = (files[row >> 32], row & 0xFFFFFFFF)
-            value = self._young.get(place)
-            if value is None and (value := self._old.get(place)) is not None:
-                self.put(place, value)
+            location = (files[row >> 32], row & 0xFFFFFFFF)
+            value = self._young.get(location)
+            if value is None and (value := self._old.get(location)) is not None:
+                self.put(location, value)
             if value is None:
                 missing.append(row)
             else:
-                found[row] = value
-        return found, missing
+                values[row] = value
+        return values, missing
 
     def keep_files(self, files: Collection[str]) -> None:
         """Forget the rows of other files."""
-        self._young = {place: value for place, value in self._young.items() if place[0] in files}
-        self._old = {place: value for place, value in self._old.items() if place[0] in files}
+        self._young = {location: value for location, value in self._young.items() if location[0] in files}
+        self._old = {location: value for location, value in self._old.items() if location[0] in files}
         self._young_bytes = sum(map(self._size_of, self._young.values()))
 
-    def put(self, place: Place, value: Value) -> None:
+    def put(self, location: Place, value: Value) -> None:
         """Keep a value."""
-        self._young[place] = value
+        self._young[location] = value
         self._young_bytes += self._size_of(value)
         if self._young_bytes > self._generation_bytes:
             self._old, self._young, self._young_bytes = self._young, {}, 0

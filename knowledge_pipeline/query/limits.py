@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from knowledge_pipeline.config.settings import LimitSettings
-from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters, SearchType
+from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.filters import PATTERN_FIELDS
 from knowledge_pipeline.query.graph_queries import GraphRequest
+from knowledge_pipeline.query.plan import SearchQuestion, SimilarQuestion
 from knowledge_pipeline.query.understand import read_filters
 
 if TYPE_CHECKING:
@@ -22,14 +23,13 @@ _CHEAP_CHARS, _CHEAP_VALUES, _CHEAP_PATTERNS = 500, 20, 3  # of a search that ta
 _NO_FILTERS = Filters()
 
 
-def check_question(limits: LimitSettings, text: str) -> None:
-    """Raise `InvalidQuery` for a question that is too long."""
-    _require(limits, "query_chars", "the question", len(text), "characters")
-
-
 def is_expensive(text: str, filters: Filters) -> bool:
     """Whether a search, by its length or its filters, takes so long that others had better not wait."""
-    values = [(name, value) for each in (filters, read_filters(text)) for name, value in _iter_values(each)]
+    values = [
+        (name, value)
+        for restriction in (filters, read_filters(text))
+        for name, value in _iter_values(restriction)
+    ]
     patterns = sum(name in PATTERN_FIELDS for name, _ in values)
     return len(text) > _CHEAP_CHARS or len(values) > _CHEAP_VALUES or patterns > _CHEAP_PATTERNS
 
@@ -39,31 +39,22 @@ def is_document(id: str) -> bool:
     return ":" in id
 
 
-def check_search(
-    limits: LimitSettings, text: str, type: SearchType, filters: Filters, limit: int | None
-) -> None:
+def check_search(limits: LimitSettings, question: SearchQuestion) -> None:
     """Raise `InvalidQuery` for a search that asks for too much, by its filters or by those in its text."""
-    if type == "similar":
-        check_similar(limits, text, None, None, filters, limit)
+    if question.type == "similar":
+        check_similar(limits, SimilarQuestion(question.text, filters=question.filters, limit=question.limit))
         return
-    check_question(limits, text)
-    _check_filters(limits, filters, read_filters(text))
-    _check_results(limits, limit)
+    _require(limits, "query_chars", "the question", len(question.text), "characters")
+    _check_filters(limits, question.filters, read_filters(question.text))
+    _require(limits, "results", "the limit", question.limit or 0, "results")
 
 
-def check_similar(
-    limits: LimitSettings,
-    text: str | None,
-    path: str | None,
-    source: str | None,
-    filters: Filters,
-    limit: int | None,
-) -> None:
+def check_similar(limits: LimitSettings, question: SimilarQuestion) -> None:
     """Raise `InvalidQuery` for an example that is too long, or a search of its like for too much."""
-    _require(limits, "example_chars", "the text", len(text or ""), "characters")
-    _check_names(limits, "the path", path, source)
-    _check_filters(limits, filters)
-    _check_results(limits, limit)
+    _require(limits, "example_chars", "the text", len(question.text or ""), "characters")
+    _check_names(limits, "the path", question.path, question.source)
+    _check_filters(limits, question.filters)
+    _require(limits, "results", "the limit", question.limit or 0, "results")
 
 
 def check_task(limits: LimitSettings, task: Task, max_tokens: int | None) -> None:
@@ -92,23 +83,14 @@ def check_id(limits: LimitSettings, id: str) -> None:
     _require(limits, "id_chars", "the id", len(id), "characters")
 
 
-def _check_results(limits: LimitSettings, limit: int | None) -> None:
-    _require(limits, "results", "the limit", limit or 0, "results")
-
-
 def _check_filters(limits: LimitSettings, *restrictions: Filters) -> None:
-    values = [value for restriction in restrictions for _, value in _iter_values(restriction)]
-    patterns = [
-        name
-        for restriction in restrictions
-        for name, _ in _iter_values(restriction)
-        if name in PATTERN_FIELDS
-    ]
+    pairs = [pair for restriction in restrictions for pair in _iter_values(restriction)]
+    patterns = [name for name, _ in pairs if name in PATTERN_FIELDS]
     what, by = "the filters together", " and ".join(sorted(set(patterns)))
-    _check_names(limits, "the value of a filter", *values)
-    _require(limits, "filter_values", what, len(values), "values")
+    _check_names(limits, "the value of a filter", *(value for _, value in pairs))
+    _require(limits, "filter_values", what, len(pairs), "values")
     _require(limits, "filter_patterns", f"{what}, by {by},", len(patterns), "values")
-    _require(limits, "filter_chars", what, sum(map(len, values)), "characters")
+    _require(limits, "filter_chars", what, sum(len(value) for _, value in pairs), "characters")
 
 
 def _iter_values(filters: Filters) -> Iterator[tuple[str, str]]:
@@ -125,9 +107,9 @@ def _check_names(limits: LimitSettings, what: str, *names: str | None) -> None:
     _require(limits, "name_chars", what, max((len(name or "") for name in names), default=0), "characters")
 
 
-def _require(limits: LimitSettings, key: str, what: str, asked: int, unit: str) -> None:
+def _require(limits: LimitSettings, key: str, what: str, requested: int, unit: str) -> None:
     allowed: int = getattr(limits, key)
-    if asked > allowed:
+    if requested > allowed:
         has = "has" if unit in ("characters", "files") else "is"
         verb = "have" if what.startswith("the filters") else has
-        raise InvalidQuery(f"{what} {verb} {asked:,} {unit}; allowed: at most {allowed:,} (limits.{key})")
+        raise InvalidQuery(f"{what} {verb} {requested:,} {unit}; allowed: at most {allowed:,} (limits.{key})")

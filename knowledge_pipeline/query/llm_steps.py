@@ -1,8 +1,7 @@
-"""Reranks the best fused hits with a language model that sees them all at once.
+"""The steps of a search that a language model does: expanding the question, and reranking the best hits.
 
-Anyone may have written what the chunks say: the reply is only read for numbers of the list, so a chunk
-can change the order and nothing else.
-Source: listwise reranking, Sun et al. 2023, https://arxiv.org/abs/2304.09542
+Every question can be answered without it. Models are asked for a bare list and send code fences, prose,
+numbering, duplicates and numbers that do not exist: whatever they reply is only read for what was asked.
 """
 
 from __future__ import annotations
@@ -10,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from cachetools import LRUCache
 
 from knowledge_pipeline.config.settings import QuerySettings, RerankSettings
 from knowledge_pipeline.errors import LanguageModelUnavailable, ModelError
@@ -27,12 +27,6 @@ from knowledge_pipeline.text import estimate_token_starts, truncate_to_tokens
 if TYPE_CHECKING:
     from knowledge_pipeline.llm.model import LanguageModel
 
-
-# FOLD query.search.llm_replies
-# Reads a list out of a language model's reply, whatever stands around it. Pure; reads any text.
-#
-# Models are asked for a bare list and send code fences, prose, numbering, duplicates and numbers that do
-# not exist.
 
 _NUMBER = re.compile(r"(?<![\w.-])(\d{1,4})(?:\.0+)?(?!\w|\.\d)")
 _LIST = re.compile(r"\[([^\[\]]*)\]")
@@ -56,15 +50,15 @@ def parse_numbers(reply: str, count: int) -> list[int]:
     text = " ".join(reply.split())
     for readings in (
         [_OBJECT_NUMBER.findall(text)],
-        [_NUMBER.findall(each) for each in _LIST.findall(text)],
-        [_NUMBER.findall(each.group().replace("->", ">")) for each in _CHAIN.finditer(text)],
+        [_NUMBER.findall(list_) for list_ in _LIST.findall(text)],
+        [_NUMBER.findall(chain.group().replace("->", ">")) for chain in _CHAIN.finditer(text)],
     ):
-        found = [_keep_valid_numbers(reading, count) for reading in readings]
-        longest = max(reversed(found), key=len, default=list[int]())
+        lists = [_keep_valid_numbers(reading, count) for reading in readings]
+        longest = max(reversed(lists), key=len, default=list[int]())
         if len(longest) > 1:
             return longest
-    if named := _keep_valid_numbers(_NAMED.findall(text), count):
-        return named
+    if numbers := _keep_valid_numbers(_NAMED.findall(text), count):
+        return numbers
     lines = _NUMBERING.sub("", reply)
     return _keep_valid_numbers(_NUMBER.findall(lines), count) if _ONLY_NUMBERS.fullmatch(lines) else []
 
@@ -117,7 +111,13 @@ _INSTRUCTIONS = (
 
 
 class LLMReranker:
-    """Reranks with a model of any OpenAI-compatible endpoint; same methods as `rerank.Reranker`."""
+    """Reranks with a model of any OpenAI-compatible endpoint, which sees all hits at once.
+
+    Same methods as `rerank.Reranker`. Anyone may have written what the chunks say: the reply is only read
+    for numbers of the list, so a chunk can change the order and nothing else.
+
+    Source: listwise reranking, Sun et al. 2023, https://arxiv.org/abs/2304.09542
+    """
 
     def __init__(self, settings: RerankSettings, model: LanguageModel) -> None:
         self._settings = settings
@@ -185,7 +185,7 @@ def reorder_hits(hits: Sequence[Hit[IndexedChunk]], order: Sequence[int]) -> lis
     scores = sorted((hit.score for hit in hits), reverse=True)
     reordered = zip((hits[position] for position in positions), scores, strict=True)
     return [
-        hit._replace(score=score, explanation=hit.explanation._replace(rerank=score))
+        hit._replace(score=score, explanation=replace(hit.explanation, rerank=score))
         for hit, score in reordered
     ]
 
@@ -203,12 +203,6 @@ def allot_tokens(sizes: Sequence[int], total: int) -> list[int]:
 def _escape_tags(text: str) -> str:
     return _TAG.sub("‹", text)
 
-
-# FOLD query.search.query_expansion
-# Expands a question with a language model before the search: a hypothetical answer, terms, parts.
-#
-# None of it is shown as an answer, and every question can be answered without it. HyDE: Gao et al. 2022,
-# https://arxiv.org/abs/2212.10496
 
 MAX_CACHED_REPLIES = 1000  # those used last
 MAX_TERMS = 8
@@ -257,12 +251,17 @@ class QueryExpansion:
 
 
 class QueryExpander:
-    """Asks one model. Keeps its replies, and shares one call among callers that ask the same."""
+    """Asks one model for a hypothetical answer, terms, parts; none of it is shown as an answer.
+
+    Keeps its replies, and shares one call among callers that ask the same.
+
+    Source of the hypothetical answer (HyDE): Gao et al. 2022, https://arxiv.org/abs/2212.10496
+    """
 
     def __init__(self, model: LanguageModel, *, budget_s: float) -> None:
         self._model = model
         self._budget_s = budget_s
-        self._replies: OrderedDict[tuple[str, ...], Any] = OrderedDict()  # parsed
+        self._replies: LRUCache[tuple[str, ...], Any] = LRUCache(MAX_CACHED_REPLIES)  # parsed
         self._running: dict[tuple[tuple[str, ...], UsageAccount], asyncio.Task[Any]] = {}
 
     async def aclose(self) -> None:
@@ -318,7 +317,6 @@ class QueryExpander:
         A caller that is cancelled does not cancel the call for the others.
         """
         if key in self._replies:
-            self._replies.move_to_end(key)
             return self._replies[key]
         shared = key, get_current_account()  # who shares a call shares its refusal by a budget
         task = self._running.get(shared)
@@ -334,8 +332,6 @@ class QueryExpander:
             del self._running[shared]
         if not task.cancelled() and task.exception() is None:  # a failure is asked for again
             self._replies[key] = task.result()
-            while len(self._replies) > MAX_CACHED_REPLIES:
-                self._replies.popitem(last=False)
 
 
 async def expand_query(

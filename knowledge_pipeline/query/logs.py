@@ -1,9 +1,4 @@
-"""Writes the rows of a log in the background, without delaying responses.
-
-A thread writes the rows gathered every few seconds; a kill loses only those, and with a journal none. A
-table that cannot be written is reported once until it can be again, and its rows are dropped, except from
-the journal. Where rows are required, one that the journal cannot take is an error.
-"""
+"""The logs of queries, judgements, refusals and model calls, written in the background."""
 
 from __future__ import annotations
 
@@ -23,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
-from knowledge_pipeline.config.settings import CostSettings, ModelPrice, Settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Judgement
 from knowledge_pipeline.contract.requests import (
     MAX_REPORTED_COST,
@@ -51,7 +46,12 @@ LogRow = dict[str, Any]
 
 
 class RowWriter:
-    """Writes one log table of one store, for one process. Threads may share it."""
+    """Writes one log table of one store, for one process. Threads may share it.
+
+    A thread writes the rows gathered every few seconds; a kill loses only those, and with a journal none. A
+    table that cannot be written is reported once until it can be again, and its rows are dropped, except
+    from the journal.
+    """
 
     def __init__(
         self,
@@ -168,8 +168,8 @@ class RowWriter:
             for segment, rows in journal.iter_orphaned():
                 ids = (str(row["query_id"]) for row in rows)
                 written = table.iter_rows_by_values("query_id", ids, self._identity) if table.exists else ()
-                known = {self._identify(row) for found in written for row in found.to_pylist()}
-                if self._write([row for row in rows if self._identify(row) not in known]):
+                existing = {self._identify(row) for batch in written for row in batch.to_pylist()}
+                if self._write([row for row in rows if self._identify(row) not in existing]):
                     segment.unlink()
         except Exception as error:  # noqa: BLE001 - the next process tries again; new rows are written
             self._warn("table", error)
@@ -204,17 +204,14 @@ class RowWriter:
         self._failing.discard("table")
         return True
 
-    def _warn(self, place: str, error: Exception) -> None:
+    def _warn(self, target: str, error: Exception) -> None:
         is_known = bool(self._failing)
-        self._failing.add(place)
+        self._failing.add(target)
         if not is_known:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             advice = f"check the permissions and the space of the store{self._advice}"
             _log.warning("%s are not logged (%s): %s", self._subject, reason, advice)
 
-
-# FOLD query.log.queries
-# The query log: one row for each answered query, written in the background.
 
 MAX_LOGGED_CHARS = 2_000  # of a query
 _READ_CHARS = 12_000  # of a query, in which secrets are looked for: all of a task takes 50 ms
@@ -299,20 +296,18 @@ def redact(text: str, max_chars: int = MAX_LOGGED_CHARS) -> str:
     return redacted[: min(max_chars, safe_chars)]
 
 
-# FOLD query.log.query_ids
-# Query ids that say by themselves that they were given, and to whom, so that no log has to be searched.
-#
-# An id ends in two keyed digests: of what precedes them and the caller, and of all that. The key is the
-# store's, so an id can be verified by every process that answers from it, long after, with queries logged
-# or not.
-
 _TAG_CHARS = 12  # of each digest, hexadecimal: only guesses over an interface can be tried
 _NOTE = "query_id_key"  # on the table of feedback, which nobody else reads
 
 
 @dataclass(slots=True)
 class QueryIds:
-    """Issues and verifies the query ids of one store. Threads may share it."""
+    """Issues and verifies the query ids of one store. Threads may share it.
+
+    An id says by itself that it was given, and to whom, so that no log has to be searched: it ends in two
+    keyed digests, of what precedes them and the caller, and of all that. The key is the store's, so every
+    process that answers from it can verify an id, long after, with queries logged or not.
+    """
 
     lake: Lake
     _key: bytes | None = None
@@ -326,8 +321,8 @@ class QueryIds:
     def is_issued_to(self, query_id: str, access: Access) -> bool:
         """Whether the id was given to this caller; for an operator, to anybody."""
         id_, _, tags = query_id.rpartition("-")
-        to_caller, given = tags[:_TAG_CHARS], tags[_TAG_CHARS:]
-        if not _is_equal(given, self._tag(id_, to_caller)):
+        to_caller, of_all = tags[:_TAG_CHARS], tags[_TAG_CHARS:]
+        if not _is_equal(of_all, self._tag(id_, to_caller)):
             return False
         return access.everything or _is_equal(to_caller, self._tag(id_, _identify_caller(access)))
 
@@ -365,16 +360,12 @@ def _identify_caller(access: Access) -> str:
     return json.dumps([access.tenant, None, caller.interface, sorted(access.principals)])
 
 
-def _is_equal(found: str, expected: str) -> bool:
-    return hmac.compare_digest(found.encode("utf-8", "replace"), expected.encode())
-
-
-# FOLD query.log.reports
-# Turns what an agent reports of its own model calls into rows of the log.
+def _is_equal(actual: str, expected: str) -> bool:
+    return hmac.compare_digest(actual.encode("utf-8", "replace"), expected.encode())
 
 
 def build_reported_call(request: ModelCallRequest, access: Access, settings: Settings) -> ModelCall:
-    """The call as it is recorded, on the caller's account.
+    """A call that an agent reports, as it is recorded, on the caller's account.
 
     Raises:
         InvalidQuery: a name is no label, or a number is negative, or too large to be true.
@@ -409,8 +400,9 @@ def build_reported_call(request: ModelCallRequest, access: Access, settings: Set
 
 def _compute_cost(request: ModelCallRequest, settings: Settings) -> float:
     """By the price of the model; 0 where none is configured."""
-    price = _find_price(request.model, settings.costs) or settings.language_model
-    if price is None or price.model != request.model:
+    prices = (*settings.costs.prices, settings.language_model)
+    price = next((price for price in prices if price and price.model == request.model), None)
+    if price is None:
         return 0.0
     return (
         request.input_tokens * price.price_per_million_input_tokens
@@ -418,23 +410,18 @@ def _compute_cost(request: ModelCallRequest, settings: Settings) -> float:
     ) / 1e6
 
 
-def _find_price(model: str, costs: CostSettings) -> ModelPrice | None:
-    return next((price for price in costs.prices if price.model == model), None)
-
-
 def _require_number(name: str, value: float, most: float) -> None:
     if not (math.isfinite(value) and 0 <= value <= most):
         raise InvalidQuery(f"found {name} {value:g}; allowed: 0 to {most:,.0f}")
 
 
-# FOLD query.log.feedback
-# Records what a reader thought of a result: rows of `feedback`, written in the background.
-
 _MAX_ID_CHARS = 500
 
 
 class FeedbackLog(RowWriter):
-    """The table `feedback` of one store, for one process. Threads may share it.
+    """What readers thought of results: the table `feedback` of one store, for one process.
+
+    Threads may share it.
 
     A row is on disk before `record` returns, and in the table seconds later.
     """
@@ -486,12 +473,10 @@ class FeedbackLog(RowWriter):
             raise StoreUnavailable(f"the feedback cannot be written: {advice}") from error
 
 
-# FOLD query.log.refusals
-# The log of refused requests: who was refused what, and why.
-
-
 class RefusalLog(RowWriter):
-    """The table `refusals` of one store, for one process. Threads may share it.
+    """Who was refused what, and why: the table `refusals` of one store, for one process.
+
+    Threads may share it.
 
     A row is on disk before `record` returns. Those that say the same are summed up before they are written
     to the table, so that whoever is refused a thousand times a second does not fill the store.
@@ -531,17 +516,14 @@ class RefusalLog(RowWriter):
 
 def _sum_up(rows: Sequence[LogRow]) -> list[LogRow]:
     """One row for those of one caller, outcome and reason; the reason of a limit names seconds that vary."""
-    found: dict[tuple[object, ...], LogRow] = {}
+    sums: dict[tuple[object, ...], LogRow] = {}
     for row in rows:
         reason = "" if row["outcome"] == "rate_limited" else row["reason"]
         caller = row["interface"], row["token"], row["tenant"], tuple(row["principals"]), row["address"]
-        first = found.setdefault((row["outcome"], reason, *caller), {**row, "requests": 0})
+        first = sums.setdefault((row["outcome"], reason, *caller), {**row, "requests": 0})
         first["requests"] += row["requests"]
-    return list(found.values())
+    return list(sums.values())
 
-
-# FOLD query.log.model_calls
-# The log of calls to language models and their cost: rows of `llm_calls`, written in the background.
 
 MAX_KEPT_CHARS = 8_000  # of a reported prompt, and of a response
 _PROVIDER = "openai"  # the protocol, as in the settings of embeddings
@@ -549,7 +531,7 @@ _TEXTS = ("prompt", "response")
 
 
 class ModelCallLog(RowWriter):
-    """Logs the completions of one process in one store. Threads may share it."""
+    """Calls of language models and their cost, of one process in one store. Threads may share it."""
 
     def __init__(self, lake: Lake, *, flush_interval_s: float = FLUSH_INTERVAL_S) -> None:
         subject = "calls of the language model"

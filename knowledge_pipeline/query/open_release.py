@@ -18,6 +18,7 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
 from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.search import IndexReader, Row, SpaceUnreadable, open_index
+from knowledge_pipeline.sync_facade import gather_all
 
 MAX_CHUNKS = 10_000  # of one document
 RETRY_UNREADABLE_S = 5.0
@@ -129,7 +130,7 @@ class OpenRelease:
         graph = self._graph if release.graph == self.release.graph else None
         earlier = {**self._earlier, **{space: reader for (space, _), reader in self._readers.items()}}
         opened = {space for space, _ in readers}
-        earlier = {space: each for space, each in earlier.items() if space not in opened}
+        earlier = {space: reader for space, reader in earlier.items() if space not in opened}
         return OpenRelease(release, self._lake, readers, graph, _earlier=earlier)
 
 
@@ -137,10 +138,8 @@ async def find_rows(
     readers: Sequence[IndexReader], where: Filter, columns: Sequence[str], *, limit: int = MAX_CHUNKS
 ) -> list[Row]:
     """Rows of all spaces, at most `limit` of each."""
-    found = await asyncio.gather(
-        *(reader.find_rows(where, limit=limit, columns=columns) for reader in readers)
-    )
-    return [row for rows in found for row in rows]
+    by_space = await gather_all(reader.find_rows(where, limit=limit, columns=columns) for reader in readers)
+    return [row for rows in by_space for row in rows]
 
 
 class Index(Protocol):
@@ -166,7 +165,7 @@ class PinnedIndex:
         """The versions."""
         if self._opened is None:
             listed = await asyncio.to_thread(releases.list_releases, self._lake)
-            graphs = [each.graph for each in listed if each.tables == self._tables]
+            graphs = [release.graph for release in listed if release.tables == self._tables]
             if not graphs:
                 graphs = [await asyncio.to_thread(releases.newest_graph_versions, self._lake)]
             release = Release(0, datetime.now(UTC), self._tables, 0, graph=graphs[-1], ranker=self._ranker)

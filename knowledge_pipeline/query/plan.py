@@ -17,7 +17,6 @@ from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.understand import Intent, ParsedQuery, parse_verbatim, understand
 from knowledge_pipeline.store.filters import Filter
 
-DEFAULT_DEPTHS = SearchDepths()
 _FILE_CHARS = 20_000  # of a file, as words to find others like it
 
 
@@ -74,20 +73,46 @@ def choose_type(text: str) -> SearchType:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchQuestion:
+    """What to search for, and how; whoever asks."""
+
+    text: str
+    type: SearchType = "semantic"
+    filters: Filters = field(default_factory=Filters)
+    within: Filters = field(default_factory=Filters)  # these hold as well
+    limit: int | None = None  # None: that of the type
+    explain: bool = False
+    diverse: bool = True  # no nearly equal results, and further chunks of a file count less
+    mode: SearchMode = "hybrid"  # by `words` no model is asked; by `vectors` no full text
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarQuestion:
+    """An example to find others like: a text, or the file at a path; with both, the text is from there."""
+
+    text: str | None = None
+    path: str | None = None  # within its source; its own chunks are left out
+    source: str | None = None  # where several have such a path
+    filters: Filters = field(default_factory=Filters)  # by default the file's source type
+    limit: int | None = None
+    explain: bool = False
+    mode: SearchMode = "hybrid"
+
+
+@dataclass(frozen=True, slots=True)
 class SearchPlan:
     """A question that is understood: what to look for, for whom, and what to return."""
 
+    question: SearchQuestion | SimilarQuestion
     query: ParsedQuery
     type: SearchType
     limit: int
     access: Access
     restrictions: tuple[Filters, ...]  # all of them hold
     condition: Filter  # on rows: what the caller may see, and the restrictions
-    explain: bool
+    depth: SearchDepth
     diverse: bool = False  # see `SearchProfile`
     known_vectors: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])  # by space
-    mode: SearchMode = "hybrid"
-    depth: SearchDepth = DEFAULT_DEPTHS.semantic
 
     @property
     def profile(self) -> SearchProfile:
@@ -100,88 +125,63 @@ class SearchPlan:
         return max(self.depth.rerank_k or self.profile.rerank_candidates, 2 * self.limit)
 
 
-def plan_search(
-    text: str,
-    access: Access,
-    *,
-    type: SearchType,
-    filters: Filters,
-    within: Filters = Filters(),  # noqa: B008 - frozen
-    limit: int | None,
-    explain: bool,
-    diverse: bool,
-    mode: SearchMode = "hybrid",
-    depths: SearchDepths = DEFAULT_DEPTHS,
-) -> SearchPlan:
+def plan_search(question: SearchQuestion, access: Access, depths: SearchDepths) -> SearchPlan:
     """Understand a question.
 
     Raises:
         InvalidQuery: the question, its filters, type, mode or limit make no sense.
     """
-    profile, depth = get_profile(type), _get_depth(depths, type)
-    _require_mode(mode)
-    query = parse_verbatim(text) if profile.is_example else understand(text)
-    restrictions = (filters, within, query.filters, profile.filters)
+    profile = get_profile(question.type)
+    _require_mode(question.mode)
+    query = parse_verbatim(question.text) if profile.is_example else understand(question.text)
+    restrictions = (question.filters, question.within, query.filters, profile.filters)
     condition = compile_filter(access, *restrictions)
+    depth: SearchDepth = getattr(depths, question.type)
     return SearchPlan(
+        question,
         query,
-        type,
-        profile.resolve_limit(limit, depth),
+        question.type,
+        profile.resolve_limit(question.limit, depth),
         access,
         restrictions,
         condition,
-        explain,
-        profile.diverse and diverse,
-        mode=mode,
-        depth=depth,
+        depth,
+        profile.diverse and question.diverse,
     )
 
 
 def plan_similar(
-    text: str | None,
-    file: ExampleFile | None,
-    access: Access,
-    *,
-    filters: Filters,
-    limit: int | None,
-    explain: bool,
-    mode: SearchMode = "hybrid",
-    depths: SearchDepths = DEFAULT_DEPTHS,
+    question: SimilarQuestion, file: ExampleFile | None, access: Access, depths: SearchDepths
 ) -> SearchPlan:
-    """Plan a search for what is like a text, or like a file.
+    """Plan a search for what is like a text, or like the file of the question.
 
     With a file, results are of other files, and by default of its source type.
 
     Raises:
         InvalidQuery: the text is empty, or the mode or the limit makes no sense.
     """
-    _require_mode(mode)
-    vectors: Mapping[str, np.ndarray] = file.vectors if file and text is None else {}
+    _require_mode(question.mode)
+    filters, text, vectors = question.filters, question.text, dict[str, np.ndarray]()
     if file:
         filters = replace(filters, source_types=filters.source_types or (file.source_type,))
     condition = compile_filter(access, filters)
     if file:
         condition &= file.other_files
-    if text is None:
-        text = file.text[:_FILE_CHARS] if file else ""
-    query = parse_verbatim(text)
-    depth = _get_depth(depths, "similar")
+        if text is None:
+            text, vectors = file.text[:_FILE_CHARS], {**file.vectors}
+    query = parse_verbatim(text or "")
+    limit = PROFILES["similar"].resolve_limit(question.limit, depths.similar)
     return SearchPlan(
+        question,
         query,
         "similar",
-        PROFILES["similar"].resolve_limit(limit, depth),
+        limit,
         access,
         (filters,),
         condition,
-        explain,
+        depths.similar,
         known_vectors=vectors,
-        mode=mode,
-        depth=depth,
     )
-
-
-def _get_depth(depths: SearchDepths, type: SearchType) -> SearchDepth:
-    return getattr(depths, type)
 
 
 def _require_mode(mode: str) -> None:

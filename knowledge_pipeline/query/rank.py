@@ -1,4 +1,10 @@
-"""Ranks fused hits: what is relevant and recent comes first, and each chunk once."""
+"""Fuses what the searches found into one list, and ranks it by a learned, linear model of features. Pure.
+
+    log-odds that a chunk answers = base + sum of weight x feature - what a further chunk loses
+
+and the score is that probability. All candidates are ranked by what is known without their texts; the best
+are read, and ranked again with what their texts say. (docs/decisions/ranking.md)
+"""
 
 from __future__ import annotations
 
@@ -65,30 +71,25 @@ def merge_hits(hit_lists: Iterable[Sequence[Hit[AnyChunkT]]]) -> Sequence[Hit[An
     best: dict[str, Hit[AnyChunkT]] = {}
     for hits in (first, *others):
         for hit in hits:
-            known = best.get(hit.chunk.id)
-            if known is None or hit.score > known.score:
+            best_hit = best.get(hit.chunk.id)
+            if best_hit is None or hit.score > best_hit.score:
                 best[hit.chunk.id] = hit
     return sort_best_first(best.values())
 
 
-# FOLD query.search.fuse
-# Fuses the candidates of all searches and spaces into one list, best first. Pure.
-#
-# Scores of different searches do not compare, so each is first brought into [0, 1]. BM25 becomes a share of
-# the best score of all spaces (its own zero means "no word matches"); a candidate that full text did not
-# find counts as zero there. One without a similarity is not embedded yet: it gets one after its words.
-# Three methods:
-#
-# - `following`: cosine similarities, from what the model gives unrelated texts (0) to the same text
-#   (1), and a weight of the words that follows the question. It is high where the nearest chunk is
-#   far away, which is what the model says of a text that it does not understand, and where few
-#   chunks match far better than the rest, as those that hold a rare name do. Scores of different
-#   questions compare. (docs/decisions/retrieval.md)
-# - `weighted`: one weight for all questions, similarities between the worst and the best
-#   candidate of their space.
-# - `reciprocal_rank`: ranks alone.
-
 FusionMethod = Literal["following", "weighted", "reciprocal_rank"]
+"""How scores of different searches are brought into [0, 1], as they do not compare.
+
+- `following`: cosine similarities, from what the model gives unrelated texts (0) to the same text (1), and a
+  weight of the words that follows the question. It is high where the nearest chunk is far away, which is
+  what the model says of a text that it does not understand, and where few chunks match far better than the
+  rest, as those that hold a rare name do. Scores of different questions compare.
+- `weighted`: one weight for all questions, similarities between the worst and the best candidate of a space.
+- `reciprocal_rank`: ranks alone.
+
+BM25 becomes a share of the best score of all spaces, as its own zero means "no word matches".
+(docs/decisions/retrieval.md)
+"""
 
 KEYWORD_WEIGHT = 2.0  # of the best BM25 score, against a similarity of 1, where words are trusted most
 _CLARITY_RANK = 10  # the best match by words is compared to the match of this rank
@@ -101,16 +102,16 @@ def fuse(candidates: Sequence[SpaceCandidates], *, method: FusionMethod, vector_
     The order of the input does not matter. A chunk that several spaces hold, or several stores, counts
     once, by its best score there.
     """
-    spaces = sorted(candidates, key=lambda each: each.space)
+    spaces = sorted(candidates, key=lambda space: space.space)
     chunks = Outlines.join([space.chunks for space in spaces])
     numbers, by_id = _number_ids(chunks)
-    words = _Ranking.build(numbers, by_id, _join([space.word_scores for space in spaces]))
-    vectors, scores, start = list[_Ranking](), list[np.ndarray](), 0
-    for each, scale in zip(spaces, _compute_scales(spaces), strict=True):
-        own = slice(start, start := start + len(each.rows))
-        vectors.append(_Ranking.build(numbers[own], by_id, each.similarities))
-        scores.append(_fuse_space(each, vectors[-1], words.take(own), scale, method, vector_weight))
-    found = FusedCandidates(
+    words = _SearchRanks.build(numbers, by_id, _join([space.word_scores for space in spaces]))
+    vectors, scores, start = list[_SearchRanks](), list[np.ndarray](), 0
+    for of_space, scale in zip(spaces, _compute_scales(spaces), strict=True):
+        own = slice(start, start := start + len(of_space.rows))
+        vectors.append(_SearchRanks.build(numbers[own], by_id, of_space.similarities))
+        scores.append(_fuse_space(of_space, vectors[-1], words.take(own), scale, method, vector_weight))
+    fused = FusedCandidates(
         chunks,
         rows=[row for space in spaces for row in space.rows.tolist()],
         spaces=[space.space for space in spaces for _ in range(len(space.rows))],
@@ -120,14 +121,14 @@ def fuse(candidates: Sequence[SpaceCandidates], *, method: FusionMethod, vector_
         word_scores=words.scores.tolist(),
         scores=_join(scores),
     )
-    order = order_best_first(found.scores, chunks.by_id)
+    order = order_best_first(fused.scores, chunks.by_id)
     if len(by_id) < len(order):
         first = dict[str, int]()
         positions: list[int] = order.tolist()
         for at in positions:
             first.setdefault(chunks.ids[at], at)
         order = np.array(list(first.values()))
-    return Hits(found, order, found.scores)
+    return Hits(fused, order, fused.scores)
 
 
 def measure_similarity(candidates: Sequence[SpaceCandidates]) -> float | None:
@@ -152,7 +153,7 @@ def _join(columns: Sequence[np.ndarray]) -> np.ndarray:
     return columns[0] if len(columns) == 1 else np.concatenate([np.empty(0), *columns])
 
 
-class _Ranking(NamedTuple):
+class _SearchRanks(NamedTuple):
     """What one kind of search found. A score that is no number is not found."""
 
     ranks: np.ndarray  # int64: of each row, from 1; 0: not found
@@ -160,7 +161,7 @@ class _Ranking(NamedTuple):
     best_first: np.ndarray  # float64: scores of all that was found, each chunk once
 
     @classmethod
-    def build(cls, numbers: np.ndarray, by_id: np.ndarray, scores: np.ndarray) -> _Ranking:
+    def build(cls, numbers: np.ndarray, by_id: np.ndarray, scores: np.ndarray) -> _SearchRanks:
         """Each chunk once, by its best score; `numbers` and `by_id` are those of `_number_ids`."""
         finite = np.isfinite(scores)
         best = np.full(len(by_id), -np.inf)
@@ -170,15 +171,15 @@ class _Ranking(NamedTuple):
         ranks[order] = np.arange(1, len(order) + 1)
         return cls(ranks[numbers], best[numbers], best[order])
 
-    def take(self, own: slice) -> _Ranking:
+    def take(self, own: slice) -> _SearchRanks:
         """The same of some rows."""
         return self._replace(ranks=self.ranks[own], scores=self.scores[own])
 
 
 def _fuse_space(
     candidates: SpaceCandidates,
-    vectors: _Ranking,
-    words: _Ranking,
+    vectors: _SearchRanks,
+    words: _SearchRanks,
     scale: float,
     method: FusionMethod,
     configured: float,
@@ -196,7 +197,11 @@ def _fuse_space(
 
 
 def _compute_vector_weight(
-    vectors: _Ranking, similarities: np.ndarray, words: _Ranking, method: FusionMethod, configured: float
+    vectors: _SearchRanks,
+    similarities: np.ndarray,
+    words: _SearchRanks,
+    method: FusionMethod,
+    configured: float,
 ) -> float:
     """A search that found nothing, or could not be made, leaves all the weight to the other."""
     if not len(vectors.best_first):
@@ -238,7 +243,9 @@ def _measure_nearest(space: SpaceCandidates) -> float:
     return float(_normalize_similarities(finite, space.unrelated_similarity).max(initial=0.0))
 
 
-def _normalize_vector_scores(vectors: _Ranking, similarities: np.ndarray, method: FusionMethod) -> np.ndarray:
+def _normalize_vector_scores(
+    vectors: _SearchRanks, similarities: np.ndarray, method: FusionMethod
+) -> np.ndarray:
     """Those of rows that are not found are 0."""
     if method == "reciprocal_rank":
         return _compute_reciprocal_ranks(vectors)
@@ -251,7 +258,7 @@ def _normalize_vector_scores(vectors: _Ranking, similarities: np.ndarray, method
     return np.where(vectors.ranks, scores, 0.0)
 
 
-def _normalize_word_scores(words: _Ranking, method: FusionMethod) -> np.ndarray:
+def _normalize_word_scores(words: _SearchRanks, method: FusionMethod) -> np.ndarray:
     if method == "reciprocal_rank":
         return _compute_reciprocal_ranks(words)
     best = words.best_first[0] if len(words.best_first) else 0.0
@@ -259,7 +266,7 @@ def _normalize_word_scores(words: _Ranking, method: FusionMethod) -> np.ndarray:
 
 
 def _estimate_vector_scores(
-    vectors: _Ranking, by_vector: np.ndarray, words: _Ranking, by_words: np.ndarray
+    vectors: _SearchRanks, by_vector: np.ndarray, words: _SearchRanks, by_words: np.ndarray
 ) -> np.ndarray:
     """What chunks without a vector would score, between what an embedded match by words has and the best.
 
@@ -272,23 +279,10 @@ def _estimate_vector_scores(
     return mean + (best - mean) * by_words
 
 
-def _compute_reciprocal_ranks(ranking: _Ranking) -> np.ndarray:
+def _compute_reciprocal_ranks(ranking: _SearchRanks) -> np.ndarray:
     """Reciprocal ranks, scaled so that the first has 1."""
     return np.where(ranking.ranks, (_RANK_OFFSET + 1) / (_RANK_OFFSET + ranking.ranks), 0.0)
 
-
-# FOLD query.search.ranker
-# Ranks the hits of a question by a learned, linear model of their features. Pure.
-#
-#     log-odds that a chunk answers = base + sum of weight x feature - what a further chunk loses
-#
-# and the score is that probability. All candidates are ranked by what is known without their texts; the
-# best are read, and ranked again with what their texts say (text_features.py). What tells code that answers
-# from other code is not what tells code from documentation, so there are weights for candidates of one
-# family of sources and weights for several. They are in `ranker.json`, written by `python -m
-# benchmarks.train_ranker`, unless a release has others that `knowledge tune` learned from the corpus.
-# Whether anything answers at all is estimated from two signals by a second such model, which holds for all
-# releases. (docs/decisions/ranking.md)
 
 MODEL_PATH = Path(__file__).with_name("ranker.json")
 FORM = 3  # of stored models: others knew other features, and are not used
@@ -327,7 +321,12 @@ class ConfidenceSignals(NamedTuple):
 
 @dataclass(frozen=True)
 class RankingModel:
-    """How candidates are ranked, by whether they are of one family of sources or of several."""
+    """How candidates are ranked, by whether they are of one family of sources or of several.
+
+    What tells code that answers from other code is not what tells code from documentation. The weights are
+    in `ranker.json`, written by `python -m benchmarks.train_ranker`, unless a release has others that
+    `knowledge tune` learned from the corpus.
+    """
 
     one_family: LinearModel
     several_families: LinearModel

@@ -15,9 +15,9 @@ import time
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from knowledge_pipeline.config.settings import RerankSettings
 from knowledge_pipeline.embedding.model_folders import (
@@ -84,7 +84,7 @@ class Reranker:
         finally:
             stop.set()
         scored = [
-            hit._replace(score=score, explanation=hit.explanation._replace(rerank=score))
+            hit._replace(score=score, explanation=replace(hit.explanation, rerank=score))
             for hit, score in zip(hits, scores, strict=True)
         ]
         scored.sort(key=lambda hit: (-hit.score, -hit.explanation.fused, hit.chunk.id))
@@ -109,15 +109,6 @@ class Reranker:
             self._missing = time.monotonic(), error
             raise
         return self._encoder
-
-
-class CrossEncoder(Protocol):
-    """Scores one pair at a time: small batches are fastest on a CPU, and a quantised model's score of a
-    pair depends on the batch."""
-
-    def score(self, question: str, text: str) -> float:
-        """How well the text answers the question, in [0, 1]."""
-        ...
 
 
 def load_cross_encoder(model: str) -> CrossEncoder:
@@ -174,7 +165,10 @@ class OnnxCrossEncoder:
         self._input_names: set[str] = {input_.name for input_ in self._session.get_inputs()}
 
     def score(self, question: str, text: str) -> float:
-        """See `CrossEncoder.score`."""
+        """How well the text answers the question, in [0, 1]; of one pair at a time.
+
+        Small batches are fastest on a CPU, and a quantised model's score of a pair depends on the batch.
+        """
         import numpy as np
 
         pair = self._tokenizer.encode(question, text)
@@ -197,10 +191,13 @@ class TorchCrossEncoder:
             self._identity = torch.nn.Identity()
 
     def score(self, question: str, text: str) -> float:
-        """See `CrossEncoder.score`."""
+        """See `OnnxCrossEncoder.score`."""
         pairs = [(question, text)]
         logits = self._model.predict(pairs, activation_fn=self._identity, show_progress_bar=False)
         return _sigmoid(float(logits[0]))
+
+
+CrossEncoder = OnnxCrossEncoder | TorchCrossEncoder
 
 
 def _sigmoid(logit: float) -> float:

@@ -2,46 +2,42 @@
 
     step        from               to                 in
     understand  a question         SearchPlan         plan.py, understand.py
-    retrieve    each SubQuery      Candidates         retrieve.py
-    fuse        Candidates         hits, best first   fuse.py
-    rank        hits               RetrievalResult    ranker.py and its features, rank.py; merged
-    rerank      the best hits      RerankResult       rerank.py or llm_rerank.py, where configured
+    retrieve    each SubQuery      SpaceCandidates    retrieve.py
+    fuse        SpaceCandidates    Hits               rank.py
+    rank        Hits               RetrievalResult    rank.py, features.py; merged
+    rerank      the best hits      RerankResult       rerank.py or llm_steps.py, where configured
     assemble    hits               SearchResults      assemble.py
-    enrich      SearchResults      SearchResults      enrichment.py
+    enrich      SearchResults      SearchResults      assemble.py
 
-A question is one `SubQuery`, or several where the settings decompose it (query_expansion.py). Each is
-retrieved, fused and ranked on its own, with a second look at what it found where the settings ask for one
-(second_look.py). A step that fails leaves the response without its part, and the response says so in
-`degraded`.
+A question is one `SubQuery`, or several where the settings decompose it. Each is retrieved, fused and ranked
+on its own, with a second look at what it found where the settings ask for one. A step that fails leaves the
+response without its part, and the response says so in `degraded`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from knowledge_pipeline import text as identifiers
 from knowledge_pipeline.config.settings import CacheSettings, QuerySettings, Settings
-from knowledge_pipeline.contract.filters import Filters, SearchMode, SearchType
-from knowledge_pipeline.contract.responses import GraphNode, RelationsResponse, SearchResponse, SearchResult
+from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.responses import GraphNode, SearchResponse, SearchResult
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.llm.model_calls import charge_to
-from knowledge_pipeline.query import documents as lookup
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import AnswerCache, Stopwatch, reissue_response
 from knowledge_pipeline.query.assemble import Enricher, assemble_best, build_response, to_result
 from knowledge_pipeline.query.code_graph import CodePlace, find_used_types
-from knowledge_pipeline.query.documents import describe_relations
+from knowledge_pipeline.query.documents import read_by_id, read_example, read_lines
 from knowledge_pipeline.query.features import TEXT_FEATURES, compute_text_features
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
 from knowledge_pipeline.query.hits import (
-    Candidates,
     Hit,
     Hits,
     IndexedChunk,
@@ -49,10 +45,15 @@ from knowledge_pipeline.query.hits import (
     RowCache,
     SpaceCandidates,
 )
-from knowledge_pipeline.query.llm_steps import QueryExpander, QueryExpansion, expand_query
+from knowledge_pipeline.query.llm_steps import LLMReranker, QueryExpander, QueryExpansion, expand_query
 from knowledge_pipeline.query.open_release import Index, LiveIndex, OpenRelease
-from knowledge_pipeline.query.plan import SearchPlan, plan_search, plan_similar
-from knowledge_pipeline.query.query_vectors import QueryEmbedder, compute_mean_vector
+from knowledge_pipeline.query.plan import (
+    SearchPlan,
+    SearchQuestion,
+    SimilarQuestion,
+    plan_search,
+    plan_similar,
+)
 from knowledge_pipeline.query.rank import (
     CONFIDENT_RESULTS,
     MIN_READ,
@@ -67,10 +68,13 @@ from knowledge_pipeline.query.rank import (
 )
 from knowledge_pipeline.query.rerank import Reranker
 from knowledge_pipeline.query.retrieve import (
+    QueryEmbedder,
     SearchScope,
     SubQuery,
     apply_relevance_feedback,
+    compute_mean_vector,
     find_corrections,
+    list_vector_problems,
     read_hits,
     retrieve,
 )
@@ -78,11 +82,11 @@ from knowledge_pipeline.query.understand import ParsedQuery, parse_plain_text
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.search import IndexReader, SpaceUnreadable
 from knowledge_pipeline.sync_facade import gather_all
+from knowledge_pipeline.text import expand_identifiers
 
 if TYPE_CHECKING:
     from knowledge_pipeline.llm.budgets import Budgets
     from knowledge_pipeline.llm.model import LanguageModel, RecordCall
-    from knowledge_pipeline.query.llm_steps import LLMReranker
 
 
 MIN_CANDIDATES = 100  # of each search of each space, where the settings name no number
@@ -92,11 +96,15 @@ MAX_CONCURRENT_QUERIES = 16  # sub-queries in the store: more of them only wait 
 
 _LANGUAGE_MODEL_STEPS = frozenset({"hyde", "expansion", "decompose", "rerank"})
 
-AdjustCandidates = Callable[[SearchScope, Candidates], Awaitable[Candidates]]
+AdjustCandidates = Callable[
+    [SearchScope, tuple[SpaceCandidates, ...]], Awaitable[tuple[SpaceCandidates, ...]]
+]
 """Changes what the searches found before it is fused; called again for each second look."""
 
 
-async def keep_candidates(_scope: SearchScope, candidates: Candidates) -> Candidates:
+async def keep_candidates(
+    _scope: SearchScope, candidates: tuple[SpaceCandidates, ...]
+) -> tuple[SpaceCandidates, ...]:
     """Change nothing."""
     return candidates
 
@@ -111,64 +119,59 @@ class RetrievalResult:
     signals: ConfidenceSignals | None  # None: an example, or no chunk was compared by its vector
 
 
+@dataclass(slots=True)
 class SearchPipeline:
     """The steps from a plan to its response, as the settings configure them. For one event loop."""
 
-    def __init__(
-        self,
-        settings: QuerySettings,
-        embedder: QueryEmbedder,
-        reranker: Reranker | LLMReranker,
-        expander: QueryExpander | None,
-        enricher: Enricher,
-        budgets: Budgets | None = None,
-    ) -> None:
-        self._settings = settings
-        self._embedder = embedder
-        self._reranker = reranker
-        self._expander = expander
-        self._enricher = enricher
-        self._budgets = budgets  # None: no language model is called, or none has a budget
-        self._rows = RowCache()
-        self._words = WordVectors()
-        self._slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
-
-    async def prewarm(self, readers: Iterable[IndexReader]) -> None:
-        """Read what ranking needs of all rows, as far as there is room."""
-        for reader in readers:
-            await self._rows.hold_outlines(reader)
+    settings: QuerySettings
+    embedder: QueryEmbedder
+    reranker: Reranker | LLMReranker
+    expander: QueryExpander | None
+    enricher: Enricher
+    budgets: Budgets | None  # None: no language model is called, or none has a budget
+    rows: RowCache = field(default_factory=RowCache)
+    _words: WordVectors = field(default_factory=WordVectors)
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_QUERIES))
 
     async def run(self, plan: SearchPlan, open_release: OpenRelease, watch: Stopwatch) -> SearchResponse:
         """Steps 2 to 7: the results that answer a question best, and what the settings add to them."""
         expansion = await self._expand(plan, watch)
         sub_queries = _build_sub_queries(plan, expansion)
         while True:
-            scope, problems = await self._open_scope(plan, open_release)
+            readers, unreadable = await open_release.open_readable_readers()
+            self.rows.evict_other_files(readers)
+            scope = self._build_scope(plan, readers)
             try:
-                found = await self._retrieve_all(plan, sub_queries, scope, open_release, watch)
-                hits = merge_hits(each.hits for each in found)
+                retrieved = await gather_all(
+                    self._retrieve(plan, sub_query, scope, watch, open_release.release.ranker)
+                    for sub_query in sub_queries
+                )
+                hits = merge_hits(result.hits for result in retrieved)
                 chunks, results, skipped = await self._select(plan, hits, scope, watch)
                 break
             except SpaceUnreadable as error:
                 await open_release.mark_unreadable(error)  # search the others again, while there are any
-        for space, problem in (item for each in found for item in each.vector_problems.items()):
+        problems: dict[str, Any] = {}
+        if unreadable:
+            problems["index"] = {space: str(error) for space, error in unreadable.items()}
+        for space, problem in (item for result in retrieved for item in result.vector_problems.items()):
             problems.setdefault("vector", {})[space] = problem
         problems |= expansion.problems
         problems |= open_release.missing
-        if plan.mode != "words" and (waiting := open_release.release.unembedded):
+        if plan.question.mode != "words" and (waiting := open_release.release.unembedded):
             problems["embedding"] = f"{waiting} of {open_release.release.rows} chunks have no vector yet"
         problems |= skipped
-        code = plan.profile.enrich and self._settings.graph.enrich
-        enriched, graph_problem = await self._enricher.enrich(
+        code = plan.profile.enrich and self.settings.graph.enrich
+        enriched, graph_problem = await self.enricher.enrich(
             open_release, plan.access, chunks, results, watch, with_neighbours=code
         )
         if graph_problem:
             problems["graph"] = graph_problem
-        if self._budgets:
+        if self.budgets:
             is_refused = bool(_LANGUAGE_MODEL_STEPS & problems.keys())
-            problems |= await self._budgets.list_problems(plan.access.account, is_refused=is_refused)
-        explanation = _explain(plan, expansion, found, problems) if plan.explain else None
-        signals = found[0].signals
+            problems |= await self.budgets.list_problems(plan.access.account, is_refused=is_refused)
+        explanation = _explain(plan, expansion, retrieved, problems) if plan.question.explain else None
+        signals = retrieved[0].signals
         confidence = estimate_confidence(signals) if signals else None
         return build_response(
             open_release,
@@ -181,38 +184,19 @@ class SearchPipeline:
 
     async def _expand(self, plan: SearchPlan, watch: Stopwatch) -> QueryExpansion:
         """What a language model or rules add to the question; nothing to an example."""
-        if plan.profile.is_example or not self._settings.rewrites_queries:
+        if plan.profile.is_example or not self.settings.rewrites_queries:
             return QueryExpansion()
         with watch.step("prepare"):
             form = "code" if plan.type == "code" else "prose"
-            settings = self._settings
-            if plan.mode == "words":  # a hypothetical answer has a vector alone
+            settings = self.settings
+            if plan.question.mode == "words":  # a hypothetical answer has a vector alone
                 settings = settings.model_copy(update={"hyde": False})
-            return await expand_query(plan.query.text, settings, self._expander, form=form)
+            return await expand_query(plan.query.text, settings, self.expander, form=form)
 
-    async def _open_scope(
-        self, plan: SearchPlan, open_release: OpenRelease
-    ) -> tuple[SearchScope, dict[str, Any]]:
-        """What can be searched, and what cannot."""
-        readers, unreadable = await open_release.open_readable_readers()
-        self._rows.keep_files_of(readers)
-        problems = {"index": {space: str(error) for space, error in unreadable.items()}} if unreadable else {}
-        limit = _count_candidates(plan)
-        return SearchScope(readers, plan.condition, limit, self._rows, plan.mode), problems
-
-    async def _retrieve_all(
-        self,
-        plan: SearchPlan,
-        sub_queries: Sequence[SubQuery],
-        scope: SearchScope,
-        open_release: OpenRelease,
-        watch: Stopwatch,
-    ) -> list[RetrievalResult]:
-        """Steps 2 to 4 for all sub-queries at once."""
-        ranker = open_release.release.ranker
-        return await gather_all(
-            self._retrieve(plan, sub_query, scope, watch, ranker) for sub_query in sub_queries
-        )
+    def _build_scope(self, plan: SearchPlan, readers: Sequence[IndexReader]) -> SearchScope:
+        """As many candidates of each search of each space as are reranked, at least."""
+        limit = max(plan.depth.candidates or MIN_CANDIDATES, plan.rerank_limit)
+        return SearchScope(readers, plan.condition, limit, self.rows, plan.question.mode)
 
     async def _select(
         self,
@@ -223,10 +207,10 @@ class SearchPipeline:
     ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...], dict[str, str]]:
         """Steps 5 and 6: the chunks that were read, the results among them, and what was left out."""
         problems: dict[str, str] = {}
-        if self._reranker.is_enabled_for(plan.type):
+        if self.reranker.is_enabled_for(plan.type):
             with watch.step("rerank"):
                 best = await read_hits(scope, hits[: plan.rerank_limit])
-                reranked = await self._reranker.rerank(plan.query.text, best)
+                reranked = await self.reranker.rerank(plan.query.text, best)
             hits = reranked.hits
             if reranked.skip_reason:
                 problems["rerank"] = reranked.skip_reason
@@ -235,7 +219,7 @@ class SearchPipeline:
                 hits,
                 scope,
                 limit=plan.limit,
-                explain=plan.explain,
+                explain=plan.question.explain,
                 drop_near_duplicates=plan.diverse,
             )
         return chunks, results, problems
@@ -244,9 +228,7 @@ class SearchPipeline:
         self, plan: SearchPlan, open_release: OpenRelease, adjust: AdjustCandidates
     ) -> list[Hit[IndexedChunk]]:
         """Steps 2 and 3 for the question itself: the hits that the ranker is given."""
-        readers = await open_release.open_readers()
-        limit = _count_candidates(plan)
-        scope = SearchScope(readers, plan.condition, limit, self._rows, plan.mode)
+        scope = self._build_scope(plan, await open_release.open_readers())
         whole, *_ = _build_sub_queries(plan, QueryExpansion())
         hits, _ = await self._find_hits(plan, whole, scope, Stopwatch(), adjust)
         return await read_hits(scope, hits)
@@ -259,16 +241,16 @@ class SearchPipeline:
         if not plan.profile.is_example:
             corrections = await find_corrections(scope, sub_query.query, self._words)
             sub_query = sub_query.correct(corrections)
-        found, candidates = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
-        hits: Sequence[Hit[RankedChunk]] = found
+        fused, candidates = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
+        hits: Sequence[Hit[RankedChunk]] = fused
         signals = None
         if not plan.profile.is_example:
             with watch.step("rank"):
-                hits, texts = await self._rank(plan, found, sub_query, scope, ranker)
+                hits, texts = await self._rank(plan, fused, sub_query, scope, ranker)
             signals = _read_signals(self._scale(candidates), texts)
         if plan.profile.recency_boost:
             hits = boost_recent(await read_hits(scope, hits), plan.profile.recency_boost)
-        return RetrievalResult(hits, candidates.vector_problems, corrections, signals)
+        return RetrievalResult(hits, list_vector_problems(candidates), corrections, signals)
 
     async def _rank(
         self, plan: SearchPlan, fused: Hits, sub_query: SubQuery, scope: SearchScope, ranker: str | None
@@ -280,7 +262,7 @@ class SearchPipeline:
         ranking = Ranking.build(fused, sub_query.query, load_model(ranker))
         best = await read_hits(scope, ranking.hits[: max(MIN_READ, plan.rerank_limit)])
         texts = compute_text_features([hit.chunk for hit in best], sub_query.query, self._words)
-        hits = ranking.finish(texts, diverse=plan.diverse, explain=plan.explain)
+        hits = ranking.finish(texts, diverse=plan.diverse, explain=plan.question.explain)
         return hits, texts[ranking.list_read(hits, len(best))]
 
     async def _find_hits(
@@ -290,17 +272,17 @@ class SearchPipeline:
         scope: SearchScope,
         watch: Stopwatch,
         adjust: AdjustCandidates,
-    ) -> tuple[Hits, Candidates]:
+    ) -> tuple[Hits, tuple[SpaceCandidates, ...]]:
         """Steps 2 and 3 for one sub-query, the second look with them: what was found last."""
 
         async def embed_query(reader: IndexReader) -> np.ndarray:
             if reader.space in plan.known_vectors:
                 return plan.known_vectors[reader.space]
-            embed = partial(self._embedder.embed, space=reader.space, dimensions=reader.dimensions)
+            embed = partial(self.embedder.embed, space=reader.space, dimensions=reader.dimensions)
             with watch.substep("embed"):
                 return compute_mean_vector(await gather_all(map(embed, sub_query.embedded_texts)))
 
-        settings = self._settings
+        settings = self.settings
         with watch.step("retrieve"):
             async with self._slots:
                 candidates = await adjust(scope, await retrieve(scope, sub_query, embed_query))
@@ -309,23 +291,23 @@ class SearchPipeline:
         if (share := settings.feedback) and not plan.profile.is_example:
             with watch.step("refine"):
                 async with self._slots:
-                    found = await apply_relevance_feedback(scope, candidates, hits, share=share)
-                    refined = candidates if found is candidates else await adjust(scope, found)
+                    moved = await apply_relevance_feedback(scope, candidates, hits, share=share)
+                    refined = candidates if moved is candidates else await adjust(scope, moved)
                 if refined is not candidates:  # else their order is the same
                     hits = self._fuse(refined)
         if settings.fusion == "following":  # others give scores that differ in meaning by question
             hits = hits.keep_relevant(max(plan.profile.floor, settings.floor))
         return hits, candidates
 
-    def _fuse(self, candidates: Candidates) -> Hits:
-        method, weight = self._settings.fusion, self._settings.vector_weight
+    def _fuse(self, candidates: Iterable[SpaceCandidates]) -> Hits:
+        method, weight = self.settings.fusion, self.settings.vector_weight
         return fuse(self._scale(candidates), method=method, vector_weight=weight)
 
-    def _scale(self, candidates: Candidates) -> list[SpaceCandidates]:
+    def _scale(self, candidates: Iterable[SpaceCandidates]) -> list[SpaceCandidates]:
         """What each space found, with what its model gives unrelated texts."""
         return [
-            replace(found, unrelated_similarity=self._embedder.unrelated_similarity(found.space))
-            for found in candidates.by_space
+            replace(space, unrelated_similarity=self.embedder.unrelated_similarity(space.space))
+            for space in candidates
         ]
 
 
@@ -337,17 +319,12 @@ def _read_signals(spaces: Sequence[SpaceCandidates], texts: np.ndarray) -> Confi
     return ConfidenceSignals(similarity, float(nearest_words.max(initial=0.0)))
 
 
-def _count_candidates(plan: SearchPlan) -> int:
-    """Of each search of each space: as many as are reranked, at least."""
-    return max(plan.depth.candidates or MIN_CANDIDATES, plan.rerank_limit)
-
-
 def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQuery]:
     """The question as a whole, then its parts."""
     keywords = plan.query.words
     if plan.profile.is_example:
         keywords = " ".join(list(dict.fromkeys(keywords.split()))[:MAX_EXAMPLE_KEYWORDS])
-    keywords = " ".join((keywords, *map(identifiers.expand_identifiers, expansion.terms)))
+    keywords = " ".join((keywords, *map(expand_identifiers, expansion.terms)))
     texts = (plan.query.text, expansion.hypothetical_passage)
     whole = SubQuery(plan.query, keywords, tuple(filter(None, texts)))
     others = (part for part in expansion.parts if part != plan.query.text)
@@ -356,7 +333,10 @@ def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQ
 
 
 def _explain(
-    plan: SearchPlan, expansion: QueryExpansion, found: Sequence[RetrievalResult], problems: Mapping[str, Any]
+    plan: SearchPlan,
+    expansion: QueryExpansion,
+    retrieved: Sequence[RetrievalResult],
+    problems: Mapping[str, Any],
 ) -> dict[str, Any]:
     """How the question was understood, what was searched for besides it, and what is missing."""
 
@@ -369,23 +349,19 @@ def _explain(
     generated = keep_set(
         {"hypothetical": expansion.hypothetical_passage, "terms": expansion.terms, "parts": expansion.parts}
     )
-    explanation = {"question": question, "filters": [each for each in filters if each]}
-    confidence = found[0].signals._asdict() if found[0].signals else None
-    corrected = {word: near for result in found for word, near in result.corrections.items()}
+    explanation = {"question": question, "filters": [restriction for restriction in filters if restriction]}
+    confidence = retrieved[0].signals._asdict() if retrieved[0].signals else None
+    corrected = {word: near for result in retrieved for word, near in result.corrections.items()}
     added = keep_set({"corrected": corrected, "generated": generated, "confidence": confidence})
     return explanation | added | {"degraded": problems}
 
-
-# FOLD query.search.engine
-# Answers questions from an index: opens the release, answers from the cache or by a search.
-#
-# Every public method takes an `Access`; what it may see is decided inside the store's query.
 
 BuiltT = TypeVar("BuiltT")
 
 
 class Engine:
-    """Searches one store. Belongs to one event loop; end it with `aclose` there, or `close` anywhere.
+    """Answers from one store, or from the cache. Belongs to one event loop; end it with `aclose` there,
+    or `close` anywhere. Every public method takes an `Access`; what it may see is decided inside the store.
 
     Reads the live release, or the `index` given. Every use of the language model, if one is configured,
     is passed to `record`, and none happens for a caller whose `budgets` are spent; a `cache` keeps responses.
@@ -414,8 +390,6 @@ class Engine:
             )
         self._expander = QueryExpander(self._model, budget_s=query.llm_budget_s) if self._model else None
         if self._model and query.rerank.kind == "llm":
-            from knowledge_pipeline.query.llm_steps import LLMReranker
-
             self._reranker = LLMReranker(query.rerank, self._model)
         else:
             self._reranker = Reranker(query.rerank)
@@ -451,26 +425,15 @@ class Engine:
             SpaceUnreadable: none can be read.
         """
         readers, _ = await (await self._index.open_release()).open_readable_readers()
-        await self._pipeline.prewarm(readers)
+        for reader in readers:
+            await self._pipeline.rows.load_outlines(reader)
 
-    async def search(
-        self,
-        text: str,
-        access: Access,
-        *,
-        type: SearchType = "semantic",
-        filters: Filters = Filters(),  # noqa: B008 - frozen
-        within: Filters = Filters(),  # noqa: B008 - frozen
-        limit: int | None = None,
-        explain: bool = False,
-        diverse: bool = True,
-        mode: SearchMode = "hybrid",
-    ) -> SearchResponse:
-        """The chunks that answer a question best, where both `filters` and `within` hold.
+    async def search(self, question: SearchQuestion, access: Access) -> SearchResponse:
+        """The chunks that answer a question best.
 
         Of equal contents only the first is returned. A list that is not `diverse` has nearly equal ones as
         well, and further chunks of a file count in full, as a reader of the whole list wants them. Examples
-        and history are never diverse. By the mode `words` no model is asked; by `vectors` no full text.
+        and history are never diverse.
 
         Raises:
             InvalidQuery: the question, its filters, type, mode or limit make no sense.
@@ -478,37 +441,14 @@ class Engine:
         """
         watch = Stopwatch()
         with watch.step("understand"):
-            plan = plan_search(
-                text,
-                access,
-                type=type,
-                filters=filters,
-                within=within,
-                limit=limit,
-                explain=explain,
-                diverse=diverse,
-                mode=mode,
-                depths=self._depths,
-            )
-        with watch.step("open"):
-            open_release = await self._index.open_release()
-            await open_release.open_readable_readers()
-        key = ("search", text, type, filters, within, limit, explain, diverse, mode, access)
-        if cached := self._cache.get(open_release.release, key):
+            plan = plan_search(question, access, self._depths)
+        open_release = await self._open(watch)
+        if cached := self._cache.get(open_release.release, (question, access)):
             return reissue_response(cached, watch)
-        with charge_to(access.account):
-            response = await self._pipeline.run(plan, open_release, watch)
-        self._cache.put(open_release.release, key, response)
-        return response
+        return await self._run(plan, open_release, watch)
 
     async def find_unranked(
-        self,
-        text: str,
-        access: Access,
-        *,
-        type: SearchType,
-        filters: Filters,
-        adjust: AdjustCandidates = keep_candidates,
+        self, question: SearchQuestion, access: Access, *, adjust: AdjustCandidates = keep_candidates
     ) -> tuple[list[Hit[IndexedChunk]], ParsedQuery]:
         """The hits that a search hands to the ranker, best first by `fused`, and the question as understood.
 
@@ -516,68 +456,41 @@ class Engine:
             InvalidQuery: the question, its filters or type make no sense.
             NotFound: nothing is released yet.
         """
-        plan = plan_search(
-            text,
-            access,
-            type=type,
-            filters=filters,
-            limit=None,
-            explain=False,
-            diverse=True,
-            depths=self._depths,
-        )
+        plan = plan_search(question, access, self._depths)
         open_release = await self._index.open_release()
         return await self._pipeline.find_unranked(plan, open_release, adjust), plan.query
 
-    async def similar(
-        self,
-        access: Access,
-        *,
-        text: str | None = None,
-        path: str | None = None,
-        source: str | None = None,
-        filters: Filters = Filters(),  # noqa: B008 - frozen
-        limit: int | None = None,
-        explain: bool = False,
-        mode: SearchMode = "hybrid",
-    ) -> SearchResponse:
+    async def similar(self, question: SimilarQuestion, access: Access) -> SearchResponse:
         """Chunks of other files that are like a text, or like a file of the index.
-
-        The chunks of the file at `path` within its source (`source` says which, where several have such a
-        path) are left out. With a text as well, results are like the text, and the path says where it is
-        from. By default results are narrowed to the file's source type.
 
         Raises:
             InvalidQuery: neither is given, the text is too long, or the path names several files.
             NotFound: there is no such file, or nothing is released yet.
         """
         watch = Stopwatch()
-        if text is None and path is None:
+        if question.text is None and question.path is None:
             raise InvalidQuery("nothing to be similar to: give a text or a path")
-        with watch.step("open"):
-            open_release = await self._index.open_release()
-            await open_release.open_readable_readers()
-        key = ("similar", text, path, source, filters, limit, explain, mode, access)
-        if cached := self._cache.get(open_release.release, key):
+        open_release = await self._open(watch)
+        if cached := self._cache.get(open_release.release, (question, access)):
             return reissue_response(cached, watch)
         file = None
         with watch.step("look_up"):
-            if path is not None:
+            if question.path is not None:
                 readers = await open_release.open_readers()  # the file may be in any of them
-                file = await lookup.read_example(readers, path, access, source=source)
-        plan = plan_similar(
-            text,
-            file,
-            access,
-            filters=filters,
-            limit=limit,
-            explain=explain,
-            mode=mode,
-            depths=self._depths,
-        )
-        with charge_to(access.account):
+                file = await read_example(readers, question.path, access, source=question.source)
+        plan = plan_similar(question, file, access, self._depths)
+        return await self._run(plan, open_release, watch)
+
+    async def _open(self, watch: Stopwatch) -> OpenRelease:
+        with watch.step("open"):
+            open_release = await self._index.open_release()
+            await open_release.open_readable_readers()
+        return open_release
+
+    async def _run(self, plan: SearchPlan, open_release: OpenRelease, watch: Stopwatch) -> SearchResponse:
+        with charge_to(plan.access.account):
             response = await self._pipeline.run(plan, open_release, watch)
-        self._cache.put(open_release.release, key, response)
+        self._cache.put(open_release.release, (plan.question, plan.access), response)
         return response
 
     async def get(self, id: str, access: Access) -> SearchResponse:
@@ -591,7 +504,7 @@ class Engine:
             open_release = await self._index.open_release()
             readers = await open_release.open_readers()
         with watch.step("look_up"):
-            chunks = await lookup.read_by_id(readers, id, access)
+            chunks = await read_by_id(readers, id, access)
         results = tuple(to_result(chunk, 1.0) for chunk in chunks)
         enriched, _ = await self._enricher.enrich(open_release, access, chunks, results, watch)
         return build_response(open_release, enriched, watch)
@@ -620,24 +533,11 @@ class Engine:
             open_release = await self._index.open_release()
             readers, _ = await open_release.open_readable_readers()
         with watch.step("look_up"):
-            chunks = await lookup.read_lines(readers, places, compile_filter(access, filters))
+            chunks = await read_lines(readers, places, compile_filter(access, filters))
         return build_response(open_release, tuple(to_result(chunk, 0.0) for chunk in chunks), watch)
 
-    async def related(self, target: str, access: Access) -> RelationsResponse:
-        """How a document is related to others: what it closes, implements or references; what mentions it.
-
-        The target is a ticket's key, "owner/name#12", a commit, an address, a path, or the id of a result.
-        A path that several sources have means the documents of all.
-
-        Raises:
-            NotFound: no document that the caller may see has this name or mentions it, or nothing is
-                released yet.
-            InvalidQuery: too many documents have such a path.
-        """
-        return await describe_relations(await self._index.open_release(), target, access)
-
     async def find_used_types(self, places: Collection[CodePlace], access: Access) -> list[GraphNode]:
-        """See `used_types.find_used_types`."""
+        """See `code_graph.find_used_types`."""
         return await find_used_types(self._index, places, access)
 
     async def check_embedder(self) -> str | None:
@@ -652,7 +552,3 @@ class Engine:
     async def check_reranker(self) -> str | None:
         """Why results cannot be reranked now; None if they can."""
         return await self._reranker.check()
-
-
-# FOLD query.search
-# One search from question to response: understand, retrieve, fuse, rank, rerank, assemble, enrich.

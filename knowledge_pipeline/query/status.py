@@ -1,4 +1,4 @@
-"""The health of each component that answers queries, without content, names or paths."""
+"""The live release, counted, and the health of what answers from it, without content, names or paths."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ async def check_health(
         "disk": asyncio.to_thread(_check_disk, lake),
     }
     components = await asyncio.gather(*checks.values())
-    found = dict(zip(checks, components, strict=True))
+    by_name = dict(zip(checks, components, strict=True))
     stores = await _check_missing_stores(index) if is_readable else {}
-    return {"store": store, **stores, **found, "query_log": _check_query_log(settings, log)}
+    return {"store": store, **stores, **by_name, "query_log": _check_query_log(settings, log)}
 
 
 async def check_store(index: Index) -> ComponentHealth:
@@ -147,10 +147,6 @@ async def _with_timeout(check: Awaitable[ComponentHealth]) -> ComponentHealth:
 
 async def _skip_check() -> ComponentHealth:
     return ComponentHealth("unknown", "it cannot be checked while the store is unhealthy")
-
-
-# FOLD query.status
-# Describes the live release: its rows by source, type and space.
 
 
 async def read_status(settings: Settings, lake: Lake, index: Index, access: Access) -> StatusResponse:

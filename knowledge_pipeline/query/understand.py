@@ -1,4 +1,4 @@
-r"""Understands what a person typed: plain text, filters, identifiers, paths, intent. Pure.
+r"""Understands what a person typed: plain text, filters, identifiers, paths, intent, parts. Pure.
 
 `lang:python`, `path:"src/my app"` and their like become filters. A word before a colon
 that names no filter is text, so `std::vector`, URLs and `C:\` stay what they are.
@@ -13,11 +13,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
-from knowledge_pipeline import text as identifiers
 from knowledge_pipeline.contract.filters import TIME_FILTERS, Filters, SourceType
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.filters import replace_invalid_characters
-from knowledge_pipeline.text import VOWEL_SIGNS, detect_language
+from knowledge_pipeline.text import VOWEL_SIGNS, detect_language, expand_identifiers
 from knowledge_pipeline.times import parse_query_time
 
 Intent = Literal[
@@ -155,7 +154,7 @@ def parse_verbatim(text: str) -> ParsedQuery:
     plain = replace_invalid_characters(text).strip()
     if not plain:
         raise InvalidQuery(_EMPTY)
-    words = remove_stopwords(identifiers.expand_identifiers(plain))
+    words = remove_stopwords(expand_identifiers(plain))
     start = plain[:_INTENT_CHARS]
     intents: list[Intent] = [intent for intent, form in _INTENTS.items() if re.search(form, start, re.I)]
     intents.append("find_implementation" if _extract_identifiers(plain) else "understand_concept")
@@ -163,7 +162,7 @@ def parse_verbatim(text: str) -> ParsedQuery:
 
 
 def _extract_filters(text: str, now: datetime | None) -> tuple[Filters, str]:
-    found: dict[str, list[str]] = {}
+    values_by_filter: dict[str, list[str]] = {}
 
     def collect_term(match: re.Match[str]) -> str:
         key = match["key"].lower()
@@ -171,16 +170,18 @@ def _extract_filters(text: str, now: datetime | None) -> tuple[Filters, str]:
         values = [quoted] if quoted else [value for value in match["plain"].split(",") if value]
         if not values or (key == "type" and not _SOURCE_TYPES.issuperset(values)):
             return match.group()  # `# type:ignore` is text
-        found.setdefault(_FILTER_KEYS[key], []).extend(values)
+        values_by_filter.setdefault(_FILTER_KEYS[key], []).extend(values)
         return " "
 
     plain = text.strip()
     if _FILTER_TERM.search(text):
         plain = " ".join(_FILTER_TERM.sub(collect_term, text).split())
     times: dict[str, Any] = {
-        name: parse_query_time(name, found.pop(name)[-1], now) for name in TIME_FILTERS if name in found
+        name: parse_query_time(name, values_by_filter.pop(name)[-1], now)
+        for name in TIME_FILTERS
+        if name in values_by_filter
     }
-    lists: dict[str, Any] = {name: tuple(values) for name, values in found.items()}
+    lists: dict[str, Any] = {name: tuple(values) for name, values in values_by_filter.items()}
     return Filters(**lists, **times), plain
 
 
@@ -198,11 +199,11 @@ def _split_words(text: str) -> list[str]:
 def _extract_identifiers(text: str) -> tuple[str, ...]:
     """Names that look like code, in their order; a question of one word may be a name too."""
     words = _split_words(text)
-    named = [word for word in words if _CODE_MARKS.search(word) or word.endswith(")")]
-    named += [word for quoted in re.findall(r"`([^`]+)`", text) for word in _split_words(quoted)]
+    names = [word for word in words if _CODE_MARKS.search(word) or word.endswith(")")]
+    names += [word for quoted in re.findall(r"`([^`]+)`", text) for word in _split_words(quoted)]
     if len(words) == 1:
-        named += words
-    bare = (re.sub(r"\(.*", "", word).lstrip("(@") for word in named)
+        names += words
+    bare = (re.sub(r"\(.*", "", word).lstrip("(@") for word in names)
     return tuple(dict.fromkeys(word for word in bare if _IDENTIFIER.fullmatch(word)))
 
 
@@ -223,12 +224,6 @@ def list_kinds(text: str) -> tuple[str, ...]:
     start = text[:_INTENT_CHARS]
     return tuple(kind for kind, form in QUESTION_KINDS.items() if form.search(start))
 
-
-# FOLD query.search.decompose
-# Splits a compound question into its parts, by rules alone. Pure, and rather too careful.
-#
-# No word is lost: each stands in some part, except those that only join the parts ("and", "also") and the
-# marks of a list. A question that no rule surely understands stays whole.
 
 MAX_PARTS = 4
 
@@ -272,7 +267,9 @@ def decompose(text: str) -> tuple[str, ...]:
     """The parts of a compound question, at most `MAX_PARTS`; the question alone where it is one.
 
     The parts of a comparison are itself and its sides; those of a list are its items, and several
-    questions are parts themselves, each prefixed by what is said before the first.
+    questions are parts themselves, each prefixed by what is said before the first. No word is lost: each
+    stands in some part, except those that only join the parts ("and", "also") and the marks of a list. A
+    question that no rule surely understands stays whole.
     """
     plain = text.strip()
     if len(plain) > _MAX_CHARS or _CODE.search(plain):

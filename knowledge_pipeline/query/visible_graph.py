@@ -12,8 +12,7 @@ from typing import Literal
 
 from knowledge_pipeline.contract.filters import NodeRole
 from knowledge_pipeline.contract.responses import GraphNode
-from knowledge_pipeline.query import access as accesses
-from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.access import Access, build_visibility_filter
 from knowledge_pipeline.query.describe import format_lines, link_to_lines
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
@@ -21,18 +20,16 @@ from knowledge_pipeline.store.graph import GraphReader, RowLookup, node_id
 from knowledge_pipeline.store.search import Row
 from knowledge_pipeline.store.tables import split_batches
 
-# FOLD query.code_graph.members
-# The members of files and definitions, as conditions on edges.
-#
-# A walk that starts from all of a class, a file or a folder reads the edges by path and name, so that of
-# its hundreds of members it reads only those that other code is connected to.
-
 _FileKey = tuple[str | None, str | None]  # source, path
 
 
 @dataclass(frozen=True, slots=True)
 class MemberScope:
-    """What is defined in some files, or below some definitions."""
+    """What is defined in some files, or below some definitions, as conditions on edges.
+
+    A walk that starts from all of a class, a file or a folder reads the edges by path and name, so that of
+    its hundreds of members it reads only those that other code is connected to.
+    """
 
     files: frozenset[_FileKey] = frozenset()
     definitions: tuple[GraphNode, ...] = ()
@@ -104,7 +101,7 @@ class VisibleGraph:
     @classmethod
     def for_access(cls, reader: GraphReader, access: Access) -> VisibleGraph:
         """The part of a release that a caller may see."""
-        return cls(reader, accesses.build_visibility_filter(access))
+        return cls(reader, build_visibility_filter(access))
 
     async def has_several_sources(self) -> bool:
         """Whether the caller may see more than one source; otherwise no edge leads from one to another."""
@@ -112,14 +109,14 @@ class VisibleGraph:
 
     async def read_symbols(self, where: Filter, *, limit: int = MAX_ROWS) -> list[Row]:
         """Rows of definitions, files and aliases, with what is shown of them."""
-        found = await self.reader.find_symbols(self.visibility & where, limit=limit, columns=("shown",))
-        return [row["shown"] for row in found]
+        rows = await self.reader.find_symbols(self.visibility & where, limit=limit, columns=("shown",))
+        return [row["shown"] for row in rows]
 
     async def look_up_symbols(self, lookup: RowLookup) -> list[Row]:
         """The same by path, node, simple or full name."""
         look_up = self.reader.look_up_symbols
-        found = await look_up(lookup, self.visibility, limit=MAX_ROWS, columns=("shown",))
-        return [row["shown"] for row in found]
+        rows = await look_up(lookup, self.visibility, limit=MAX_ROWS, columns=("shown",))
+        return [row["shown"] for row in rows]
 
     async def look_up_edges(self, lookup: RowLookup, *, columns: Sequence[str]) -> list[Row]:
         """Edges by path, or by the node or name of their target."""
@@ -193,7 +190,7 @@ class VisibleGraph:
         for row, id_ in zip(rows, ids, strict=True):
             if id_ in nodes:
                 ids_by_name.setdefault(row["full_name"], set()).add(id_)
-        return {name: [nodes[id_] for id_ in sorted(found)] for name, found in ids_by_name.items()}
+        return {name: [nodes[id_] for id_ in sorted(same_name)] for name, same_name in ids_by_name.items()}
 
     async def read_edges(
         self, where: Filter, *, limit: int = MAX_ROWS, columns: Sequence[str] = EDGE_COLUMNS
@@ -226,9 +223,6 @@ def build_external_node(name: str) -> GraphNode:
     return GraphNode(id=f"outside:{name}", name=name, kind="outside", full_name=name)
 
 
-# FOLD query.code_graph.constructors
-# A call of a class runs its constructor: the edge ends at the class, the walk goes on there.
-
 _CONSTRUCTORS_BY_LANGUAGE = {
     "python": frozenset({"__init__", "__new__", "__post_init__"}),
     **dict.fromkeys(("javascript", "typescript", "tsx"), frozenset({"constructor"})),
@@ -242,6 +236,7 @@ _ALL_CONSTRUCTORS = frozenset[str]().union(*_CONSTRUCTORS_BY_LANGUAGE.values())
 def map_constructors(nodes: Iterable[GraphNode], direction: Literal["in", "out"]) -> Mapping[str, str]:
     """Nodes whose edges count as those of others: a class for its constructor, or the other way round.
 
+    A call of a class runs its constructor: the edge ends at the class, the walk goes on there.
     Derived from names alone: a constructor that does not exist has no edges.
 
     Args:

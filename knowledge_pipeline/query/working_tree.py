@@ -1,7 +1,7 @@
-"""Tells who last changed the lines of a result, in which commit, when and why.
+"""Compares results with files on this machine: whether they have changed since, and who changed them.
 
 `git blame` is run for the results shown alone, in the checkout or mirror that their source is read from,
-at the newest commit that has their lines as they were indexed. What it found is kept by that commit.
+at the newest commit that has their lines as they were indexed.
 """
 
 from __future__ import annotations
@@ -32,18 +32,12 @@ if TYPE_CHECKING:
     from knowledge_pipeline.contract.responses import ContextResponse
 
 
-# FOLD query.working_tree
-# Tells whether files on this machine have changed since they were indexed.
-#
-# Only sources that are read from a local folder have such files. A result is compared with its file's text:
-# the files of the results alone are read.
-
 _MAX_BYTES = 4_000_000  # larger files are judged by their time alone
 _REDACTED = "[REDACTED:"  # a line that the index holds without its secret
 
 
 class WorkingTree:
-    """The folders that sources are read from."""
+    """The folders that sources are read from: tells whether the files of results have changed since."""
 
     def __init__(self, sources: Iterable[SourceConfig]) -> None:
         self._folders: Mapping[str, Path] = {
@@ -134,8 +128,8 @@ def has_content(text: str, content: str) -> bool:
 
 
 def _worst(states: Iterable[FileState | None]) -> FileState | None:
-    found = set(states)
-    return next((state for state in ("missing", "changed", "same") if state in found), None)
+    present = set(states)
+    return next((state for state in ("missing", "changed", "same") if state in present), None)
 
 
 _SOURCE_TYPES = frozenset({"code", "markdown", "openapi", "archive", "files"})  # whose documents are files
@@ -179,15 +173,15 @@ class Blame:
 
         The first results alone, up to a bound. Pull requests are those that the caller may see.
         """
-        asked = [result for result in results if result.citation.source in self._sources][:_MAX_RESULTS]
-        blamed, problem = await asyncio.to_thread(self._blame_all, asked)
-        pull_requests = await self._find_pull_requests(asked, blamed, access)
+        in_git = [result for result in results if result.citation.source in self._sources][:_MAX_RESULTS]
+        blamed, problem = await asyncio.to_thread(self._blame_all, in_git)
+        pull_requests = await self._find_pull_requests(in_git, blamed, access)
         marked = {
             id_: tuple(
-                _to_blamed_lines(range_, found.commits[range_.commit], pull_requests)
-                for range_ in found.ranges
+                _to_blamed_lines(range_, answer.commits[range_.commit], pull_requests)
+                for range_ in answer.ranges
             )
-            for id_, found in blamed.items()
+            for id_, answer in blamed.items()
         }
         return tuple(replace(result, blame=marked.get(result.id)) for result in results), problem
 
@@ -210,7 +204,9 @@ class Blame:
     ) -> Mapping[str, tuple[RelatedDocument, ...]]:
         """By commit: those that its message names, and those that name it."""
         subjects: dict[str, Subject] = {}
-        for result in (each for each in results if each.id in blamed):
+        for result in results:
+            if result.id not in blamed:
+                continue
             repo = result.metadata.get("repo")
             context = DocumentContext(result.citation.source, "git_history", "", repo)
             for commit, said in blamed[result.id].commits.items():
@@ -223,9 +219,13 @@ class Blame:
         related, _ = await find_relations(readers, compile_filter(access), list(subjects.values()))
         return {
             commit: tuple(
-                dict.fromkeys(each.document for each in found if each.document.source_type == "github_pr")
+                dict.fromkeys(
+                    relation.document
+                    for relation in relations
+                    if relation.document.source_type == "github_pr"
+                )
             )
-            for commit, found in zip(subjects, related, strict=True)
+            for commit, relations in zip(subjects, related, strict=True)
         }
 
     def _blame_all(self, results: Sequence[SearchResult]) -> tuple[dict[str, _Blamed], str | None]:
@@ -234,7 +234,7 @@ class Blame:
         from knowledge_pipeline.connectors.git.command import GitError
 
         checkouts: dict[str, Checkout | None] = {}
-        found: dict[str, _Blamed] = {}
+        blamed_by_id: dict[str, _Blamed] = {}
         problem: str | None = None
         for result in results:
             name = result.citation.source
@@ -245,14 +245,14 @@ class Blame:
                 if checkout is None:
                     problem = f"{name} has no git repository on this machine"
                 elif blamed := self._blame(checkout, result):
-                    found[result.id] = blamed
+                    blamed_by_id[result.id] = blamed
                 else:
                     problem = f"{result.citation.path} is not committed as it was indexed"
             except (GitError, KnowledgeError) as error:
                 checkouts[name] = None
                 reason = "git took too long" if getattr(error, "timed_out", False) else "git cannot read it"
                 problem = f"the repository of {name} was not asked: {reason}"
-        return found, problem
+        return blamed_by_id, problem
 
     def _blame(self, checkout: Checkout, result: SearchResult) -> _Blamed | None:
         from knowledge_pipeline.connectors.base import uri_to_path

@@ -19,8 +19,7 @@ import httpx2
 from knowledge_pipeline.contract.filters import EventType
 from knowledge_pipeline.endpoints import get_ssl_context
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, TooManyRequests
-from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.declared_sources import DeclaredSources
+from knowledge_pipeline.query.access import Access, DeclaredSources
 from knowledge_pipeline.serve.service import Identity
 from knowledge_pipeline.serve.targets import Target, TargetPosition, build_headers, remove_other_positions
 from knowledge_pipeline.store.lake import Lake

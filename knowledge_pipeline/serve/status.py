@@ -27,8 +27,7 @@ from knowledge_pipeline.contract.operation import (
 )
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.declared_sources import sees_whole_source
+from knowledge_pipeline.query.access import Access, sees_whole_source
 from knowledge_pipeline.query.status import check_store
 from knowledge_pipeline.serve.refreshes import list_last_events
 from knowledge_pipeline.sql_models.configured_sources import build_configured_sources, load_source_states

@@ -240,11 +240,11 @@ def _evaluate_tables(
 async def _search(engine: Engine, question: GoldenQuestion, limit: int) -> SearchResponse:
     from knowledge_pipeline.contract.filters import Filters
     from knowledge_pipeline.query.access import Access
+    from knowledge_pipeline.query.plan import SearchQuestion
 
-    filters, access = Filters(**question.filters), Access.operator()
-    return await engine.search(
-        question.text, access, type=question.type, filters=filters, limit=limit, explain=True
-    )
+    filters = Filters(**question.filters)
+    search = SearchQuestion(question.text, question.type, filters, limit=limit, explain=True)
+    return await engine.search(search, Access.operator())
 
 
 def _to_retrieved_chunk(result: SearchResult) -> RetrievedChunk:

@@ -13,9 +13,8 @@ from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query import access as accesses
 from knowledge_pipeline.query import logs as query_ids
 from knowledge_pipeline.query import plan
-from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.access import Access, DeclaredSources
 from knowledge_pipeline.query.answer_cache import AnswerCache
-from knowledge_pipeline.query.declared_sources import DeclaredSources
 from knowledge_pipeline.query.visible_graph import VisibleGraph
 from knowledge_pipeline.serve.service import Identity, Origin, Service
 from knowledge_pipeline.serve.tokens import Token

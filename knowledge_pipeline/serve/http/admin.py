@@ -30,8 +30,7 @@ from knowledge_pipeline.contract.operation import (
 from knowledge_pipeline.contract.requests import FeedbackRequest, ModelCallRequest, RefreshRequest
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.declared_sources import require_manage_all
+from knowledge_pipeline.query.access import Access, require_manage_all
 from knowledge_pipeline.real_paths import resolve_links
 from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
 from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses

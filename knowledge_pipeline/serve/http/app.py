@@ -24,7 +24,7 @@ from knowledge_pipeline.config.operation import OidcSettings
 from knowledge_pipeline.contract.operation import HealthResponse, WatcherHealthResponse
 from knowledge_pipeline.contract.usage_labels import HEADER_NAMES
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.query.declared_sources import DeclaredSources
+from knowledge_pipeline.query.access import DeclaredSources
 from knowledge_pipeline.serve.events import EventFollower, EventStreams, WebhookDeliveries
 from knowledge_pipeline.serve.http import admin, documents, events, get_forms, graph, search, tools
 from knowledge_pipeline.serve.http.dependencies import AppState, CurrentContext, CurrentState, build_origin

@@ -15,8 +15,7 @@ from pydantic_core import to_json
 
 from knowledge_pipeline.contract.base import JsonResponse
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.declared_sources import DeclaredSources
+from knowledge_pipeline.query.access import Access, DeclaredSources
 from knowledge_pipeline.serve.events import EventStreams
 from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.serve.service import Identity, Interface, Origin, Service

@@ -14,8 +14,7 @@ from fastapi.sse import format_sse_event
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.contract.operation import Collection, SourceState
 from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.declared_sources import sees_whole_source
+from knowledge_pipeline.query.access import Access, sees_whole_source
 from knowledge_pipeline.serve.events import MAX_POSITION
 from knowledge_pipeline.serve.http.dependencies import AppState, RequestContext
 from knowledge_pipeline.serve.http.events import open_stream

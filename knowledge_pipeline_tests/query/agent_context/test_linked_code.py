@@ -11,6 +11,7 @@ import pytest
 from knowledge_pipeline import Access, Filters, KnowledgeBase, Task
 from knowledge_pipeline.context.select import SearchChances, follow_links
 from knowledge_pipeline.contract.responses import SearchResult
+from knowledge_pipeline.query.plan import SearchQuestion
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.conftest import Project
@@ -39,7 +40,7 @@ def test_what_the_best_code_calls_rises_and_is_added_where_no_search_found_it(sh
 
 async def _follow_links_of(engine: Engine) -> None:
     operator = Access.operator()
-    response = await engine.search("pay the order", operator, diverse=False, limit=9)
+    response = await engine.search(SearchQuestion("pay the order", diverse=False, limit=9), operator)
     by_path = {result.citation.path: result for result in response.results}
     first, called, other = (by_path[path] for path in ("orders.py", "money.py", "bank.py"))
 

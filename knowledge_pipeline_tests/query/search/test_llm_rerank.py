@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.config.settings import LanguageModelSettings, RerankSettings
+from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.llm.model import LanguageModel
-from knowledge_pipeline.query.hits import Hit, IndexedChunk, ScoreParts
+from knowledge_pipeline.query.hits import Hit, IndexedChunk
 from knowledge_pipeline.query.llm_steps import LLMReranker, allot_tokens, build_prompt, reorder_hits
 from knowledge_pipeline.query.rerank import RerankResult
 from knowledge_pipeline.text import estimate_token_starts
@@ -39,7 +40,7 @@ def hits(*texts: str) -> list[Hit]:
     """Of scores 0.9, 0.8, ..."""
     scores = [0.9 - 0.1 * place for place in range(len(texts))]
     return [
-        Hit(chunk(text), score, ScoreParts("space", 1, 0.5, None, None, {}, score))
+        Hit(chunk(text), score, ScoreExplanation("space", 1, 0.5, None, None, {}, score))
         for text, score in zip(texts, scores, strict=True)
     ]
 

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
-from knowledge_pipeline.query.hits import Hit, IndexedChunk, ScoreParts
+from knowledge_pipeline.contract.responses import ScoreExplanation
+from knowledge_pipeline.query.hits import Hit, IndexedChunk
 from knowledge_pipeline.query.rank import HALF_LIFE_DAYS, boost_recent
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.search.rows import MOMENT, publish, row, write
@@ -15,7 +16,7 @@ def hit(id: str, score: float, *, days_ago: float | None) -> Hit:
     moment = None if days_ago is None else (MOMENT - timedelta(days=days_ago)).isoformat()
     told = {"last_modified": moment} if moment else {}
     chunk = IndexedChunk(id=id, source="s", uri=id, path=id, text=id, content_hash=id, metadata=told)
-    return Hit(chunk, score, ScoreParts("space", 1, score, None, None, {}, score))
+    return Hit(chunk, score, ScoreExplanation("space", 1, score, None, None, {}, score))
 
 
 def test_the_recent_comes_first_among_equals_and_the_better_stays_before_it() -> None:

@@ -12,9 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.query.features import FEATURES, TEXT_FEATURES, compute_features, compute_text_features
-from knowledge_pipeline.query.hits import FusedCandidates, Hit, Hits, IndexedChunk, ScoreParts, to_outlines
+from knowledge_pipeline.query.hits import (
+    FusedCandidates,
+    Hit,
+    Hits,
+    IndexedChunk,
+    to_outlines,
+)
 from knowledge_pipeline.query.rank import (
     FORM,
     ConfidenceSignals,
@@ -48,7 +55,7 @@ def hit(
         symbols=(symbol,) if symbol else symbols,
         metadata=metadata,
     )
-    return Hit(chunk, score, ScoreParts("one", None, None, None, None, boosts={}, fused=score))
+    return Hit(chunk, score, ScoreExplanation("one", None, None, None, None, boosts={}, fused=score))
 
 
 def replace_source(given: Hit, source: str) -> Hit:

@@ -57,7 +57,7 @@ async def _compare(lake: Lake, batches: Sequence[Sequence[Write]]) -> None:
             else:
                 table.open_newest().optimize.compact_files()
         readers.append(await open_index(lake.root, "space", table.version))
-        await holding.hold_outlines(readers[-1])
+        await holding.load_outlines(readers[-1])
         for reader in readers:  # those of earlier releases too
             await _require_equal(cache, reader)
             await _require_equal(holding, reader)
@@ -161,7 +161,7 @@ async def _read_until_held(lake: Lake) -> None:
     with pytest.raises(AttributeError):
         await read_outlines(small, broken, own)
     with pytest.raises(AttributeError):  # there is no room for the other file
-        await cache.hold_outlines(reader)
+        await cache.load_outlines(reader)
         await read_outlines(cache, broken, ids)
 
 
@@ -174,14 +174,14 @@ async def _purge_between_reads(lake: Lake) -> None:
     table, cache = lake.index("space", rows.DIMENSIONS), RowCache()
     before = await open_index(lake.root, "space", table.version)
     ids = before.dataset.to_table(columns=["id"], with_row_id=True)["_rowid"].to_pylist()
-    cache.keep_files_of([before])
+    cache.evict_other_files([before])
     assert {chunk.text for chunk in (await cache.read_chunks(before, ids)).values()} == {"a", "b"}
-    await cache.hold_outlines(before)
+    await cache.load_outlines(before)
     await read_outlines(cache, before, ids)
     await cache.read_vectors(before, ids)
     table.delete_where(eq("path", "b.py"))
     table.purge_deleted_rows()
-    cache.keep_files_of([await open_index(lake.root, "space", table.version)])
+    cache.evict_other_files([await open_index(lake.root, "space", table.version)])
     erased = replace(before, dataset=pa.table({}))
     for read in (cache.read_chunks, partial(read_outlines, cache), cache.read_vectors):
         with pytest.raises(AttributeError):  # nothing is kept, so the table is asked

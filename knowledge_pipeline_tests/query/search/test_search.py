@@ -15,6 +15,7 @@ from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.plan import SearchQuestion
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.store import release
 from knowledge_pipeline.store.filters import one_of
@@ -225,7 +226,7 @@ def test_candidates_are_as_many_as_the_settings_say(base: KnowledgeBase, lake: L
 
     async def count(settings: Settings) -> int:
         engine = Engine(settings, lake)
-        hits, _ = await engine.find_unranked("token", Access.operator(), type="code", filters=Filters())
+        hits, _ = await engine.find_unranked(SearchQuestion("token", "code"), Access.operator())
         await engine.aclose()
         return len(hits)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.extensions.questions import ask_pairs
 from knowledge_pipeline.extensions.tuning_examples import Example, Pair, build_example, iter_docstring_pairs
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.hits import Hit
 from knowledge_pipeline.query.open_release import PinnedIndex
+from knowledge_pipeline.query.plan import SearchQuestion
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.understand import ParsedQuery, understand
 from knowledge_pipeline.stages.progress import ignore_progress
@@ -48,7 +48,7 @@ def find_pair(source: str) -> Pair:
 
 
 async def find_hits(engine: Engine, text: str) -> tuple[list[Hit], ParsedQuery]:
-    found = await engine.find_unranked(text, Access.operator(), type="code", filters=Filters())
+    found = await engine.find_unranked(SearchQuestion(text, "code"), Access.operator())
     await engine.aclose()
     return found
 
