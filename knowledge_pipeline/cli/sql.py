@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _complete_model_names(context: typer.Context, incomplete: str) -> list[str]:
-    from knowledge_pipeline.sql_models.parse import load_models
+    from knowledge_pipeline.sql_models.files import load_models
 
     del context
     with suppress(KnowledgeError, OSError):
@@ -61,7 +61,7 @@ def sql(
     raw tables below them; it cannot reach files or the network.
     """
     from knowledge_pipeline.sql_models import run
-    from knowledge_pipeline.sql_models.parse import load_models, select_required_models
+    from knowledge_pipeline.sql_models.files import load_models, select_required_models
 
     if model is not None and query is not None:
         raise WrongUsage("give a MODEL or --query, not both")

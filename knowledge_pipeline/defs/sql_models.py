@@ -27,8 +27,8 @@ from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sql_models import run as sql
 from knowledge_pipeline.sql_models.configured_sources import build_configured_sources
+from knowledge_pipeline.sql_models.files import FOLDER, load_models
 from knowledge_pipeline.sql_models.model import Column, Model
-from knowledge_pipeline.sql_models.parse import FOLDER, load_models
 from knowledge_pipeline.sql_models.run import ModelRun
 from knowledge_pipeline.stages.code_versions import compute_code_versions
 

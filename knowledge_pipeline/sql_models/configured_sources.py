@@ -14,7 +14,7 @@ import pyarrow as pa
 from knowledge_pipeline.config.settings import Settings, compute_settings_digests
 from knowledge_pipeline.config.sources import MAX_AGE_BY_TRIGGER, SourceConfig, resolve_trigger
 from knowledge_pipeline.contract.filters import SourceType
-from knowledge_pipeline.store.duckdb import CONFIGURED_SOURCES
+from knowledge_pipeline.store.duckdb_session import CONFIGURED_SOURCES
 from knowledge_pipeline.store.lake import Lake
 
 
@@ -49,7 +49,7 @@ def load_source_states(lake: Lake, sources: pa.Table) -> dict[str, dict[str, Any
         ConfigError: the models are not there, or one cannot run.
     """
     from knowledge_pipeline.sql_models import run
-    from knowledge_pipeline.sql_models.parse import load_models
+    from knowledge_pipeline.sql_models.files import load_models
 
     result = run.query_model(lake, load_models(), "stale_sources", limit=None, sources=sources)
     return {row["source"]: row for row in result.rows.to_pylist()}

@@ -14,14 +14,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.sql_models.model import Model, Plot
-from knowledge_pipeline.sql_models.parse import (
+from knowledge_pipeline.sql_models.files import (
     list_names,
     list_tables,
     parse_select,
     select_required_models,
 )
-from knowledge_pipeline.store.duckdb import RAW_TABLES, DuckSession, open_duckdb
+from knowledge_pipeline.sql_models.model import Model, Plot
+from knowledge_pipeline.store.duckdb_session import RAW_TABLES, DuckSession, open_duckdb
 from knowledge_pipeline.store.lake import Lake
 
 _SAMPLE_ROWS = 10

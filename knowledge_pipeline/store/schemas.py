@@ -16,7 +16,7 @@ import pyarrow as pa
 VERSION = "4"
 WORDS_KEY, WORDS_VERSION = "knowledge_words", "2"
 """Of the form of `words` in an index table, which its schema notes. A table of another form stays readable:
-the next refresh gives the rows that differ new words (`stages.index_words`)."""
+the next refresh gives the rows that differ new words (`stages.index`)."""
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
 
@@ -128,9 +128,7 @@ def build_index_schema(dimensions: int) -> pa.Schema:
         *_allow_null("project", "status", "wiki_space"),
         *_require("names", type_=_STRING_LIST),  # of the document itself; in its first chunk alone
         *_require("mentions", type_=_STRING_LIST),  # names of other documents
-        *_require(
-            "words", type_=pa.large_string()
-        ),  # what full-text search reads; built by `stages.index_words`
+        *_require("words", type_=pa.large_string()),  # what full-text search reads; built by `stages.index`
         *_allow_null("vector", type_=pa.list_(pa.float32(), dimensions)),  # null: not embedded yet
         *_require("fingerprint"),  # of everything above
         *_require("indexed_at", "updated_at", type_=_TIMESTAMP),

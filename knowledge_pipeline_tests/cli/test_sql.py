@@ -9,7 +9,7 @@ from pathlib import Path
 import cogapp
 import pytest
 
-from knowledge_pipeline.sql_models.parse import FOLDER, load_models
+from knowledge_pipeline.sql_models.files import FOLDER, load_models
 from knowledge_pipeline_tests.cli.conftest import Run
 
 DOCS = Path(__file__).parents[2] / "docs" / "sql.md"

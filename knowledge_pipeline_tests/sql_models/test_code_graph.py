@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.sql_models import run
-from knowledge_pipeline.sql_models.parse import load_models
+from knowledge_pipeline.sql_models.files import load_models
 from knowledge_pipeline_tests.conftest import Project
 
 FILES = {

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.sql_models.files import load_models, select_required_models
 from knowledge_pipeline.sql_models.model import Model, Plot
-from knowledge_pipeline.sql_models.parse import load_models, select_required_models
 
 MART = """-- What there is,
 -- in two lines.
@@ -118,7 +118,7 @@ def test_files_are_read_once_and_again_after_an_edit(tmp_path: Path, own_cache: 
 def test_reading_files_again_needs_neither_sqlglot_nor_duckdb(own_cache: Path) -> None:
     load_models()
     code = (
-        "import sys; from knowledge_pipeline.sql_models.parse import load_models; models = load_models();"
+        "import sys; from knowledge_pipeline.sql_models.files import load_models; models = load_models();"
         "print(len(models), 'sqlglot' in sys.modules, 'duckdb' in sys.modules, 'dagster' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.sql_models import run
-from knowledge_pipeline.sql_models.parse import load_models
+from knowledge_pipeline.sql_models.files import load_models
 from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
 from knowledge_pipeline_tests.fakes.jira.server import JiraServer

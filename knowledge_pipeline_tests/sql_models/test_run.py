@@ -13,10 +13,10 @@ import pytest
 
 from knowledge_pipeline.errors import ConfigError, InvalidQuery, NotFound
 from knowledge_pipeline.sql_models import run
+from knowledge_pipeline.sql_models.files import load_models
 from knowledge_pipeline.sql_models.model import Model
-from knowledge_pipeline.sql_models.parse import load_models
 from knowledge_pipeline.store import schemas
-from knowledge_pipeline.store.duckdb import open_duckdb
+from knowledge_pipeline.store.duckdb_session import open_duckdb
 from knowledge_pipeline.store.filters import eq, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import append_rows

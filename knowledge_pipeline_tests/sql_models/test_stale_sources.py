@@ -13,7 +13,7 @@ import pytest
 from knowledge_pipeline.config.settings import Settings, compute_settings_digests
 from knowledge_pipeline.sql_models import run
 from knowledge_pipeline.sql_models.configured_sources import build_configured_sources
-from knowledge_pipeline.sql_models.parse import load_models
+from knowledge_pipeline.sql_models.files import load_models
 from knowledge_pipeline.stages.code_versions import compute_code_versions
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.pipeline import SourceRefresh

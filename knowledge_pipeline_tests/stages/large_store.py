@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knowledge_pipeline.sql_models import parse as files
+from knowledge_pipeline.sql_models import files
 from knowledge_pipeline.sql_models import run as models
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.tables import Table

@@ -163,6 +163,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         async with mcp.run():
             yield
         warming.cancel()
+        await asyncio.gather(warming, return_exceptions=True)  # or its cancelling is logged as an error
         await deliveries.close()
         await refreshing.close()
         service.close()

@@ -17,7 +17,7 @@ from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.logs import QueryLog
 from knowledge_pipeline.store import schemas
-from knowledge_pipeline.store.duckdb import open_duckdb
+from knowledge_pipeline.store.duckdb_session import open_duckdb
 from knowledge_pipeline.store.lake import Lake
 
 COUNT = 20

@@ -27,7 +27,7 @@ from sqlglot.lineage import lineage  # pyright: ignore[reportUnknownVariableType
 from knowledge_pipeline.errors import ConfigError, NotFound
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sql_models.model import Column, Model, Plot
-from knowledge_pipeline.store.duckdb import RAW_TABLES, open_duckdb
+from knowledge_pipeline.store.duckdb_session import RAW_TABLES, open_duckdb
 from knowledge_pipeline.store.lake import Lake
 
 ColumnOrigin = tuple[str, str]
