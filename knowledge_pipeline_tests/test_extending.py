@@ -23,7 +23,17 @@ from knowledge_pipeline.connectors.attachments import open_attachment_reader
 from knowledge_pipeline.connectors.jira.tickets import JiraTickets
 from knowledge_pipeline.connectors.registry import open_source
 from knowledge_pipeline.errors import ConfigError, SourceRefused
-from knowledge_pipeline.extending import ChunkSpan, Document, DocumentSkipped, Finding, Item, Source
+from knowledge_pipeline.extending import (
+    ChunkingSettings,
+    ChunkSpan,
+    Document,
+    DocumentSkipped,
+    Finding,
+    Item,
+    MeasuredDocument,
+    Source,
+    TokenLimits,
+)
 from knowledge_pipeline.extraction.worker import ExtractionWorker
 from knowledge_pipeline.plugins import load_plugin
 from knowledge_pipeline.sanitizing.sanitize import SanitizerFailed, fingerprint, sanitize
@@ -322,3 +332,17 @@ def test_an_entry_point_is_a_name_beside_module_and_function():
         load_plugin("extractor", "x", key="metadata.custom")
     assert issubclass(EmptySource, Source)
     assert issubclass(DocumentSkipped, Exception)
+
+
+def test_a_chunker_is_checked_with_the_settings_that_are_asked_for():
+    seen: set[int | None] = set()
+
+    def chunk_whole(
+        measured: MeasuredDocument, settings: ChunkingSettings, limits: TokenLimits
+    ) -> Iterator[ChunkSpan]:
+        seen.add(settings.max_tokens)
+        yield ChunkSpan(0, len(measured.document.text))
+
+    document = Document(uri="note", text="two words", path="note")
+    check_chunker(chunk_whole, [document], chunking=ChunkingSettings(max_tokens=40))
+    assert seen == {40}

@@ -27,7 +27,7 @@ def check_chunker(
     Raises:
         AssertionError: one of these does not hold.
     """
-    settings, limits = ChunkingSettings(), TokenLimits(max_tokens)
+    settings, limits = chunking or ChunkingSettings(), TokenLimits(max_tokens)
     for document in documents:
         measured = MeasuredDocument(document, _find_words)
         spans = list(chunker(measured, settings, limits))
