@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -79,7 +80,9 @@ def _look_up(cls: type[Any], name: str) -> Any:
 
 def _write_type(cls: type[Any]) -> str:
     base = f"{cls.__base__.__name__}Dict" if is_dataclass(cls.__base__) else "TypedDict"
-    about = (cls.__doc__ or "").strip()
+    about = textwrap.indent(
+        inspect.cleandoc(cls.__doc__ or ""), _INDENT
+    ).strip()  # from 3.13 on, it is dedented
     ending = _INDENT if "\n" in about else ""
     lines = [f"class {cls.__name__}Dict({base}):", f'    """{about}{ending}"""', ""]
     for field in _own_fields(cls):

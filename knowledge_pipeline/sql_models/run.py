@@ -14,12 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.sql_models.files import (
-    list_names,
-    list_tables,
-    parse_select,
-    select_required_models,
-)
+from knowledge_pipeline.sql_models.files import select_required_models
 from knowledge_pipeline.sql_models.model import Model, Plot
 from knowledge_pipeline.store.duckdb_session import RAW_TABLES, DuckSession, open_duckdb
 from knowledge_pipeline.store.lake import Lake
@@ -102,6 +97,8 @@ def run_query(
     Raises:
         InvalidQuery: it is not one select, or reads anything else, or DuckDB cannot run it.
     """
+    from knowledge_pipeline.sql_models.parse import list_names, list_tables, parse_select
+
     sql = query.strip().removesuffix(";")
     try:
         select = parse_select(sql)

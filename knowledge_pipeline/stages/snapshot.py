@@ -56,8 +56,8 @@ class DocumentRows:
     """Builds the rows of one source in one refresh: documents as they were read, with what hangs on each.
 
     A document that is read names its attachments. They are compared with those that are stored and read
-    before the document's own row, so that after a crash between the two the document is read again. What
-    hangs on a document that is not read stays as it is.
+    before the document's own row, so that an interrupted refresh reads the document again. What hangs on a
+    document that is not read stays as it is.
     """
 
     def __init__(self, source: Source, table: Table, attached: StoredAttachments) -> None:

@@ -16,8 +16,7 @@ from knowledge_pipeline.checks.registry import CHECKS, list_blocking_checks, run
 from knowledge_pipeline.config.operation import CheckSettings
 from knowledge_pipeline.config.settings import CostSettings, Settings
 from knowledge_pipeline.errors import Busy, ReleaseRefused
-from knowledge_pipeline.sql_models import parse as files
-from knowledge_pipeline.sql_models import run
+from knowledge_pipeline.sql_models import files, run
 from knowledge_pipeline.stages import chunks, pipeline, snapshot
 from knowledge_pipeline.stages import pipeline as release
 from knowledge_pipeline.stages.context import RefreshContext, Stats

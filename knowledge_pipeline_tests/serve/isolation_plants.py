@@ -10,9 +10,9 @@ import pytest
 
 from knowledge_pipeline.errors import Forbidden, NotFound
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.query import access as accesses
+from knowledge_pipeline.query import documents, plan, visible_graph
+from knowledge_pipeline.query import filters as query_filters
 from knowledge_pipeline.query import logs as query_ids
-from knowledge_pipeline.query import plan
 from knowledge_pipeline.query.access import Access, DeclaredSources
 from knowledge_pipeline.query.answer_cache import AnswerCache
 from knowledge_pipeline.query.visible_graph import VisibleGraph
@@ -33,8 +33,13 @@ class Plant:
     compared: bool = False  # nothing hidden is named: only the store without it tells
 
 
+def _replace_filter(patch: Patch, widened: Callable[[Access], filters.Filter]) -> None:
+    for module in (documents, query_filters, visible_graph):
+        patch.setattr(module, "build_visibility_filter", widened)
+
+
 def _filter(widened: Callable[[Access], filters.Filter]) -> Callable[[Patch], None]:
-    return lambda patch: patch.setattr(accesses, "build_visibility_filter", widened)
+    return lambda patch: _replace_filter(patch, widened)
 
 
 def _tenants_private(access: Access) -> filters.Filter:
