@@ -80,9 +80,8 @@ def _look_up(cls: type[Any], name: str) -> Any:
 
 def _write_type(cls: type[Any]) -> str:
     base = f"{cls.__base__.__name__}Dict" if is_dataclass(cls.__base__) else "TypedDict"
-    about = textwrap.indent(
-        inspect.cleandoc(cls.__doc__ or ""), _INDENT
-    ).strip()  # from 3.13 on, it is dedented
+    doc = inspect.cleandoc(cls.__doc__ or "")  # from Python 3.13 on, `__doc__` is without indents
+    about = textwrap.indent(doc, " " * 4).strip()
     ending = _INDENT if "\n" in about else ""
     lines = [f"class {cls.__name__}Dict({base}):", f'    """{about}{ending}"""', ""]
     for field in _own_fields(cls):

@@ -373,7 +373,7 @@ _RST = re.compile(  # a target, a directive, or a title at the start with a line
     r"^\.\. (?:_[^:\n]{1,200}:|[\w-]{1,50}::)|\A\s{0,100}+([=*#~-])\1{2,200}\n[^\n]{1,200}\n\1{3,200}[ \t]*$",
     re.MULTILINE,
 )
-_VERILOG = re.compile(r"^\s*(?:module\s+\w+\s*[(#;]|endmodule\b|`timescale)", re.MULTILINE)
+_VERILOG = re.compile(r"^[ \t]*(?:module\s+\w+\s*[(#;]|endmodule\b|`timescale)", re.MULTILINE)
 _HEAD_CHARS = 32_768
 
 

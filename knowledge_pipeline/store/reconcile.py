@@ -5,8 +5,8 @@ actual  = {key: fingerprint}     cheap: two columns of the stage's own table
 write     desired - actual       expensive, but only for what changed
 delete    actual - desired
 
-Each batch is committed as soon as it is built, additions before removals, so that a crash
-leaves too much rather than too little, and the next run finishes the rest.
+Each batch is committed as soon as it is built, additions before removals, so that a crash between two writes
+leaves too much rather than too little, and is repaired by the next run, which finishes the rest.
 """
 
 # pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
