@@ -200,8 +200,9 @@ def one_that_replaces_a_killed_one_takes_its_turn_over(
         assert worker != gone
         workers.kill(worker)
         assert holders() == {held}
-        server.wait_s = 0.0
         workers.start("four")  # as whatever looks after the workers does
+        daemon.until(lambda: workers.ready("four"), "the new worker takes tasks", WAIT_S)
+        server.wait_s = 0.0
 
     runs = backfill(daemon, place, declare(place, "replaced", large), kill_the_holder)
     assert "four" in {by for run, by in begun(daemon.instance, "code") if run in runs}
