@@ -531,3 +531,8 @@ def truncate_to_tokens(text: str, max_tokens: int) -> str:
     """The beginning of a text, at most `max_tokens` estimated tokens long."""
     starts = estimate_token_starts(text)
     return text[: starts[max_tokens]] if len(starts) > max_tokens else text
+
+
+def format_share(share: float) -> str:
+    """A share in [0, 1], rounded down: `99 %` where one of a thousand is missing."""
+    return f"{int(100 * share)} %"

@@ -40,7 +40,7 @@ from knowledge_pipeline.cli.session import (
 )
 from knowledge_pipeline.errors import ConfigError, InvalidQuery, KnowledgeError, SourceRefused
 from knowledge_pipeline.extras import require_modules
-from knowledge_pipeline.query.describe import format_share
+from knowledge_pipeline.text import format_share
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen

@@ -11,7 +11,7 @@ from knowledge_pipeline import __version__
 from knowledge_pipeline.cli.screen import format_size, format_time, one_line, truncate
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.errors import StoreUnavailable
-from knowledge_pipeline.query.describe import format_share
+from knowledge_pipeline.text import format_share
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
@@ -60,7 +60,7 @@ def status(
 
 def _list_events(session: Session, sources: Container[str]) -> list[dict[str, Any]]:
     """The last event of each source that has had one."""
-    from knowledge_pipeline.serve.refreshes import list_last_events
+    from knowledge_pipeline.serve.refresh_history import list_last_events
 
     try:
         events = list_last_events(session.lake.folder / "refreshes")

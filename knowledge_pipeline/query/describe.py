@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from knowledge_pipeline.contract.responses import Citation
 from knowledge_pipeline.records import is_variant_uri
+from knowledge_pipeline.text import format_share
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.responses import (
@@ -58,11 +59,6 @@ def describe_doubt(answer: SearchResponse) -> str:
     """That probably no result answers, in a sentence; else nothing."""
     is_doubted = answer.results and answer.confidence is not None and answer.confidence < DOUBTED_BELOW
     return _DOUBT if is_doubted else ""
-
-
-def format_share(share: float) -> str:
-    """A share in [0, 1], rounded down: `99 %` where one of a thousand is missing."""
-    return f"{int(100 * share)} %"
 
 
 def describe_relation(relation: Relation) -> str:

@@ -29,7 +29,7 @@ from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access, sees_whole_source
 from knowledge_pipeline.query.status import check_store
-from knowledge_pipeline.serve.refreshes import list_last_events
+from knowledge_pipeline.serve.refresh_history import list_last_events
 from knowledge_pipeline.sql_models.configured_sources import build_configured_sources, load_source_states
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.local_state import WatcherReport, list_watchers

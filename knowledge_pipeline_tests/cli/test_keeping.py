@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.contract.operation import Refresh
+from knowledge_pipeline.serve.refresh_history import RefreshHistory
 from knowledge_pipeline.serve.refresh_process import Failure, ProcessOutcome
-from knowledge_pipeline.serve.refreshes import RefreshHistory
 from knowledge_pipeline_tests.cli.conftest import Run, list_imports
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from knowledge_pipeline.errors import ConfigError, TooManyRequests
 from knowledge_pipeline.serve import refreshes as module
-from knowledge_pipeline.serve.refreshes import RefreshQueue, list_last_events
+from knowledge_pipeline.serve.refresh_history import list_last_events
+from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline_tests.full_disk import limited_files
 
 # Stands in for the command line: notes its number and with what it was called, waits until it may go

@@ -17,12 +17,13 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from knowledge_pipeline.errors import KnowledgeError, NotFound, Unauthenticated
-from knowledge_pipeline.query.describe import describe_relation, format_share
+from knowledge_pipeline.query.describe import describe_relation
 from knowledge_pipeline.serve.http.dependencies import get_app_state
 from knowledge_pipeline.serve.http.problems import status_of
 from knowledge_pipeline.serve.page import results as links
 from knowledge_pipeline.serve.page.markdown_html import TermMatcher, render_lines
 from knowledge_pipeline.serve.page.results import MODES, TABS, PageQuery, type_label_of
+from knowledge_pipeline.text import format_share
 
 _MEDIA_TYPES = {
     "page.css": "text/css; charset=utf-8",
