@@ -89,12 +89,7 @@ class FileDiff:
 
 
 def list_changed_files(client: CodeHostClient, path: str, uri: str, max_count: int) -> list[dict[str, Any]]:
-    """The first changed files with their diffs, as the service's REST API has them.
-
-    Raises:
-        SourceRefused: the service does not show them.
-        SourceUnavailable: it did not answer.
-    """
+    """The first changed files with their diffs, as the service's REST API has them."""
     files = list_pages(client, path, max_count=max_count)
     if files is None:
         raise SourceRefused(

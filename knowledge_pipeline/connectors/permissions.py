@@ -98,12 +98,7 @@ def list_pages(
     *,
     max_count: int | None = None,
 ) -> list[dict[str, Any]] | None:
-    """All of a list, or its first `max_count`, page by page; None: it is not shown.
-
-    Raises:
-        SourceRefused, SourceUnavailable: as `get_or_status`; or the list does not end, and a part of it
-            would say that the others may not read.
-    """
+    """All of a list, or its first `max_count`, page by page; None: it is not shown."""
     entries: list[dict[str, Any]] = []
     for page in range(1, _MAX_PAGES):
         answer = client.get_or_status(path, {**(parameters or {}), "per_page": _PAGE_SIZE, "page": page})

@@ -100,7 +100,6 @@ class GithubClient:
 
         Raises:
             QueryTooLarge: GitHub takes too long for it.
-            SourceRefused, SourceUnavailable: the response has no data.
         """
         for _ in range(MAX_ATTEMPTS):
             # wait for the next hour's points: GitHub bans clients that go on without any
@@ -113,11 +112,7 @@ class GithubClient:
         raise SourceUnavailable(f"{self.errors.service} limits our calls: try again later")
 
     def get_or_status(self, path: str, parameters: Mapping[str, Any] | None = None) -> Any:
-        """The JSON at a path of the REST API; a status of 403 or 404 is returned instead.
-
-        Raises:
-            SourceRefused, SourceUnavailable: there is neither.
-        """
+        """The JSON at a path of the REST API; a status of 403 or 404 is returned instead."""
         import github
 
         for _ in range(MAX_ATTEMPTS):
@@ -174,7 +169,6 @@ class GithubClient:
 
         Raises:
             github.GithubException: GitHub refuses it.
-            SourceRefused, SourceUnavailable: there is no answer.
         """
         try:
             requester = self._open_requester()
@@ -441,11 +435,7 @@ def _build_installation_key(url: str, app: GithubApp, owner: str) -> _Installati
 
 
 def get_installation_token(key: _InstallationKey, grant: Callable[[], tuple[str, float]]) -> str:
-    """The token of an installation; where it is due, `grant` gets a new one, with the time of its end.
-
-    Raises:
-        SourceRefused, SourceUnavailable: as `grant` does, now or a moment ago.
-    """
+    """The token of an installation; where it is due, `grant` gets a new one, with the time of its end."""
     cached = _grants[key]
     with cached.lock:
         if time.time() < cached.renew_at:

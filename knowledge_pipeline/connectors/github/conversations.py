@@ -277,9 +277,6 @@ class _ConversationLister:
         """What was updated at `oldest` or later and is wanted, the newest `limit`; the oldest comes first.
 
         So a refresh that is broken off has taken the oldest, and goes on from there.
-
-        Raises:
-            SourceRefused, SourceUnavailable: as `GithubClient.execute`; or the listing came back short.
         """
         nodes: dict[int, Node] = {}
         total, until = self._read_from_front(
@@ -300,11 +297,7 @@ class _ConversationLister:
         return chosen[-limit:] if limit else chosen
 
     def list_by_number(self, numbers: Sequence[int]) -> list[Node]:
-        """Those of some that are there and pass the listing's states and labels.
-
-        Raises:
-            SourceRefused, SourceUnavailable: as `GithubClient.execute`; or the repository is not shown.
-        """
+        """Those of some that are there and pass the listing's states and labels."""
         client = self._client
         variables = {"owner": client.owner, "name": client.name}
         answer = client.execute(self._spec.build_number_query(numbers), variables)
@@ -360,9 +353,6 @@ def iter_pages(
             the repository shows it.
         variables: the others that it takes.
         documents: what is listed, for errors.
-
-    Raises:
-        SourceRefused, SourceUnavailable: as `GithubClient.execute`; or pages repeat.
     """
     variables = {**variables, "owner": client.owner, "name": client.name, "after": None}
     more = True
@@ -408,7 +398,6 @@ def _load_all_entries(client: GithubClient, node: Node, nested_lists: Sequence[N
 
     Raises:
         DocumentSkipped: the node is gone meanwhile.
-        SourceRefused, SourceUnavailable: as `GithubClient.execute`.
     """
     for part in nested_lists:
         page: Node = node.get(part.name) or {"nodes": [], "pageInfo": {"hasNextPage": False}}

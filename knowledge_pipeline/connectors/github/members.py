@@ -33,13 +33,7 @@ _MAX_SEARCH_RESULTS = 1_000  # of any search, says GitHub
 def list_members(
     connection: GithubOrganisationConnection, *, sleep: Sleep = time.sleep
 ) -> Iterator[OrganisationMember]:
-    """The repositories, the oldest first; an empty one, which has no commit yet, is left out.
-
-    Raises:
-        SourceRefused: there is no such organisation or user, it is of the other kind, the identity may not
-            list it, or a topic has more repositories than a search shows.
-        SourceUnavailable: GitHub does not answer, or the listing is not complete.
-    """
+    """The repositories, the oldest first; an empty one, which has no commit yet, is left out."""
     with closing(GithubClient(connection, sleep=sleep)) as client:
         after: str | None = None
         names: set[str] = set()

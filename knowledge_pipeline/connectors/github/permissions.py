@@ -39,12 +39,7 @@ _UNREADABLE = "collaborators are not shown: give the token push access, or an Ap
 def read_repository_permissions(
     connection: GithubConnection, uris: Sequence[str], *, sleep: Sleep = time.sleep
 ) -> Permissions:
-    """The one audience of a repository's documents, as it is now.
-
-    Raises:
-        SourceRefused: GitHub refuses the identity, or shows no such repository.
-        SourceUnavailable: it did not answer.
-    """
+    """The one audience of a repository's documents, as it is now."""
     with closing(GithubClient(connection, sleep=sleep)) as client:
         reader = _CollaboratorReader(client)
         readers = reader.read()

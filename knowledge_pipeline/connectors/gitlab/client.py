@@ -106,8 +106,6 @@ class GitlabClient:
 
         Raises:
             QueryTooLarge: GitLab fails at this query.
-            SourceRefused, SourceUnavailable: there is no response; or the project or its documents are
-                hidden, which must not count as deleted.
         """
         selection = f"{_ACCESS_FIELDS[self._documents]} {selection}"
         query = f"query($path: ID!, {definitions}) {{ project(fullPath: $path) {{ {selection} }} }}"
@@ -138,9 +136,6 @@ class GitlabClient:
             definitions: of the variables but `$after`; `$first`, if it is there, is true for the first page.
             selection: the list as `listed`, with its `pageInfo`.
             variables: values of the others.
-
-        Raises:
-            SourceRefused, SourceUnavailable: as `execute`; or there is no list, or pages repeat.
         """
         after, more = None, True
         while more:
@@ -162,11 +157,7 @@ class GitlabClient:
         return cursor
 
     def get_or_status(self, path: str, parameters: Mapping[str, Any]) -> Any:
-        """The JSON at a path of the REST API; a status of 403 or 404 is returned instead.
-
-        Raises:
-            SourceRefused, SourceUnavailable: there is neither.
-        """
+        """The JSON at a path of the REST API; a status of 403 or 404 is returned instead."""
         address = f"{self._connection.url.rstrip('/')}/api/v4/{path}"
         response = self._send("GET", address, frozenset(), params=dict(parameters))
         return response.status_code if response.status_code in (403, 404) else self._parse_json(response)

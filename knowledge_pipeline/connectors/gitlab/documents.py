@@ -297,12 +297,7 @@ def _iter_snippets(client: GitlabClient, fields: str, *, page_size: int) -> Iter
 def read_snippet_permissions(
     connection: GitlabConnection, uris: Sequence[str], *, sleep: Sleep = time.sleep
 ) -> Permissions:
-    """An audience for each visibility that snippets have; one that is gone has none.
-
-    Raises:
-        SourceRefused: GitLab refuses the token, or shows no such project.
-        SourceUnavailable: it did not answer.
-    """
+    """An audience for each visibility that snippets have; one that is gone has none."""
     with closing(GitlabClient(connection, "snippets", sleep=sleep)) as client:
         listed = _iter_snippets(client, "", page_size=100)
         audiences = {str(snippet["number"]): f"snippet:{snippet['visibility']}" for snippet in listed}

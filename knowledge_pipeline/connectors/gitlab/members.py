@@ -20,12 +20,7 @@ from knowledge_pipeline.errors import SourceRefused
 def list_members(
     connection: GitlabGroupConnection, *, sleep: Sleep = time.sleep
 ) -> Iterator[OrganisationMember]:
-    """The projects that the token may see, without those that other groups share, and empty ones.
-
-    Raises:
-        SourceRefused: there is no such group, or the token may not see it.
-        SourceUnavailable: GitLab does not answer, or does not end the list.
-    """
+    """The projects that the token may see, without those that other groups share, and empty ones."""
     with closing(GitlabClient(connection, "issues", sleep=sleep)) as client:
         path = f"groups/{quote(connection.group, safe='')}/projects"
         parameters = {

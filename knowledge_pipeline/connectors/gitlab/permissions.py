@@ -49,12 +49,7 @@ UNREADABLE = "members of the project are not shown: give connection.token the sc
 def read_project_permissions(
     connection: GitlabConnection, part: ProjectPart, uris: Sequence[str], *, sleep: Sleep = time.sleep
 ) -> Permissions:
-    """The audience of a part of a project, as it is now.
-
-    Raises:
-        SourceRefused: GitLab refuses the token, or shows no such project.
-        SourceUnavailable: it did not answer.
-    """
+    """The audience of a part of a project, as it is now."""
     with closing(GitlabClient(connection, "issues", sleep=sleep)) as client:
         openness = _read_openness(client, connection.project, part)
         is_public = openness == "public"
