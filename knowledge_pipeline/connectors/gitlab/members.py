@@ -33,7 +33,7 @@ def list_members(
         if projects is None:
             way = "give its owner access to it" if connection.token else "set connection.token"
             raise SourceRefused(
-                f"{client.errors.service} shows no group {connection.group!r}: correct connection.group, or "
+                f"{client.service} shows no group {connection.group!r}: correct connection.group, or "
                 f"{way} (nothing is removed meanwhile)"
             )
         for project in projects:

@@ -81,7 +81,7 @@ def _read_openness(client: GitlabClient, project: str, part: ProjectPart) -> str
     """Whom the project shows the part to: "public", "internal"; "private": members alone."""
     facts = client.get_or_status(_project_path(project), {})
     if not is_object(facts):
-        raise client.errors.project_not_found()
+        raise client.project_not_found()
     is_open = facts.get(_FEATURES[part]) in ("enabled", "public")  # else for members alone
     visibility = facts.get("visibility")
     return str(visibility) if is_open and visibility in ("public", "internal") else "private"
