@@ -44,6 +44,18 @@ def is_list(value: object) -> TypeIs[list[Any]]:
     return isinstance(value, list)
 
 
+def descend(value: Any, *names: str) -> dict[str, Any]:
+    """The object within objects of parsed JSON at these names; an empty one where there is none."""
+    for name in names:
+        value = value.get(name) if is_object(value) else None
+    return value if is_object(value) else {}
+
+
+def list_objects(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list of parsed JSON; none where there is no list."""
+    return [item for item in value if is_object(item)] if is_list(value) else []
+
+
 VOWEL_SIGNS = (
     r"\u0900-\u093b\u093e-\u094c\u094e-\u094f\u0955-\u0963\u0981-\u0983\u09be-\u09cc\u09d7-\u09e3"
     r"\u0a01-\u0a03\u0a3e-\u0a4c\u0a51-\u0a75\u0a81-\u0a83\u0abe-\u0acc\u0ae2-\u0ae3\u0afa-\u0afc"
