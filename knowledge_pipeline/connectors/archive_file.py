@@ -24,12 +24,11 @@ from dataclasses import astuple
 from hashlib import sha256
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, BinaryIO, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipInfo
 
 from knowledge_pipeline.config.connections import ArchiveFileConnection
 from knowledge_pipeline.connectors.base import Sleep
-from knowledge_pipeline.connectors.bucket_objects import Bucket
 from knowledge_pipeline.connectors.buckets import open_bucket
 from knowledge_pipeline.connectors.files import (
     NOT_REGULAR_REASON,
@@ -52,6 +51,9 @@ from knowledge_pipeline.connectors.packed_files import (
 from knowledge_pipeline.connectors.patterns import FileSelection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.text import is_object
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.connectors.bucket_client import Bucket
 
 NESTED_REASON = "an archive inside of the archive, which is not unpacked"
 

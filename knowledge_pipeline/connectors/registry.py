@@ -33,7 +33,12 @@ from knowledge_pipeline.config.connections import (
 from knowledge_pipeline.config.organisations import OrganisationMember
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.connectors.base import BatchSource, Sleep, Source
-from knowledge_pipeline.connectors.buckets import BucketConnection, BucketTree, build_bucket_web_prefix
+from knowledge_pipeline.connectors.buckets import (
+    BucketConnection,
+    BucketTree,
+    build_bucket_web_prefix,
+    list_bucket_members,
+)
 from knowledge_pipeline.connectors.conversations import ConversationFilters
 from knowledge_pipeline.connectors.files import (
     FORMAT_VERSION,
@@ -382,9 +387,7 @@ def list_members(
         case organisations.CheckoutsConnection():
             return _list_checkouts(connection.path.expanduser().absolute(), "", connection.depth)
         case organisations.BucketFoldersConnection():
-            from knowledge_pipeline.connectors import bucket_members as bucket
-
-            return bucket.list_members(connection)
+            return list_bucket_members(connection)
 
 
 def _list_checkouts(folder: Path, prefix: str, depth: int) -> Iterator[OrganisationMember]:
