@@ -36,7 +36,7 @@ from knowledge_pipeline.connectors.base import (
     path_to_uri,
     uri_to_path,
 )
-from knowledge_pipeline.connectors.git.command import GitError, git_folder_of, run_git
+from knowledge_pipeline.connectors.git.command import find_git_folder
 from knowledge_pipeline.connectors.patterns import FileSelection, build_selection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extraction.notebook import NOTEBOOK_VERSION, is_notebook, read_notebook
@@ -490,7 +490,10 @@ def find_watched_folder(source: SourceConfig) -> Path | None:
     if not isinstance(source.connection, LocalConnection):
         return None
     folder = source.connection.path.expanduser().absolute()
-    return _find_git_folder(folder) if source.type == "git_history" else folder
+    if source.type == "git_history":
+        with suppress(SourceRefused, OSError):  # there is no repository yet
+            return find_git_folder(folder)
+    return folder
 
 
 def is_affected_by(
@@ -565,16 +568,6 @@ class _FolderView:
         if not folder:
             return load_root_rules(self._root.resolve())
         return load_folder_rules(self._root / folder, folder, self._cached_rules(folder.rpartition("/")[0]))
-
-
-def _find_git_folder(checkout: Path) -> Path:
-    """Where the branches of a checkout are kept; the checkout itself where there is no repository yet."""
-    arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
-    try:
-        output = run_git(arguments, repository=git_folder_of(checkout))
-    except (GitError, SourceRefused, OSError):
-        return checkout
-    return Path(output.decode("utf-8", "surrogateescape").strip())
 
 
 def _is_ref_change(path: Path) -> bool:

@@ -21,6 +21,7 @@ from knowledge_pipeline.connectors.git.command import (
     GitError,
     Remote,
     build_remote,
+    find_git_folder,
     git_folder_of,
     resolve_commit,
     run_git,
@@ -111,20 +112,6 @@ def find_local_repository(watch: WatchedBranch) -> Path | None:
     host, _ = GitConnection(type="git", url=watch.repository).host_and_path
     path = unquote(urlsplit(watch.repository).path) if "://" in watch.repository else watch.repository
     return Path(path).resolve() if not host and Path(path).exists() else None
-
-
-def find_git_folder(repository: Path) -> Path:
-    """Where git keeps a repository, once for all of its worktrees.
-
-    Raises:
-        SourceRefused: git cannot read it.
-    """
-    arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
-    try:
-        output = run_git(arguments, repository=git_folder_of(repository))
-    except GitError as failure:
-        raise SourceRefused(f"the repository in {repository} cannot be read: repair it") from failure
-    return Path(output.decode("utf-8", "surrogateescape").rstrip("\n"))
 
 
 def find_hooks_folder(repository: Path) -> Path:

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,8 +37,7 @@ from knowledge_pipeline.connectors.files import (
 from knowledge_pipeline.connectors.git.command import (
     GitError,
     ObjectReader,
-    Signature,
-    parse_signature,
+    parse_commit,
     run_git,
     stream_git,
 )
@@ -120,7 +120,7 @@ class GitTree:
         self._further = further
         self._list_open_pulls = list_open_pulls
         self._objects = ObjectReader(mirror.repository)
-        self._signatures: dict[str, Signature] = {}
+        self._signatures: dict[str, tuple[str | None, datetime | None]] = {}
         self.branches: tuple[str, ...] = ()
         """The further branches that the last listing found, by name."""
         self.key = mirror.repository, branch, id(selection)
@@ -163,9 +163,9 @@ class GitTree:
         if not commit:
             return FileContent(payload, None, None, metadata)
         if commit not in self._signatures:
-            self._signatures[commit] = parse_signature(self._read_object(commit))
-        signature = self._signatures[commit]
-        return FileContent(payload, signature.author, signature.committed, metadata)
+            summary = parse_commit(self._read_object(commit))
+            self._signatures[commit] = summary.author, summary.committed
+        return FileContent(payload, *self._signatures[commit], metadata)
 
     def close(self) -> None:
         """End the git that reads objects."""
