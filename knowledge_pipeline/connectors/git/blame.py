@@ -44,12 +44,7 @@ class BlamedRange:
 
 
 def find_checkout(source: SourceConfig, cache: Path) -> Checkout | None:
-    """The repository that a source's files are from, as it is here; None where it has none.
-
-    Raises:
-        GitError: its commit cannot be read.
-        SourceRefused: it has no such branch, or git is not installed.
-    """
+    """The repository that a source's files are from, as it is here; None where it has none."""
     connection = source.connection
     if isinstance(connection, LocalConnection):
         folder = connection.path.expanduser().absolute()

@@ -102,9 +102,7 @@ def run_git(
 ) -> bytes:
     """The output of one git command.
 
-    Raises:
-        GitError: it ended with an error, or ran longer than `timeout_s`.
-        SourceRefused: git is not installed.
+    GitError where it ended with an error, or ran too long; SourceRefused where git is not installed.
     """
     with _start_git(arguments, repository, extra_environment) as child:
         try:
@@ -129,11 +127,7 @@ def git_folder_of(checkout: Path) -> Path:
 
 
 def find_git_folder(repository: Path) -> Path:
-    """Where git keeps a repository, once for all of its worktrees.
-
-    Raises:
-        SourceRefused: git cannot read it.
-    """
+    """Where git keeps a repository, once for all of its worktrees; SourceRefused where it cannot be read."""
     arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
     try:
         output = run_git(arguments, repository=git_folder_of(repository))
@@ -215,11 +209,7 @@ class Remote:
     is_wiki: bool = False
 
     def build_environment(self, *, sleep: Sleep = time.sleep) -> dict[str, str]:
-        """What one command of git needs; an App has a new token every hour.
-
-        Raises:
-            SourceRefused, SourceUnavailable: GitHub gives no token for the App.
-        """
+        """What one command of git needs; an App has a new token every hour."""
         credentials = self.credentials
         if self.app:
             # Imported here: it brings `requests`, which git does without.
@@ -246,11 +236,7 @@ class Remote:
 
 
 def build_remote(connection: GitConnection) -> Remote:
-    """The checked address of a connection.
-
-    Raises:
-        ConfigError: the url would run a program or an option of git, or send a token unencrypted.
-    """
+    """The checked address; ConfigError where it would run a program, or send a token unencrypted."""
     url = connection.url
     if url.startswith("-") or _TRANSPORT_HELPER.match(url) or any(ord(character) < 32 for character in url):
         raise ConfigError(
@@ -327,11 +313,7 @@ class ObjectReader(ChildProcess):
         super().__init__(command, build_environment(), own_session=True)
 
     def read(self, object_id: str) -> bytes:
-        """The content of one object.
-
-        Raises:
-            GitError: the repository does not have it, or cannot read it.
-        """
+        """The content of one object; GitError where the repository does not have it, or cannot read it."""
         with self._lock:
             child = self._ensure_started()
             assert child.stdin is not None and child.stdout is not None

@@ -273,11 +273,7 @@ class DiffReader(ChildProcess):
         super().__init__(command, build_environment(), own_session=True, bufsize=0)
 
     def read(self, commit: str, first_parent: str | None) -> Diff:
-        """The diff of a commit against its first parent, or against nothing.
-
-        Raises:
-            GitError: the repository lacks what is compared, or it took too long.
-        """
+        """The diff of a commit against its first parent, or against nothing."""
         with self._lock:
             child = self._ensure_started()
             watchdog = threading.Timer(TIMEOUT_S, child.kill)

@@ -23,8 +23,7 @@ from knowledge_pipeline.connectors.files import (
     NOT_REGULAR_REASON,
     SYMLINK_REASON,
     FileSource,
-    accept_all,
-    build_openapi_filter,
+    build_filter,
     read_text,
 )
 from knowledge_pipeline.connectors.patterns import SELECTION_DEFAULTS, FileSelection
@@ -49,7 +48,7 @@ def source_of(
         SELECTION_DEFAULTS["markdown"], chosen, GitIgnoreSpec.from_lines(["secret/"]), frozenset(), False
     )
     tree = ArchiveTree(connection, selection, cache=cache, sleep=lambda _: None)
-    accepts = build_openapi_filter(tree) if openapi else accept_all
+    accepts = build_filter("openapi" if openapi else "files", tree, selection)
     return FileSource(tree, accepts, read_text, lambda _: "1", 1000)
 
 
