@@ -15,6 +15,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.defs.checks import build_check_specs, to_check_result, translate_failures
 from knowledge_pipeline.defs.dagster_internals import STORAGE_KIND, URI, AssetJob
+from knowledge_pipeline.defs.define import build_asset_job
 from knowledge_pipeline.defs.evaluation import EVALUATION, QUALITY_CHECK
 from knowledge_pipeline.defs.event_log import (
     RELEASE,
@@ -144,10 +145,8 @@ def build_release_asset(
 
 def build_release_job(names: Names = PLAIN) -> AssetJob:
     """The job that evaluates and releases."""
-    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        names.definition("release"),
-        selection=_select_release(names),
-        description="Make live what the index holds, if the checks allow it.",
+    return build_asset_job(
+        names, "release", "Make live what the index holds, if the checks allow it.", _select_release(names)
     )
 
 
@@ -159,10 +158,11 @@ def build_refresh_job(source_type: SourceType, names: Names = PLAIN) -> AssetJob
     keys = stage_asset_keys(source_type, names)
     guards = [dg.AssetCheckKey(keys[check.stage], check.name) for check in list_blocking_checks(source_type)]
     selection = dg.AssetSelection.assets(*keys.values()).without_checks() | dg.AssetSelection.checks(*guards)
-    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        names.definition(f"refresh_{source_type}"),
-        selection=selection | _select_release(names),
-        description=f"Refresh sources of the type {source_type} and release what changed.",
+    return build_asset_job(
+        names,
+        f"refresh_{source_type}",
+        f"Refresh sources of the type {source_type} and release what changed.",
+        selection | _select_release(names),
         tags={"knowledge/type": source_type},
     )
 

@@ -21,8 +21,8 @@ from knowledge_pipeline.config.sources import SourceConfig, resolve_trigger
 from knowledge_pipeline.connectors.git import remote_heads
 from knowledge_pipeline.connectors.git.remote_heads import WatchedBranch, find_repository
 from knowledge_pipeline.connectors.registry import open_source
-from knowledge_pipeline.defs.checks import skip_on_config_error
-from knowledge_pipeline.defs.names import PLAIN, Names
+from knowledge_pipeline.defs.define import sensor
+from knowledge_pipeline.defs.names import Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs import build_refresh_requests
 from knowledge_pipeline.defs.sensors import (
@@ -72,50 +72,45 @@ class ExcludedSources:
     new: Set[str] = frozenset()  # `sources_in_config` requests their first refresh: listed, not requested
 
 
-def build_files_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that lists folders."""
-
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("changed_files"),
-        job_name=names.definition("refresh"),
-        minimum_interval_seconds=10,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Lists the folders of sources that are refreshed as files change (trigger realtime, "
-        "or on_commit where the folder is in no repository), and requests a run for those that changed.",
+@sensor(
+    "changed_files",
+    job="refresh",
+    interval_s=10,
+    description="Lists the folders of sources that are refreshed as files change (trigger realtime, "
+    "or on_commit where the folder is in no repository), and requests a run for those that changed.",
+    consequence="no folder is listed",
+)
+def changed_files(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
+    """Request one refresh of everything that changed; a busy source is listed when its run is over."""
+    started_s = time.monotonic()
+    settings, names, instance = project.load_settings(), project.names, context.instance
+    try:
+        cursor = FilesCursor(**json.loads(context.cursor or "{}"))
+    except (TypeError, ValueError):  # of another version
+        cursor = FilesCursor()
+    sources = select_file_sources(settings.sources)
+    excluded = ExcludedSources(
+        busy=list_unfinished_sources(instance, names=names),
+        new=list_unpartitioned_sources(instance, sources, names),
     )
-    @names.bind
-    @skip_on_config_error("no folder is listed")
-    def changed_files(
-        context: dg.SensorEvaluationContext, project: ProjectResource
-    ) -> dg.SensorResult | dg.SkipReason:
-        """Request one refresh of everything that changed; a busy source is listed when its run is over."""
-        started_s = time.monotonic()
-        settings = project.load_settings()
-        try:
-            cursor = FilesCursor(**json.loads(context.cursor or "{}"))
-        except (TypeError, ValueError):  # of another version
-            cursor = FilesCursor()
-        sources = select_file_sources(settings.sources)
-        excluded = ExcludedSources(
-            busy=list_unfinished_sources(context.instance, names=names),
-            new=list_unpartitioned_sources(context.instance, sources, names),
-        )
-        lake, until_s = Lake(settings.store), started_s + BUDGET_S
-        scan = scan_folders(sources, cursor, lake, until_s=until_s, excluded=excluded)
-        for source, error in scan.failed.items():
-            context.log.warning(f"{source}: {error}")
-        for source in excluded.new & list_unfinished_sources(context.instance, READING_STATUSES, names):
-            cursor.digests.pop(source, None)  # its run may have read it before this listing
-        requests: list[dg.RunRequest] = []
-        if scan.changed:  # the run key contains the digests: a tick repeated after a crash may find more
-            cursor.requests += 1
-            digests = "".join(f"{source.id} {cursor.digests[source.id]} " for source in scan.changed)
-            key = f"files {cursor.requests} {_short_digest(digests)}"
-            requests = list(build_refresh_requests(scan.changed, names, trigger="files", run_key=key))
-        skip = None if requests else dg.SkipReason(_explain_no_changed_file(sources, scan))
-        return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=skip)
-
-    return changed_files
+    until_s = started_s + BUDGET_S
+    scan = scan_folders(sources, cursor, Lake(settings.store), until_s=until_s, excluded=excluded)
+    for source, error in scan.failed.items():
+        context.log.warning(f"{source}: {error}")
+    for source in excluded.new & list_unfinished_sources(instance, READING_STATUSES, names):
+        cursor.digests.pop(source, None)  # its run may have read it before this listing
+    if scan.changed:  # the run key contains the digests: a tick repeated after a crash may find more
+        cursor.requests += 1
+        digests = "".join(f"{source.id} {cursor.digests[source.id]} " for source in scan.changed)
+        key = f"files {cursor.requests} {_short_digest(digests)}"
+        requests = list(build_refresh_requests(scan.changed, names, trigger="files", run_key=key))
+        return dg.SensorResult(run_requests=requests, cursor=cursor.to_json())
+    reasons = [f"no file changed in {len(sources)} sources"]
+    if scan.failed:
+        reasons.append(f"{len(scan.failed)} could not be listed: see the log of this tick")
+    if scan.waiting:
+        reasons.append(f"the next tick lists the other {scan.waiting} first")
+    return dg.SensorResult(skip_reason="; ".join(reasons), cursor=cursor.to_json())
 
 
 def select_file_sources(sources: Sequence[SourceConfig]) -> list[SourceConfig]:
@@ -183,15 +178,6 @@ def compute_listing_digest(items: Iterable[Item]) -> str:
 def _short_digest(text: str) -> str:
     """48 bits in eight characters, because Dagster stores the cursor with every tick."""
     return urlsafe_b64encode(sha256(text.encode()).digest()[:6]).decode()
-
-
-def _explain_no_changed_file(sources: Sequence[SourceConfig], scan: FolderScan) -> str:
-    reasons = [f"no file changed in {len(sources)} sources"]
-    if scan.failed:
-        reasons.append(f"{len(scan.failed)} could not be listed: see the log of this tick")
-    if scan.waiting:
-        reasons.append(f"the next tick lists the other {scan.waiting} first")
-    return "; ".join(reasons)
 
 
 TICK_S = 4
@@ -371,17 +357,6 @@ class CommitCursor:
         return self.heads.get(name) if periods[0] == periods[1] else None
 
 
-def load_cursor(context: dg.SensorEvaluationContext) -> CommitCursor:
-    """The cursor for a new tick; where it cannot be read, every repository counts as new."""
-    try:
-        cursor = CommitCursor.from_json(context.cursor)
-    except ValueError as error:
-        context.log.warning(f"the cursor is dropped, and every repository counts as new: {error}")
-        cursor = CommitCursor()
-    cursor.tick += 1
-    return cursor
-
-
 def _format_branches(watch: WatchedBranch) -> str:
     """The branch, HEAD for the default one; then patterns of further ones, which have a space in no name."""
     return " ".join((watch.branch or HEAD, *watch.further))
@@ -408,42 +383,45 @@ class CommitScan:
     waiting: int = 0  # repositories that there was no time for
 
 
-def build_commits_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that polls repositories.
+@sensor(
+    "new_commits",
+    job="refresh",
+    interval_s=TICK_S,
+    description="Polls the repositories of sources that are refreshed by commits, and requests one run "
+    "for each new commit, with all sources that read it.",
+    consequence="no repository is polled",
+)
+def new_commits(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
+    """Request runs for what is new, and remember the head of every branch.
 
     Nothing is lost between a refresh and the first look at a repository: a repository that is seen for the
     first time is refreshed, even if needlessly, unless a run that will read it is still waiting. After that,
     it is refreshed once for each commit.
     """
-
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("new_commits"),
-        job_name=names.definition("refresh"),
-        minimum_interval_seconds=TICK_S,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Polls the repositories of sources that are refreshed by commits, and requests one run "
-        "for each new commit, with all sources that read it.",
-    )
-    @names.bind
-    @skip_on_config_error("no repository is polled")
-    def new_commits(
-        context: dg.SensorEvaluationContext, project: ProjectResource
-    ) -> dg.SensorResult | dg.SkipReason:
-        """Request runs for what is new, and remember the head of every branch."""
-        started_s = time.monotonic()
-        settings, cursor = project.load_settings(), load_cursor(context)
-        watches = remote_heads.group_by_watched_branch(settings.sources)
-        cursor.retain_only(watches)
-        budget_s = max(_MIN_BUDGET_S, remote_heads.BUDGET_S - (time.monotonic() - started_s))
-        scan = poll_repositories(watches, cursor, budget_s)
-        scan.unseen = _select_first_refreshes(context.instance, watches, cursor, scan.unseen, names)
-        for error in scan.failed.values():
-            context.log.warning(str(error))
-        requests = list(_build_requests(scan, cursor.tick, names))
-        skip = None if requests else dg.SkipReason(_explain_no_commit(scan, watches))
-        return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=skip)
-
-    return new_commits
+    started_s = time.monotonic()
+    settings, names = project.load_settings(), project.names
+    try:
+        cursor = CommitCursor.from_json(context.cursor)
+    except ValueError as error:
+        context.log.warning(f"the cursor is dropped, and every repository counts as new: {error}")
+        cursor = CommitCursor()
+    cursor.tick += 1
+    watches = remote_heads.group_by_watched_branch(settings.sources)
+    cursor.retain_only(watches)
+    budget_s = max(_MIN_BUDGET_S, remote_heads.BUDGET_S - (time.monotonic() - started_s))
+    scan = poll_repositories(watches, cursor, budget_s)
+    scan.unseen = _select_first_refreshes(context.instance, watches, cursor, scan.unseen, names)
+    for error in scan.failed.values():
+        context.log.warning(str(error))
+    if requests := list(_build_requests(scan, cursor.tick, names)):
+        return dg.SensorResult(run_requests=requests, cursor=cursor.to_json())
+    reasons = [f"no new commit in {len({watch.repository for watch in watches})} repositories"]
+    if scan.failed:
+        errors = "; ".join(map(str, scan.failed.values()))
+        reasons.append(f"{len(scan.failed)} did not answer: {errors[:1000]}")
+    if scan.waiting:
+        reasons.append(f"the next tick polls the other {scan.waiting} first")
+    return dg.SensorResult(skip_reason="; ".join(reasons), cursor=cursor.to_json())
 
 
 def _select_first_refreshes(
@@ -520,13 +498,3 @@ def _build_requests(scan: CommitScan, tick: int, names: Names) -> Iterator[dg.Ru
         key = f"{repository}@{state} {tick}"
         tags = {"knowledge/repository": repository, "knowledge/commit": state}
         yield from build_refresh_requests(sources, names, trigger="commit", run_key=key, tags=tags)
-
-
-def _explain_no_commit(scan: CommitScan, watches: Mapping[WatchedBranch, object]) -> str:
-    reasons = [f"no new commit in {len({watch.repository for watch in watches})} repositories"]
-    if scan.failed:
-        errors = "; ".join(map(str, scan.failed.values()))
-        reasons.append(f"{len(scan.failed)} did not answer: {errors[:1000]}")
-    if scan.waiting:
-        reasons.append(f"the next tick polls the other {scan.waiting} first")
-    return "; ".join(reasons)

@@ -16,8 +16,8 @@ import dagster as dg
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.contract.filters import SourceType
-from knowledge_pipeline.defs.checks import skip_on_config_error
 from knowledge_pipeline.defs.dagster_internals import PARTITION, RANGE_END, RANGE_START, AssetJob
+from knowledge_pipeline.defs.define import sensor
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import list_names
 from knowledge_pipeline.defs.resources import ProjectResource
@@ -141,15 +141,12 @@ def _parse_lists(text: str | None, names: list[str]) -> list[list[SourceKey]]:
 def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> dg.SensorDefinition:
     """The sensor that gives every source a partition, and new ones a refresh; `types` have assets."""
 
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("sources_in_config"),
-        job_name=names.definition("refresh"),
-        minimum_interval_seconds=30,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+    @sensor(
+        "sources_in_config",
+        job="refresh",
         description="Adds a partition for every new source of knowledge.yaml, and refreshes it.",
+        consequence="partitions are left as they are",
     )
-    @names.bind
-    @skip_on_config_error("partitions are left as they are")
     def sources_in_config(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
         settings = project.load_settings()
         additions = plan_additions(
@@ -163,8 +160,7 @@ def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> d
             source for source in settings.sources if _source_key(source.type, source.id) in new
         )
         requests = list(build_refresh_requests(sources, names, trigger="added"))
-        unloaded = sorted({source.type for source in settings.sources} - set(types))
-        if unloaded:
+        if unloaded := sorted({source.type for source in settings.sources} - set(types)):
             listed = ", ".join(unloaded)
             reason = f"knowledge.yaml has sources of a new type ({listed}): reload the code location"
         elif additions.add:
@@ -181,52 +177,44 @@ def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> d
             skip_reason=None if requests else dg.SkipReason(reason),
         )
 
-    return sources_in_config
+    return sources_in_config(names)
 
 
-def build_removals_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that purges what is configured no more."""
-
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("removed_sources"),
-        job_name=names.definition("purge"),
-        minimum_interval_seconds=30,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Purges the sources that two ticks in a row did not find in knowledge.yaml any more, and "
-        "removes their partitions. Does nothing where the file does not load or has no sources at all, or an "
-        "organisation is not listed.",
-    )
-    @names.bind
-    @skip_on_config_error("everything is left as it is")
-    def removed_sources(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
-        """Request one purge of all sources that are gone."""
-        settings = project.load_settings()
-        if settings.unlisted_organisations:
-            listed = ", ".join(settings.unlisted_organisations)
-            return dg.SensorResult(
-                skip_reason=f"nothing is purged until the members of all organisations are known ({listed}): "
-                "launch the job organisations",
-                cursor=context.cursor,
-            )
-        removals = plan_removals(
-            _list_configured(settings),
-            list(_iter_partitions(context.instance, names)),
-            _list_stored(settings),
-            parse_removal_cursor(context.cursor),
-        )
-        ids = [id_of(key) for key in removals.purge]
-        requests = [build_purge_request(ids, names)] if ids else []
+@sensor(
+    "removed_sources",
+    job="purge",
+    description="Purges the sources that two ticks in a row did not find in knowledge.yaml any more, and "
+    "removes their partitions. Does nothing where the file does not load or has no sources at all, or an "
+    "organisation is not listed.",
+    consequence="everything is left as it is",
+)
+def removed_sources(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
+    """Request one purge of all sources that are gone."""
+    settings, names = project.load_settings(), project.names
+    if settings.unlisted_organisations:
+        listed = ", ".join(settings.unlisted_organisations)
         return dg.SensorResult(
-            run_requests=requests,
-            dynamic_partitions_requests=[
-                source_partitions(type_, names).build_delete_request(ids)
-                for type_, ids in _group_by_type(removals.delete)
-            ],
-            cursor=removals.cursor.to_json(),
-            skip_reason=None if requests else dg.SkipReason(_explain_skip(removals)),
+            skip_reason=f"nothing is purged until the members of all organisations are known ({listed}): "
+            "launch the job organisations",
+            cursor=context.cursor,
         )
-
-    return removed_sources
+    removals = plan_removals(
+        _list_configured(settings),
+        list(_iter_partitions(context.instance, names)),
+        _list_stored(settings),
+        parse_removal_cursor(context.cursor),
+    )
+    ids = [id_of(key) for key in removals.purge]
+    requests = [build_purge_request(ids, names)] if ids else []
+    return dg.SensorResult(
+        run_requests=requests,
+        dynamic_partitions_requests=[
+            source_partitions(type_, names).build_delete_request(ids)
+            for type_, ids in _group_by_type(removals.delete)
+        ],
+        cursor=removals.cursor.to_json(),
+        skip_reason=None if requests else dg.SkipReason(_explain_skip(removals)),
+    )
 
 
 def _explain_skip(removals: Removals) -> str:
@@ -344,49 +332,34 @@ def _iter_run_sources(instance: dg.DagsterInstance, run: dg.DagsterRun, names: N
         yield from op.get("config", {}).get("sources", [])
 
 
-def build_upstream_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor of the sources that have `upstream`.
+@sensor(
+    "upstream_assets",
+    job="refresh",
+    description="Refreshes the sources whose `upstream` names an asset that was materialized.",
+    consequence="no asset is looked up",
+)
+def upstream_assets(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
+    """Request one refresh of the sources of new materializations, and remember these.
 
     It looks up the newest materialization of each asset, whichever code location made it.
     """
-
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("upstream_assets"),
-        job_name=names.definition("refresh"),
-        minimum_interval_seconds=30,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Refreshes the sources whose `upstream` names an asset that was materialized.",
-    )
-    @names.bind
-    @skip_on_config_error("no asset is looked up")
-    def upstream_assets(
-        context: dg.SensorEvaluationContext, project: ProjectResource
-    ) -> dg.SensorResult | dg.SkipReason:
-        """Request one refresh of the sources of new materializations, and remember these."""
-        sources = [source for source in project.load_settings().sources if source.upstream]
-        seen: dict[str, int] = json.loads(context.cursor or "{}")
-        newest = find_newest_events(context.instance, sources)
-        moved = {key: event for key, event in newest.items() if seen.get(key) != event}
-        # A run that waits reads what is there by then, as does the first refresh of a new source.
-        excluded = list_unfinished_sources(context.instance, WAITING_STATUSES, names)
-        excluded |= list_unpartitioned_sources(context.instance, sources, names)
-        changed = [
-            source for source in sources if moved.keys() & set(source.upstream) and source.id not in excluded
-        ]
-        key = "upstream " + " ".join(f"{asset}@{event}" for asset, event in sorted(moved.items()))
-        requests = list(build_refresh_requests(changed, names, trigger="upstream", run_key=key))
-        skip = None if requests else dg.SkipReason(f"none of {len(newest)} assets was materialized since")
-        cursor = json.dumps(newest, separators=(",", ":"))
-        return dg.SensorResult(run_requests=requests, cursor=cursor, skip_reason=skip)
-
-    return upstream_assets
-
-
-def find_newest_events(instance: dg.DagsterInstance, sources: Sequence[SourceConfig]) -> dict[str, int]:
-    """The id of the newest materialization of each asset that sources are read from, if there is one."""
+    sources = [source for source in project.load_settings().sources if source.upstream]
+    instance, names = context.instance, project.names
+    seen: dict[str, int] = json.loads(context.cursor or "{}")
     newest: dict[str, int] = {}
     for key in dict.fromkeys(key for source in sources for key in source.upstream):
         records = instance.fetch_materializations(dg.AssetKey.from_user_string(key), limit=1).records
         if records:
             newest[key] = records[0].storage_id
-    return newest
+    moved = {key: event for key, event in newest.items() if seen.get(key) != event}
+    # A run that waits reads what is there by then, as does the first refresh of a new source.
+    excluded = list_unfinished_sources(instance, WAITING_STATUSES, names)
+    excluded |= list_unpartitioned_sources(instance, sources, names)
+    changed = [
+        source for source in sources if moved.keys() & set(source.upstream) and source.id not in excluded
+    ]
+    key = "upstream " + " ".join(f"{asset}@{event}" for asset, event in sorted(moved.items()))
+    requests = list(build_refresh_requests(changed, names, trigger="upstream", run_key=key))
+    skip = None if requests else dg.SkipReason(f"none of {len(newest)} assets was materialized since")
+    cursor = json.dumps(newest, separators=(",", ":"))
+    return dg.SensorResult(run_requests=requests, cursor=cursor, skip_reason=skip)
