@@ -31,8 +31,8 @@ from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs import (
     SOURCE_STEP_TAGS,
     RefreshConfig,
+    RefreshStep,
     read_sources_per_run,
-    refresh_source,
     tag_process,
 )
 from knowledge_pipeline.defs.settings_assets import build_freshness_policy, source_partitions
@@ -88,9 +88,8 @@ def build_stage_assets(
                 sources = settings.select_sources([source])
                 provenance = track_refresh_inputs(context.instance, settings, sources, names)
                 releases = build_early_releases(context, project) if release else None
-                for done in refresh_source(
-                    context, project, settings, config.options, source, stages, releases
-                ):
+                step = RefreshStep(context, project, settings, config.options, stages, releases)
+                for done in step.refresh_source(source):
                     metadata = done.read_metadata()
                     tags = provenance.build_tags(done.key, source, done.version)  # as soon as it is done
                     if done.is_final:

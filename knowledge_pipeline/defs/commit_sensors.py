@@ -9,9 +9,8 @@ import json
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
 from zlib import crc32
 
 import dagster as dg
@@ -28,11 +27,11 @@ from knowledge_pipeline.defs.runs import build_refresh_requests
 from knowledge_pipeline.defs.sensors import (
     READING_STATUSES,
     WAITING_STATUSES,
+    Cursor,
     list_unfinished_sources,
     list_unpartitioned_sources,
 )
 from knowledge_pipeline.errors import KnowledgeError
-from knowledge_pipeline.records import Item
 from knowledge_pipeline.stages.context import sort_by_repository
 from knowledge_pipeline.stages.snapshot import is_up_to_date
 from knowledge_pipeline.store.lake import Lake
@@ -42,17 +41,13 @@ BUDGET_S = 5.0
 
 
 @dataclass(slots=True)
-class FilesCursor:
+class FilesCursor(Cursor):
     """What the sensor remembers from tick to tick, stored as JSON."""
 
     requests: int = 0  # ticks with requests; in run keys, so that files that come back are refreshed again
     next: str = ""  # the source to list first
     digests: dict[str, str] = field(default_factory=dict[str, str])
     """Of the last requested listing of each source, or of the error that prevented it."""
-
-    def to_json(self) -> str:
-        """The cursor as Dagster stores it."""
-        return json.dumps(asdict(self), separators=(",", ":"))
 
 
 @dataclass(slots=True)
@@ -150,8 +145,10 @@ def scan_folders(
             continue
         former, is_new = cursor.digests.get(source.id), source.id in excluded.new
         try:
-            items = list_items(source, lake.cache)
-            digest = compute_listing_digest(items)
+            with open_source(source, cache=lake.cache) as opened:
+                items = list(opened.discover())
+            lines = sorted(f"{item.uri}\0{item.revision}\0{item.skip or ''}" for item in items)
+            digest = _short_digest("\0\0".join(lines))
             # Seen for the first time, it counts as changed only if its snapshot is out of date.
             if digest != former and not (former is None and (is_new or is_up_to_date(lake, source, items))):
                 scan.changed.append(source)
@@ -161,18 +158,6 @@ def scan_folders(
                 scan.failed[source.id] = error
         cursor.digests[source.id] = digest
     return scan
-
-
-def list_items(source: SourceConfig, cache: Path) -> list[Item]:
-    """The files of a folder, by `stat` only. Raises `KnowledgeError` as `Source.discover` does."""
-    with open_source(source, cache=cache) as opened:
-        return list(opened.discover())
-
-
-def compute_listing_digest(items: Iterable[Item]) -> str:
-    """Equal for listings of equal uris and revisions, whatever their order."""
-    lines = sorted(f"{item.uri}\0{item.revision}\0{item.skip or ''}" for item in items)
-    return _short_digest("\0\0".join(lines))
 
 
 def _short_digest(text: str) -> str:
@@ -197,7 +182,7 @@ def find_host(repository: str) -> str:
     return GitConnection(type="git", url=repository).host or ""
 
 
-def group_by_host(repositories: Collection[str]) -> dict[str, list[str]]:
+def group_by_host(repositories: Iterable[str]) -> dict[str, list[str]]:
     """Repositories by their host, in their order."""
     by_host: dict[str, list[str]] = {}
     for name in repositories:
@@ -241,12 +226,8 @@ HEAD = "HEAD"
 
 
 @dataclass(slots=True)
-class CommitCursor:
-    """The heads of repositories at the last tick, by the repositories' names.
-
-    It is JSON that a person can read and correct: the beginnings of commits, and of a repository only what
-    changes from tick to tick.
-    """
+class CommitCursor(Cursor):
+    """The heads of repositories at the last tick, by their names; a person can read and correct its JSON."""
 
     tick: int = 0
     stood: dict[str, dict[str, str | None]] = field(default_factory=dict[str, dict[str, str | None]])
@@ -265,7 +246,7 @@ class CommitCursor:
         """The cursor of the last tick; an empty one where there is none.
 
         Raises:
-            ValueError: `to_json` did not write it.
+            ValueError: this sensor did not write it.
         """
         if not text:
             return cls()
@@ -282,10 +263,6 @@ class CommitCursor:
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a cursor of this sensor: {error!r}") from error
 
-    def to_json(self) -> str:
-        """As JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
     def retain_only(self, watches: Iterable[WatchedBranch]) -> None:
         """Drop what is no longer configured."""
         kept: dict[str, set[str]] = {}
@@ -301,19 +278,13 @@ class CommitCursor:
         hosts = group_by_host(kept)
         self.hosts = {host: state for host, state in self.hosts.items() if host in hosts}
 
-    def has_seen(self, watch: WatchedBranch) -> bool:
-        """Whether a branch was polled before, even if it was gone."""
-        return _format_branches(watch) in self.stood.get(watch.repository, {})
-
-    def has_moved(self, watch: WatchedBranch, commit: str | None) -> bool:
-        """Whether a branch has another commit than at the last tick."""
-        last = self.stood.get(watch.repository, {}).get(_format_branches(watch))
-        return last != (commit[:_COMMIT_CHARS] if commit else None)
-
-    def record_commit(self, watch: WatchedBranch, commit: str | None) -> None:
-        """Remember the commit of a branch."""
-        branches = self.stood.setdefault(watch.repository, {})
-        branches[_format_branches(watch)] = commit[:_COMMIT_CHARS] if commit else None
+    def record_commit(self, watch: WatchedBranch, commit: str | None) -> bool | None:
+        """Remember the commit of a branch; whether it has moved, None at the first look."""
+        branches, branch = self.stood.setdefault(watch.repository, {}), _format_branches(watch)
+        short = commit[:_COMMIT_CHARS] if commit else None
+        moved = branches[branch] != short if branch in branches else None
+        branches[branch] = short
+        return moved
 
     def forget(self, watch: WatchedBranch) -> None:
         """Treat a branch as never polled."""
@@ -321,12 +292,6 @@ class CommitCursor:
         branches.pop(_format_branches(watch), None)
         if not branches:
             self.stood.pop(watch.repository, None)
-
-    def record_answer(self, name: str, head_branch: str | None) -> None:
-        """Remember that a repository answered, and what its HEAD names."""
-        self.failing.pop(name, None)
-        if head_branch is not None:
-            self.heads[name] = head_branch
 
     def record_failure(self, name: str, now_s: float) -> None:
         """Remember that a repository did not answer; each further failure doubles the pause."""
@@ -339,7 +304,7 @@ class CommitCursor:
         """The repositories to poll now, first those that the last tick had no time for."""
         due = sorted(
             name
-            for host, mine in group_by_host(list(names)).items()
+            for host, mine in group_by_host(names).items()
             if is_due(host, len(mine), self.hosts.get(host), now_s)
             for name in mine
             if self.failing.get(name, (0, 0))[1] <= now_s
@@ -464,16 +429,18 @@ def poll_repositories(
             scan.failed[name] = answer
             cursor.record_failure(name, time.time())
         else:
-            cursor.record_answer(name, answer.head_branch)
+            cursor.failing.pop(name, None)
+            if answer.head_branch is not None:
+                cursor.heads[name] = answer.head_branch
     for watch, sources in watches.items():
         answer = answers.get(watch.repository)
         if isinstance(answer, remote_heads.RemoteHeads):
             commit = answer.commit_of(watch.branch, watch.further)
-            if not cursor.has_seen(watch):
+            moved = cursor.record_commit(watch, commit)
+            if moved is None:
                 scan.unseen.extend(sources)
-            elif cursor.has_moved(watch, commit):
+            elif moved:
                 scan.commits.setdefault((watch.repository, commit), []).extend(sources)
-            cursor.record_commit(watch, commit)
     waiting = [name for name in due if name not in answers]
     answered = {name: not isinstance(answer, KnowledgeError) for name, answer in answers.items()}
     update_hosts(cursor.hosts, answered, waiting, now_s)

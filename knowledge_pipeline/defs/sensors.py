@@ -48,18 +48,24 @@ class Additions:
         return json.dumps({"requested": self.requested}, separators=(",", ":"))
 
 
+class Cursor:
+    """A dataclass that a sensor remembers from tick to tick, stored as JSON."""
+
+    __slots__ = ()
+
+    def to_json(self) -> str:
+        """The cursor as Dagster stores it."""
+        return json.dumps(asdict(cast(Any, self)), separators=(",", ":"))
+
+
 @dataclass(frozen=True, slots=True)
-class RemovalCursor:
+class RemovalCursor(Cursor):
     """What the sensor remembers of removed sources until nothing is left of them."""
 
     missing: list[SourceKey] = field(default_factory=list[SourceKey])
     """With a partition, but not in the file at the last tick."""
     purging: list[SourceKey] = field(default_factory=list[SourceKey])
     """With a requested purge."""
-
-    def to_json(self) -> str:
-        """As JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +155,11 @@ def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> d
     )
     def sources_in_config(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
         settings = project.load_settings()
-        additions = plan_additions(
-            _list_configured(settings),
-            list(_iter_partitions(context.instance, names)),
-            _list_stored(settings),
-            parse_requested(context.cursor),
-        )
+        keys = _read_keys(context.instance, settings, names)
+        additions = plan_additions(*keys, parse_requested(context.cursor))
         new = set(additions.refresh)
-        sources = sort_by_repository(
-            source for source in settings.sources if _source_key(source.type, source.id) in new
-        )
-        requests = list(build_refresh_requests(sources, names, trigger="added"))
+        added = [source for source in settings.sources if f"{source.type}/{source.id}" in new]
+        requests = list(build_refresh_requests(sort_by_repository(added), names, trigger="added"))
         if unloaded := sorted({source.type for source in settings.sources} - set(types)):
             listed = ", ".join(unloaded)
             reason = f"knowledge.yaml has sources of a new type ({listed}): reload the code location"
@@ -198,12 +198,8 @@ def removed_sources(context: dg.SensorEvaluationContext, project: ProjectResourc
             "launch the job organisations",
             cursor=context.cursor,
         )
-    removals = plan_removals(
-        _list_configured(settings),
-        list(_iter_partitions(context.instance, names)),
-        _list_stored(settings),
-        parse_removal_cursor(context.cursor),
-    )
+    keys = _read_keys(context.instance, settings, names)
+    removals = plan_removals(*keys, parse_removal_cursor(context.cursor))
     ids = [id_of(key) for key in removals.purge]
     requests = [build_purge_request(ids, names)] if ids else []
     return dg.SensorResult(
@@ -219,41 +215,29 @@ def removed_sources(context: dg.SensorEvaluationContext, project: ProjectResourc
 
 def _explain_skip(removals: Removals) -> str:
     """Why nothing is purged, and what a person may want to do."""
-    reasons: list[str] = []
-    if removals.retained:
-        ids = _format_ids(removals.retained)
-        reasons.append(
-            f"knowledge.yaml has no sources any more, so nothing is purged ({ids}): "
-            "put them back, or run `knowledge purge --source ID` for each"
-        )
-    if removals.orphaned:
-        reasons.append(
-            f"stored, but not configured ({_format_ids(removals.orphaned)}): "
-            "run `knowledge purge --source ID`, or configure it again"
-        )
-    if removals.pending:
-        reasons.append(f"not configured any more, purged at the next tick: {_format_ids(removals.pending)}")
-    if removals.delete:
-        reasons.append(f"{len(removals.delete)} partitions removed")
-    return "; ".join(reasons) or "no source was removed"
+    retained, orphaned, pending = (
+        list_names(map(id_of, keys)) for keys in (removals.retained, removals.orphaned, removals.pending)
+    )
+    reasons = {
+        f"knowledge.yaml has no sources any more, so nothing is purged ({retained}): "
+        "put them back, or run `knowledge purge --source ID` for each": removals.retained,
+        f"stored, but not configured ({orphaned}): "
+        "run `knowledge purge --source ID`, or configure it again": removals.orphaned,
+        f"not configured any more, purged at the next tick: {pending}": removals.pending,
+        f"{len(removals.delete)} partitions removed": removals.delete,
+    }
+    return "; ".join(reason for reason, keys in reasons.items() if keys) or "no source was removed"
 
 
-def _list_configured(settings: Settings) -> list[SourceKey]:
-    return [_source_key(source.type, source.id) for source in settings.sources]
-
-
-def _iter_partitions(instance: dg.DagsterInstance, names: Names) -> Iterator[SourceKey]:
-    """The partitions of all types, including those that have no assets any more."""
-    for type_ in get_args(SourceType):
-        yield from (_source_key(type_, id_) for id_ in list_partitions(instance, type_, names))
-
-
-def _list_stored(settings: Settings) -> list[SourceKey]:
-    return [_source_key(type_, id_) for id_, type_ in Lake(settings.store).list_stored_sources().items()]
-
-
-def _source_key(type_: str, id_: str) -> SourceKey:
-    return f"{type_}/{id_}"
+def _read_keys(
+    instance: dg.DagsterInstance, settings: Settings, names: Names
+) -> tuple[list[SourceKey], list[SourceKey], list[SourceKey]]:
+    """The sources that are configured, have a partition (of types without assets, too), and are stored."""
+    configured = [f"{source.type}/{source.id}" for source in settings.sources]
+    types = get_args(SourceType)
+    existing = [f"{type_}/{id_}" for type_ in types for id_ in list_partitions(instance, type_, names)]
+    stored = [f"{type_}/{id_}" for id_, type_ in Lake(settings.store).list_stored_sources().items()]
+    return configured, existing, stored
 
 
 def _group_by_type(keys: Iterable[SourceKey]) -> Iterable[tuple[str, list[str]]]:
@@ -261,10 +245,6 @@ def _group_by_type(keys: Iterable[SourceKey]) -> Iterable[tuple[str, list[str]]]
     for key in keys:
         by_type.setdefault(key.partition("/")[0], []).append(id_of(key))
     return by_type.items()
-
-
-def _format_ids(keys: Sequence[SourceKey]) -> str:
-    return list_names(map(id_of, keys))
 
 
 def build_release_sensor(release_job: AssetJob, names: Names = PLAIN) -> dg.SensorDefinition:
