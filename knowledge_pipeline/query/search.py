@@ -82,7 +82,7 @@ from knowledge_pipeline.query.understand import ParsedQuery, parse_plain_text
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.search import IndexReader, SpaceUnreadable
 from knowledge_pipeline.sync_facade import gather_all
-from knowledge_pipeline.text import expand_identifiers
+from knowledge_pipeline.words import expand_identifiers
 
 if TYPE_CHECKING:
     from knowledge_pipeline.llm.budgets import Budgets
