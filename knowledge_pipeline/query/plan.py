@@ -17,6 +17,7 @@ from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.understand import Intent, ParsedQuery, parse_verbatim, understand
 from knowledge_pipeline.store.filters import Filter
 
+MIN_CANDIDATES = 100  # of each search of each space, where the settings name no number
 _FILE_CHARS = 20_000  # of a file, as words to find others like it
 
 
@@ -103,6 +104,11 @@ class SearchPlan:
     def rerank_limit(self) -> int:
         """How many hits are reranked."""
         return max(self.depth.rerank_k or self.profile.rerank_candidates, 2 * self.limit)
+
+    @property
+    def candidate_limit(self) -> int:
+        """Candidates of each search of each space: as many as are reranked, at least."""
+        return max(self.depth.candidates or MIN_CANDIDATES, self.rerank_limit)
 
 
 def plan_search(

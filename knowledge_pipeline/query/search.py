@@ -17,7 +17,7 @@ response without its part, and the response says so in `degraded`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -27,6 +27,7 @@ import numpy as np
 from knowledge_pipeline.config.settings import CacheSettings, QuerySettings, Settings
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import GraphNode, SearchResponse, SearchResult
+from knowledge_pipeline.embedding.query_embedder import QueryEmbedder
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.llm.model_calls import UsageAccount, charge_to
@@ -61,11 +62,9 @@ from knowledge_pipeline.query.rank import (
 )
 from knowledge_pipeline.query.rerank import Reranker, RerankStep
 from knowledge_pipeline.query.retrieve import (
-    QueryEmbedder,
     SearchScope,
     SubQuery,
     apply_relevance_feedback,
-    compute_mean_vector,
     find_corrections,
     list_vector_problems,
     read_hits,
@@ -79,11 +78,10 @@ from knowledge_pipeline.query.understand import (
     parse_plain_text,
 )
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.search import IndexReader, SpaceUnreadable
+from knowledge_pipeline.store.search import SpaceUnreadable
 from knowledge_pipeline.sync_facade import gather_all
 from knowledge_pipeline.text import expand_identifiers
 
-MIN_CANDIDATES = 100  # of each search of each space, where the settings name no number
 MAX_EXAMPLE_KEYWORDS = 200  # distinct ones: full-text search pays for each
 MAX_CONCURRENT_QUERIES = 16  # sub-queries in the store: more of them only wait for each other
 
@@ -225,9 +223,10 @@ class Engine:
             NotFound: nothing is released yet.
         """
         plan = plan_search(question, access, self._settings.depth)
-        scope = self._build_scope(plan, await (await self._index.open_release()).open_readers())
+        readers = await (await self._index.open_release()).open_readers()
+        scope = SearchScope(plan, readers, self._rows, self._embedder, Stopwatch())
         whole, *_ = _build_sub_queries(plan, QueryExpansion())
-        hits, _ = await self._find_hits(plan, whole, scope, Stopwatch(), adjust)
+        hits, _ = await self._find_hits(whole, scope, adjust)
         return await read_hits(scope, hits), plan.query
 
     async def _run(self, plan: SearchPlan, open_release: OpenRelease, watch: Stopwatch) -> SearchResponse:
@@ -237,14 +236,13 @@ class Engine:
         while True:
             readers, unreadable = await open_release.open_readable_readers()
             self._rows.evict_other_files(readers)
-            scope = self._build_scope(plan, readers)
+            scope = SearchScope(plan, readers, self._rows, self._embedder, watch)
             try:
                 retrieved = await gather_all(
-                    self._retrieve(plan, sub_query, scope, watch, open_release.release.ranker)
-                    for sub_query in sub_queries
+                    self._retrieve(sub_query, scope, open_release.release.ranker) for sub_query in sub_queries
                 )
                 hits = merge_hits(result.hits for result in retrieved)
-                chunks, results, skipped = await self._select(plan, hits, scope, watch)
+                chunks, results, skipped = await self._select(hits, scope)
                 break
             except SpaceUnreadable as error:
                 await open_release.mark_unreadable(error)  # search the others again, while there are any
@@ -291,112 +289,73 @@ class Engine:
             form = "code" if plan.question.type == "code" else "prose"
             return await self._llm.expand(plan.query.text, settings, form)
 
-    def _build_scope(self, plan: SearchPlan, readers: Sequence[IndexReader]) -> SearchScope:
-        """As many candidates of each search of each space as are reranked, at least."""
-        limit = max(plan.depth.candidates or MIN_CANDIDATES, plan.rerank_limit)
-        return SearchScope(readers, plan.condition, limit, self._rows, plan.question.mode)
-
-    async def _select(
-        self,
-        plan: SearchPlan,
-        hits: Sequence[Hit[RankedChunk]],
-        scope: SearchScope,
-        watch: Stopwatch,
-    ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...], dict[str, str]]:
-        """Steps 5 and 6: the chunks that were read, the results among them, and what was left out."""
-        problems: dict[str, str] = {}
-        if self._reranker.is_enabled_for(plan.question.type):
-            with watch.step("rerank"):
-                best = await read_hits(scope, hits[: plan.rerank_limit])
-                hits, skip_reason = await self._reranker.rerank(plan.query.text, best)
-            if skip_reason:
-                problems["rerank"] = skip_reason
-        with watch.step("assemble"):
-            chunks, results = await assemble_best(
-                hits,
-                scope,
-                limit=plan.limit,
-                explain=plan.question.explain,
-                drop_near_duplicates=plan.diverse,
-            )
-        return chunks, results, problems
-
-    async def _retrieve(
-        self, plan: SearchPlan, sub_query: SubQuery, scope: SearchScope, watch: Stopwatch, ranker: str | None
-    ) -> RetrievalResult:
+    async def _retrieve(self, sub_query: SubQuery, scope: SearchScope, ranker: str | None) -> RetrievalResult:
         """Steps 2 to 4 for one sub-query."""
-        corrections: Mapping[str, str] = {}
+        plan, corrections, signals = scope.plan, dict[str, str](), None
         if not plan.profile.is_example:
             corrections = await find_corrections(scope, sub_query.query, self._words)
             sub_query = sub_query.correct(corrections)
-        fused, candidates = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
+        fused, candidates = await self._find_hits(sub_query, scope, keep_candidates)
         hits: Sequence[Hit[RankedChunk]] = fused
-        signals = None
         if not plan.profile.is_example:
-            with watch.step("rank"):
-                hits, texts = await self._rank(plan, fused, sub_query, scope, ranker)
-            signals = _read_signals(self._scale(candidates), texts)
+            with scope.watch.step("rank"):
+                hits, texts = await self._rank(fused, sub_query, scope, ranker)
+            if (similarity := measure_similarity(candidates)) is not None:
+                nearest_words = texts[:CONFIDENT_RESULTS, TEXT_FEATURES.index("nearest_words")]
+                signals = ConfidenceSignals(similarity, float(nearest_words.max(initial=0.0)))
         if plan.profile.recency_boost:
             hits = boost_recent(await read_hits(scope, hits), plan.profile.recency_boost)
         return RetrievalResult(hits, list_vector_problems(candidates), corrections, signals)
 
-    async def _rank(
-        self, plan: SearchPlan, fused: Hits, sub_query: SubQuery, scope: SearchScope, ranker: str | None
-    ) -> tuple[Hits, np.ndarray]:
-        """Step 4: all by what is known of them, then the best by their texts as well.
-
-        With the features of those texts, in the order of the hits.
-        """
-        ranking = Ranking.build(fused, sub_query.query, load_model(ranker))
-        best = await read_hits(scope, ranking.hits[: max(MIN_READ, plan.rerank_limit)])
-        texts = compute_text_features([hit.chunk for hit in best], sub_query.query, self._words)
-        hits = ranking.finish(texts, diverse=plan.diverse, explain=plan.question.explain)
-        return hits, texts[ranking.list_read(hits, len(best))]
-
     async def _find_hits(
-        self,
-        plan: SearchPlan,
-        sub_query: SubQuery,
-        scope: SearchScope,
-        watch: Stopwatch,
-        adjust: AdjustCandidates,
+        self, sub_query: SubQuery, scope: SearchScope, adjust: AdjustCandidates
     ) -> tuple[Hits, tuple[SpaceCandidates, ...]]:
-        """Steps 2 and 3 for one sub-query, the second look with them: what was found last."""
-
-        async def embed_query(reader: IndexReader) -> np.ndarray:
-            if reader.space in plan.known_vectors:
-                return plan.known_vectors[reader.space]
-            embed = partial(self._embedder.embed, space=reader.space, dimensions=reader.dimensions)
-            with watch.substep("embed"):
-                return compute_mean_vector(await gather_all(map(embed, sub_query.embedded_texts)))
-
-        settings = self._settings
+        """Steps 2 and 3 for one sub-query, the second look with them; and what was found at first."""
+        settings, watch, profile = self._settings, scope.watch, scope.plan.profile
+        fuse_all = partial(fuse, method=settings.fusion, vector_weight=settings.vector_weight)
         with watch.step("retrieve"):
             async with self._slots:
-                candidates = await adjust(scope, await retrieve(scope, sub_query, embed_query))
+                candidates = await adjust(scope, await retrieve(scope, sub_query))
         with watch.step("fuse"):
-            hits = self._fuse(candidates)
-        if (share := settings.feedback) and not plan.profile.is_example:
+            hits = fuse_all(candidates)
+        if (share := settings.feedback) and not profile.is_example:
             with watch.step("refine"):
                 async with self._slots:
                     moved = await apply_relevance_feedback(scope, candidates, hits, share=share)
                     refined = candidates if moved is candidates else await adjust(scope, moved)
                 if refined is not candidates:  # else their order is the same
-                    hits = self._fuse(refined)
+                    hits = fuse_all(refined)
         if settings.fusion == "following":  # others give scores that differ in meaning by question
-            hits = hits.keep_relevant(max(plan.profile.floor, settings.floor))
+            hits = hits.keep_relevant(max(profile.floor, settings.floor))
         return hits, candidates
 
-    def _fuse(self, candidates: Iterable[SpaceCandidates]) -> Hits:
-        method, weight = self._settings.fusion, self._settings.vector_weight
-        return fuse(self._scale(candidates), method=method, vector_weight=weight)
+    async def _rank(
+        self, fused: Hits, sub_query: SubQuery, scope: SearchScope, ranker: str | None
+    ) -> tuple[Hits, np.ndarray]:
+        """Step 4: all by what is known of them, then the best by their texts as well.
 
-    def _scale(self, candidates: Iterable[SpaceCandidates]) -> list[SpaceCandidates]:
-        """What each space found, with what its model gives unrelated texts."""
-        return [
-            replace(space, unrelated_similarity=self._embedder.unrelated_similarity(space.space))
-            for space in candidates
-        ]
+        With the features of those texts, in the order of the hits.
+        """
+        plan, ranking = scope.plan, Ranking.build(fused, sub_query.query, load_model(ranker))
+        best = await read_hits(scope, ranking.hits[: max(MIN_READ, plan.rerank_limit)])
+        texts = compute_text_features([hit.chunk for hit in best], sub_query.query, self._words)
+        hits = ranking.finish(texts, diverse=plan.diverse, explain=plan.question.explain)
+        return hits, texts[ranking.list_read(hits, len(best))]
+
+    async def _select(
+        self, hits: Sequence[Hit[RankedChunk]], scope: SearchScope
+    ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...], dict[str, str]]:
+        """Steps 5 and 6: the chunks that were read, the results among them, and what was left out."""
+        plan, problems = scope.plan, dict[str, str]()
+        if self._reranker.is_enabled_for(plan.question.type):
+            with scope.watch.step("rerank"):
+                best = await read_hits(scope, hits[: plan.rerank_limit])
+                hits, skip_reason = await self._reranker.rerank(plan.query.text, best)
+            if skip_reason:
+                problems["rerank"] = skip_reason
+        with scope.watch.step("assemble"):
+            chunks, results = await assemble_best(hits, scope)
+        return chunks, results, problems
 
     async def get(self, id: str, access: Access) -> SearchResponse:
         """One chunk by its id, or all chunks of a document by "source:uri", in their order.
@@ -457,14 +416,6 @@ class Engine:
     async def check_reranker(self) -> str | None:
         """Why results cannot be reranked now; None if they can."""
         return await self._reranker.check()
-
-
-def _read_signals(spaces: Sequence[SpaceCandidates], texts: np.ndarray) -> ConfidenceSignals | None:
-    similarity = measure_similarity(spaces)
-    if similarity is None:
-        return None
-    nearest_words = texts[:CONFIDENT_RESULTS, TEXT_FEATURES.index("nearest_words")]
-    return ConfidenceSignals(similarity, float(nearest_words.max(initial=0.0)))
 
 
 def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQuery]:
