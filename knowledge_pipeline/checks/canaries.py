@@ -44,7 +44,7 @@ from knowledge_pipeline.store.reconcile import find_new_rows
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline.store.search import IndexReader, Row, ScoredRow, SpaceUnreadable, open_index
 from knowledge_pipeline.store.vectors import VectorMemory
-from knowledge_pipeline.text import expand_identifiers
+from knowledge_pipeline.words import expand_identifiers
 
 MAX_SENTENCES = 3  # of one chunk, the rarest first
 MAX_WORDS = 12  # of a sentence, the rarest

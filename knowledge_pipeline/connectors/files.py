@@ -41,8 +41,8 @@ from knowledge_pipeline.connectors.patterns import FileSelection, build_selectio
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extraction.notebook import NOTEBOOK_VERSION, is_notebook, read_notebook
 from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, ExtractedText, decode_text
+from knowledge_pipeline.file_languages import detect_language, is_code
 from knowledge_pipeline.records import Document, Item, Metadata, locate_front_matter
-from knowledge_pipeline.text import detect_language, is_code
 
 
 @dataclass(frozen=True, slots=True)

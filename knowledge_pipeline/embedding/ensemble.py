@@ -18,7 +18,7 @@ from knowledge_pipeline.embedding.base import Embedder, Space, Usage, space_name
 from knowledge_pipeline.embedding.parallel import map_on_cores
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.records import Tokenize
-from knowledge_pipeline.text import split_identifier
+from knowledge_pipeline.words import split_identifier
 
 MODEL_SEPARATOR = "+"
 """Between the models' names: "all-MiniLM-L6-v2+bge-small-en-v1.5"."""

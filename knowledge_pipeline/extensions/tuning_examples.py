@@ -22,6 +22,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.contract.filters import SearchType, SourceType
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
+from knowledge_pipeline.file_languages import DATA_LANGUAGES, PARSED_LANGUAGES, classify_file
 from knowledge_pipeline.query.features import TEXT_FEATURES, compute_features
 from knowledge_pipeline.query.hits import Hit, IndexedChunk, SpaceCandidates, to_outlines
 from knowledge_pipeline.query.retrieve import SearchScope, join_candidates
@@ -34,7 +35,7 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.search import IndexReader, ScoredRow, ScoredRows
 from knowledge_pipeline.syntax.grammars import GRAMMARS, choose_grammar, parse
 from knowledge_pipeline.syntax.outline import Outline
-from knowledge_pipeline.text import DATA_LANGUAGES, PARSED_LANGUAGES, classify_file, expand_identifiers
+from knowledge_pipeline.words import expand_identifiers
 
 ANSWER = "answer"
 MAX_HITS = 80  # of a question, best first: those below rise too rarely to learn from

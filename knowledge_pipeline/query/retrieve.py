@@ -41,7 +41,7 @@ from knowledge_pipeline.store.fragments import OutlineFile
 from knowledge_pipeline.store.search import NO_ROWS, IndexReader, ScoredRows
 from knowledge_pipeline.store.vectors import compute_cosines
 from knowledge_pipeline.sync_facade import gather_all
-from knowledge_pipeline.text import expand_identifiers
+from knowledge_pipeline.words import expand_identifiers
 
 _PLAIN_WORD = re.compile(r"(?<![\w./:`-])[A-Za-z][a-z]{4,}(?![\w`(]|[./:-]\w)")
 _MAX_CORRECTED_CHARS, _MAX_CORRECTIONS = 1_000, 4

@@ -80,7 +80,7 @@ from knowledge_pipeline.query.understand import (
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.search import SpaceUnreadable
 from knowledge_pipeline.sync_facade import gather_all
-from knowledge_pipeline.text import expand_identifiers
+from knowledge_pipeline.words import expand_identifiers
 
 MAX_EXAMPLE_KEYWORDS = 200  # distinct ones: full-text search pays for each
 MAX_CONCURRENT_QUERIES = 16  # sub-queries in the store: more of them only wait for each other

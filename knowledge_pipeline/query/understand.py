@@ -16,9 +16,10 @@ from typing import Any, Literal, get_args
 from knowledge_pipeline.config.settings import QuerySettings
 from knowledge_pipeline.contract.filters import TIME_FILTERS, Filters, SourceType
 from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.query.filters import replace_invalid_characters
-from knowledge_pipeline.text import VOWEL_SIGNS, detect_language, expand_identifiers
 from knowledge_pipeline.times import parse_query_time
+from knowledge_pipeline.words import VOWEL_SIGNS, expand_identifiers
 
 Intent = Literal[
     "find_implementation", "understand_concept", "find_similar", "find_history", "debug_issue", "find_usage"

@@ -33,6 +33,7 @@ from knowledge_pipeline.embedding.registry import (
     resolve_space,
 )
 from knowledge_pipeline.errors import KnowledgeError, StoreError
+from knowledge_pipeline.file_languages import classify_file
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.stages.run_log import log_embedding_calls
@@ -40,7 +41,6 @@ from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.held_terms import ChangeTracker
 from knowledge_pipeline.store.reconcile import ReconcilePlan, Spool, exclude_keys, reconcile
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, split_batches
-from knowledge_pipeline.text import classify_file
 
 _ROLE_RANKS = {"source": 0, "test": 1, "generated": 2}
 _TOKENS_PER_TEXT = 32  # take as long as what a text takes whatever its length, by the default models

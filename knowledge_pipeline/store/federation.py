@@ -39,7 +39,7 @@ from knowledge_pipeline.store.search import (
     keep_tied,
 )
 from knowledge_pipeline.store.vectors import VectorMemory
-from knowledge_pipeline.text import VOWEL_SIGNS
+from knowledge_pipeline.words import VOWEL_SIGNS
 
 K1, B = 1.2, 0.75  # of Lance's BM25
 MAX_TERM_BYTES = 79  # a longer word is not indexed

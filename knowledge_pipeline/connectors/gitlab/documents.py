@@ -38,8 +38,8 @@ from knowledge_pipeline.connectors.gitlab.conversations import (
 )
 from knowledge_pipeline.connectors.gitlab.permissions import UNREADABLE, read_snippet_readers
 from knowledge_pipeline.connectors.permissions import Permissions
+from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.text import detect_language
 from knowledge_pipeline.times import parse_time
 
 _SNIPPET_FORMAT_VERSION = "1"  # changes whenever the same responses may make another document
