@@ -14,8 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from knowledge_pipeline.config.sources import FILTER_TYPES, AttachmentSettings, SourceConfig
-from knowledge_pipeline.connectors.base import ApiSource
-from knowledge_pipeline.connectors.files import format_too_large
+from knowledge_pipeline.connectors.base import ApiSource, format_too_large
 from knowledge_pipeline.connectors.patterns import build_attachment_selection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.extraction.extraction import extraction_version, fingerprint_file_extractor

@@ -26,14 +26,14 @@ import pyarrow.dataset as ds
 
 from knowledge_pipeline.config.connections import DuckdbConnection, PostgresConnection, TableFilesConnection
 from knowledge_pipeline.config.sources import SourceConfig, TableColumns
-from knowledge_pipeline.connectors.base import DELETED_REASON, BatchSource
-from knowledge_pipeline.connectors.files import format_too_large
+from knowledge_pipeline.connectors.base import DELETED_REASON, BatchSource, format_too_large
 from knowledge_pipeline.connectors.records import parse_time
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extras import describe_missing
+from knowledge_pipeline.file_languages import LANGUAGES
 from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.store.duckdb_session import open_duckdb_file
-from knowledge_pipeline.text import LANGUAGES, is_list
+from knowledge_pipeline.text import is_list
 
 Row = tuple[Any, ...]
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import ConfluenceConnection
+from knowledge_pipeline.connectors.base import format_too_large
 from knowledge_pipeline.connectors.confluence.client import ConfluenceClient
 from knowledge_pipeline.connectors.confluence.content import (
     BOARD_KINDS,
@@ -35,7 +36,6 @@ from knowledge_pipeline.connectors.confluence.storage_format import (
     find_mentioned_accounts,
     storage_to_markdown,
 )
-from knowledge_pipeline.connectors.files import format_too_large
 from knowledge_pipeline.connectors.service import ServiceSource, split_batches
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Attachment, Document, Item

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import GitlabConnection
-from knowledge_pipeline.connectors.base import ListedSource, Sleep, build_revision
+from knowledge_pipeline.connectors.base import ListedSource, Sleep, build_revision, format_too_large
 from knowledge_pipeline.connectors.conversations import (
     MAX_ASSETS,
     MAX_FILES,
@@ -27,7 +27,6 @@ from knowledge_pipeline.connectors.conversations import (
     is_incomplete,
     list_changed_files,
 )
-from knowledge_pipeline.connectors.files import format_too_large
 from knowledge_pipeline.connectors.gitlab.client import GitlabClient
 from knowledge_pipeline.connectors.gitlab.conversations import (
     PERSON_FIELDS,
@@ -38,8 +37,8 @@ from knowledge_pipeline.connectors.gitlab.conversations import (
 )
 from knowledge_pipeline.connectors.gitlab.permissions import UNREADABLE, read_snippet_readers
 from knowledge_pipeline.connectors.permissions import Permissions
+from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.text import detect_language
 from knowledge_pipeline.times import parse_time
 
 _SNIPPET_FORMAT_VERSION = "1"  # changes whenever the same responses may make another document

@@ -35,7 +35,7 @@ from knowledge_pipeline.serve.http.dependencies import (
     build_origin,
 )
 from knowledge_pipeline.serve.http.problems import problem_responses
-from knowledge_pipeline.serve.http.search import EVENT_STREAM, PREFIX
+from knowledge_pipeline.serve.http.queries import EVENT_STREAM, PREFIX
 from knowledge_pipeline.serve.service import Identity
 from knowledge_pipeline.serve.tokens import Scope
 from knowledge_pipeline.serve.webhooks import (
