@@ -56,10 +56,7 @@ class TableReader(Protocol):
         ...
 
     def iter_rows(self, columns: Sequence[str], ids: Sequence[str] | None = None) -> Iterator[Row]:
-        """Rows with these columns, the first of them, the id, as text; with `ids`, only theirs.
-
-        Memory is bounded by a batch. Values are Python's: text, numbers, times, lists.
-        """
+        """Rows with these columns, the first of them, the id, as text; with `ids`, only theirs."""
         ...
 
     def close(self) -> None:
@@ -211,11 +208,7 @@ def plan_columns(wanted: TableColumns, present: Sequence[str], *, table: str) ->
 
 
 def build_row_document(uri: str, row: Row, plan: ColumnPlan, max_bytes: int) -> Document:
-    """The document of a row that has the columns of `plan.names`.
-
-    Raises:
-        DocumentSkipped: it has no text, too much of it, or a value that is none.
-    """
+    """The document of a row with the columns of a plan. Raises DocumentSkipped: no text, too much, no text type."""
     values = dict(zip(plan.names, row, strict=True))
     texts = {key: format_value(values[name], name) for key, name in plan.singles.items()}
     text = "\n\n".join(part for name in plan.texts if (part := format_value(values[name], name).strip()))

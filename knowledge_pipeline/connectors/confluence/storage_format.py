@@ -510,10 +510,7 @@ _COLUMN_ELEMENTS = frozenset({"col", "colgroup"})
 
 
 def render_table_blocks(writer: _PageRenderer, table: Element) -> Iterator[str]:
-    """A table, and before it what it holds outside of its rows: a caption.
-
-    A table with code or tables in its cells, or with one cell a row, becomes a sequence of blocks instead.
-    """
+    """What a table holds outside of its rows, then the table, or blocks where cells hold code or tables."""
     elements: list[Element] = []
     for element in table:
         elements += element if name_of(element) in _SECTION_ELEMENTS else (element,)

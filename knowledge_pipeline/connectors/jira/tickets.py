@@ -76,10 +76,7 @@ class JiraTickets(ServiceSource[JiraClient]):
         self._zone = self._fields = None
 
     def discover(self) -> Iterator[Item]:
-        """Every ticket that passes the filters, the oldest first; with `max_results` the latest updated.
-
-        A named project that is hidden is refused: its tickets are not deleted.
-        """
+        """Every ticket that passes the filters, the oldest first; with `max_results` the latest updated."""
         if self._client.is_authenticated:
             self._load_account_zone()  # fails where we count as a guest, who would see fewer tickets
         for key in self._filters.projects:
@@ -114,10 +111,7 @@ class JiraTickets(ServiceSource[JiraClient]):
         return [raw for raw in wanted if str(raw["id"]) in passing]
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Read tickets, a hundred a call.
-
-        Many comments or work logs, and remote links, take calls of their own.
-        """
+        """A hundred a call; many comments or work logs, and remote links, take calls of their own."""
         for several in split_batches(items, _BATCH_SIZE):
             wanted = {item.locator: item for item in several}
             tickets = fetch_tickets(self._client, list(wanted), self._list_field_ids())
@@ -340,11 +334,7 @@ def _build_listing_error(api: JiraClient, problem: str) -> SourceUnavailable:
 
 
 def _fetch_remote_links(api: JiraClient, raw: Mapping[str, Any]) -> _Entries:
-    """The links of a ticket to other sites, in the order of their creation.
-
-    Raises:
-        JiraRefused: the ticket is gone.
-    """
+    """The links of a ticket to other sites, in the order of their creation. Raises JiraRefused: it is gone."""
     try:
         links = api.get(f"issue/{raw['id']}/remotelink")
     except JiraRefused as refusal:

@@ -103,11 +103,7 @@ class SlackExport(Source):
         yield from select_newest(listed, self._filters.max_results)
 
     def fetch(self, item: Item) -> Document:
-        """Read one listed thread or day, out of the files that it is in.
-
-        Raises:
-            DocumentSkipped: a file is gone or broken, or there are no messages any more.
-        """
+        """Read one listed thread or day, out of the files that it is in."""
         self._open_files()
         channel = self._channels.get(item.uri.split("/")[1])
         if channel is None:
