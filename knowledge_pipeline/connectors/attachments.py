@@ -85,7 +85,7 @@ class AttachmentReader:
             yield Item(uri, revision, skip=skip), attachment
 
     def read(self, source: ApiSource, item: Item, attachment: Attachment) -> Document:
-        """The document of one attachment, without what it hangs on. Raises DocumentSkipped: it cannot be taken."""
+        """The document of one attachment, without what it hangs on. Raises DocumentSkipped: not taken."""
         if item.skip:
             raise DocumentSkipped(item.skip)
         payload = source.download(attachment, self._settings.max_bytes)

@@ -120,7 +120,7 @@ def require_bearer(token: SecretStr, key: str, body: bytes, headers: Headers) ->
 
 
 def require_signature_or_bearer(secret: SecretStr, key: str, body: bytes, headers: Headers) -> None:
-    """As `require_signature`, or the secret itself: rules of Atlassian's automation cannot sign what they send."""
+    """As `require_signature`, or the secret itself: rules of Atlassian's automation cannot sign."""
     if "x-hub-signature" in headers:
         require_signature(secret, key, body, headers["x-hub-signature"])
     else:

@@ -229,7 +229,7 @@ def parse_record(text: str) -> Any:
 
 
 def format_record(record: Any, title: str) -> tuple[str, list[dict[str, Any]]]:
-    """The text of a record, and its segments if it holds turns. Raises InvalidRecord: it is nested too deep."""
+    """The text of a record, and its segments if it holds turns. Raises InvalidRecord: too deep."""
     try:
         key, turns = _find_turns(record)
         if not turns:

@@ -354,7 +354,7 @@ class NestedList:
 
 
 def _load_all_entries(client: GithubClient, node: Node, nested_lists: Sequence[NestedList]) -> None:
-    """Put in each list's place all its entries, those on further pages too. Raises DocumentSkipped: it is gone."""
+    """Put all its entries in each list's place. Raises DocumentSkipped: the node is gone meanwhile."""
     for part in nested_lists:
         page: Node = node.get(part.name) or {"nodes": [], "pageInfo": {"hasNextPage": False}}
         entries: list[Node] = []

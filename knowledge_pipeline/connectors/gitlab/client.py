@@ -114,7 +114,7 @@ class GitlabClient(CodeHostClient):
     def iter_pages(
         self, definitions: str, selection: str, variables: Mapping[str, Any]
     ) -> Iterator[dict[str, Any]]:
-        """Every page, selected as `listed`; the variables are all but `$after`, and `$first`: of the first page."""
+        """Every page, selected as `listed`; `$after` and `$first` (the first page) are set."""
         after, more = None, True
         while more:
             cursor = {"after": after} | ({"first": after is None} if "$first" in definitions else {})

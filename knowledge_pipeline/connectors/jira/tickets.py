@@ -334,7 +334,7 @@ def _build_listing_error(api: JiraClient, problem: str) -> SourceUnavailable:
 
 
 def _fetch_remote_links(api: JiraClient, raw: Mapping[str, Any]) -> _Entries:
-    """The links of a ticket to other sites, in the order of their creation. Raises JiraRefused: it is gone."""
+    """The links of a ticket to other sites, the oldest first. Raises JiraRefused: it is gone."""
     try:
         links = api.get(f"issue/{raw['id']}/remotelink")
     except JiraRefused as refusal:

@@ -167,7 +167,7 @@ class SlackChannels(ServiceSource[SlackClient]):
     def _iter_days(
         self, channel: Channel, begin: datetime, end: datetime
     ) -> Iterator[tuple[date, list[Json]]]:
-        """A channel's history before `end`, a day at a time, the newest first; the messages of a day ascend."""
+        """A channel's history before `end`, a day at a time, the newest first; a day's messages ascend."""
         history = self._iter_history(channel, begin, end)
         for day, messages in groupby(history, key=lambda message: parse_timestamp(message["ts"]).date()):
             yield day, list(messages)[::-1]

@@ -103,7 +103,7 @@ class SlackClient(ServiceClient):
             parameters["cursor"] = cursor
 
     def call(self, method: str, **parameters: Any) -> Json:
-        """The response to one request. Raises SlackRefused: Slack refuses with a code; a retry cannot help."""
+        """The response to one request. Raises SlackRefused: it is refused for good."""
         for attempt in range(1, MAX_ATTEMPTS):
             answer = self._call_once(method, parameters)
             code = str(answer.get("error") or "")
