@@ -130,9 +130,7 @@ class FileSelection:
     def accepts(self, path: str, *, executable: bool = False) -> bool:
         """Whether the file is taken, its folders not looked at.
 
-        True for a program without an extension where scripts may be wanted, and for a text
-        file of documentation where markup may be: its first lines have to tell
-        (`is_script_candidate`, `is_markup_candidate`).
+        True also where its first lines have to tell (`is_script_candidate`, `is_markup_candidate`).
         """
         accepted = self._accepted.get((path, executable))
         if accepted is None:

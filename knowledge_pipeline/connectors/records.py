@@ -34,11 +34,8 @@ _JSON = re.compile(r"\.(?:json|jsonl|ndjson)$", re.IGNORECASE)
 def read_record(name: str, payload: bytes) -> ExtractedText:
     """One record: its text, its title, and its metadata, author and time included.
 
-    A record that is not what its name or its first line promises is plain text, with the reason in
-    metadata, under `note`.
-
-    Raises:
-        DocumentSkipped: it is binary, empty, or in an unknown encoding.
+    What is not what its name or its first line promises is plain text, with the reason under `note`. Raises
+    DocumentSkipped: it is binary, empty, or in an unknown encoding.
     """
     text = decode_text(payload)
     extracted = _extract_json(name, text) if _JSON.search(name) else _extract_text(name, text)
@@ -110,12 +107,9 @@ class InvalidRecord(Exception):
 
 
 def parse_front_matter(text: str) -> Mapping[Any, Any]:
-    """The values of a text's front matter; none where it has no front matter.
+    """The values of a text's front matter; none without one. Raises InvalidRecord: it cannot be read.
 
     Values may share parts, as aliases in YAML make them: they are not to be written out whole.
-
-    Raises:
-        InvalidRecord: it has no end, or is not YAML or TOML with fields.
     """
     front = locate_front_matter(text)
     if front is None:

@@ -121,8 +121,7 @@ class ConfluencePages(ServiceSource[ConfluenceClient]):
     def discover_updated(self, since: datetime) -> Iterator[Item]:
         """Wanted pages whose text, comments or files changed since then, `OVERLAP` included.
 
-        A change of labels and a move make no new version, nor does a page's move change those below
-        it: the next whole listing sees them, and what was deleted.
+        What makes no new version (labels, a move, also of a page above) is left to the next whole listing.
         """
         spaces = self._load_spaces()
         changed = f'lastmodified >= "{since.astimezone(UTC) - OVERLAP:%Y-%m-%d %H:%M}" and '

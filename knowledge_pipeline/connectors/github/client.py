@@ -105,13 +105,9 @@ class GithubClient(CodeHostClient):
     def execute(
         self, query: str, variables: Mapping[str, Any], *, can_split: bool = False
     ) -> GraphqlResponse:
-        """The response to one query of GraphQL that has `RATE_LIMIT_FIELDS` in it.
+        """The response to a query with `RATE_LIMIT_FIELDS` in it. Raises QueryTooLarge: it takes too long.
 
         With `can_split` the caller can send smaller queries, so that a timeout is not retried.
-
-        Raises:
-            QueryTooLarge: GitHub takes too long for it.
-            SourceRefused, SourceUnavailable: the response has no data.
         """
         for _ in range(MAX_ATTEMPTS):
             # wait for the next hour's points: GitHub bans clients that go on without any

@@ -48,11 +48,9 @@ _WORD = re.compile(r"\w")
 
 
 def adf_to_markdown(document: Any, people: People | None = None) -> str:
-    """The text of a document as Markdown, without white space around it; "" for anything else.
+    """The text of a document, a node of it or a list of nodes as Markdown; "" for anything else.
 
-    Args:
-        document: the JSON, parsed; any node of it, or a list of nodes.
-        people: display names by account id, for mentions that do not name whom they mean.
+    `people`: display names by account id, for mentions that do not name whom they mean.
     """
     nodes = document if is_list(document) else [document]
     return _AdfRenderer(people or {}).render_blocks(nodes, 0).strip()

@@ -61,12 +61,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 def wiki_to_markdown(markup: str, people: Mapping[str, str] | None = None) -> str:
-    """The text of a description or a comment as Markdown, without white space around it.
-
-    Args:
-        markup: as Jira has it.
-        people: display names by user name, for mentions.
-    """
+    """A description or a comment as Markdown; `people`: display names by user name, for mentions."""
     text = _CONTROL.sub("", markup.replace("\r\n", "\n").replace("\r", "\n"))
     literals = _MaskedLiterals(people or {})
     return _WikiRenderer(literals).render(_mask_literals(text, literals)).strip()

@@ -78,11 +78,7 @@ class SlackChannels(ServiceSource[SlackClient]):
         yield from select_newest(self._list_activity(self._oldest_day()), self._filters.max_results)
 
     def discover_updated(self, since: datetime) -> Iterator[Item]:
-        """Threads begun since, `OVERLAP` before included, and the days since, whole.
-
-        A reply to an older thread, an edit and a deletion of something older, are seen by the next
-        whole listing.
-        """
+        """Threads begun since, `OVERLAP` before included, and days; all else waits for a whole listing."""
         self._channels = None
         begin = start_of_day((since.astimezone(UTC) - OVERLAP).date())
         yield from select_newest(self._list_activity(max(self._oldest_day(), begin)), None)

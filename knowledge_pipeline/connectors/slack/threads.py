@@ -243,17 +243,7 @@ def parse_uri(uri: str) -> tuple[str, date] | None:
 def build_document(
     uri: str, channel: Channel, messages: Sequence[SlackMessage], site: str | None
 ) -> Document:
-    """The document of a uri.
-
-    Args:
-        uri: of `day_uri` or `thread_uri`.
-        channel: the channel of the messages.
-        messages: all of them, ascending.
-        site: the workspace's address, "https://example.slack.com"; None: not known.
-
-    Raises:
-        DocumentSkipped: there are no messages.
-    """
+    """The document of a uri's messages, all, ascending; `site`: the workspace's address, if known."""
     kind, _, name = uri.split("/")
     if not messages:
         raise DocumentSkipped("empty")
