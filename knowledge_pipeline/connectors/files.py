@@ -33,6 +33,7 @@ from knowledge_pipeline.connectors.base import (
     decode_path,
     encode_path,
     format_path,
+    format_too_large,
     path_to_uri,
     uri_to_path,
 )
@@ -87,11 +88,6 @@ class FileTree(Protocol):
 
     def close(self) -> None:
         """Free what was opened."""
-
-
-def format_too_large(size_bytes: int, limit_bytes: int) -> str:
-    """The reason recorded for a file over the limit."""
-    return f"larger than {limit_bytes} bytes ({size_bytes})"
 
 
 FORMAT_VERSION = "1"  # of the documents that `FileSource` makes
