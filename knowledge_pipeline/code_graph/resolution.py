@@ -154,10 +154,7 @@ def _place(use: Import | Use) -> tuple[str, int]:
 
 
 def renew_trace(
-    trace: Trace,
-    project: Project,
-    interfaces: Mapping[str, str],
-    changes: ChangedNames | None = None,
+    trace: Trace, project: Project, interfaces: Mapping[str, str], changes: ChangedNames | None = None
 ) -> Trace | None:
     """The trace that resolving the file would leave now; None: one of its questions has another answer.
 

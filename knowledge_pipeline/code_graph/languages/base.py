@@ -10,8 +10,10 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from knowledge_pipeline.code_graph.facts import FileFacts
+from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
 from knowledge_pipeline.code_graph.project import Layout
 
 
@@ -21,6 +23,8 @@ class Language:
     name: str = ""
     receiver_keywords: Mapping[str, str] = {}
     """Names that mean `@self`, `@class` or `@super` wherever they are not otherwise bound."""
+    reader: type[FactsBuilder] = FactsBuilder
+    """How its files are read."""
     builtins: frozenset[str] = frozenset()
     """Names that the language itself defines."""
     members_in_scope: bool = False
@@ -201,19 +205,20 @@ def split_words(text: str) -> frozenset[str]:
 
 
 class Words:
-    """The names of a language's file in `words/`: what its library defines, and its containers give."""
+    """The names in a language's file of `words/`: what its library defines, what its containers give."""
 
     def __init__(self, language: str) -> None:
         file = resources.files("knowledge_pipeline.code_graph") / "words" / f"{language}.toml"
-        self._texts = tomllib.loads(file.read_text("utf-8"))
+        self._tables: dict[str, Any] = tomllib.loads(file.read_text("utf-8"))
+        self._lists = {name: split_words(of) for name, of in self._tables.items() if isinstance(of, str)}
 
     def __getitem__(self, name: str) -> frozenset[str]:
         """The words of a list."""
-        return split_words(self._texts[name])
+        return self._lists[name]
 
     def by_word(self, name: str) -> dict[str, str]:
         """The words of a table's lists, each with the key of its list; the last list with a word counts."""
-        return {word: key for key, text in self._texts[name].items() for word in text.split()}
+        return {word: key for key, text in self._tables[name].items() for word in text.split()}
 
 
 load_words = cache(Words)
