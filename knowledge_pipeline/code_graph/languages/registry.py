@@ -31,7 +31,7 @@ _LANGUAGES = {
     "python": python.Python(), "ruby": ruby.Ruby(), "rust": rust.Rust(), "scala": scala.Scala(),
     "swift": swift.Swift(), "tsx": _ECMASCRIPT, "typescript": _ECMASCRIPT,
 }  # fmt: skip
-"""By the names of `knowledge_pipeline.text`."""
+"""By the names of `knowledge_pipeline.file_languages`."""
 
 _MANIFESTS = {
     "Cargo.toml": rust.parse_manifest, "Package.swift": swift.parse_manifest, "go.mod": go.parse_manifest,
