@@ -7,14 +7,9 @@ from dataclasses import replace
 
 from knowledge_pipeline.code_graph.facts import Binding, FileFacts, first_segment, parent_scope
 from knowledge_pipeline.code_graph.file_index import FileIndex, build_index
-<<<<<<< HEAD
 from knowledge_pipeline.code_graph.languages.registry import find_manifest_parser, get_language
-from knowledge_pipeline.syntax.grammars import run_queries
-=======
-from knowledge_pipeline.code_graph.languages.registry import MANIFESTS, get_extraction, get_language
 from knowledge_pipeline.file_languages import GRAPH_LANGUAGES
-from knowledge_pipeline.syntax.grammars import part_of, run_queries
->>>>>>> main
+from knowledge_pipeline.syntax.grammars import run_queries
 from knowledge_pipeline.syntax.outline import open_outline
 
 FACTS_VERSION = 1

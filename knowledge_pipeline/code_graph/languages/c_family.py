@@ -19,12 +19,7 @@ from knowledge_pipeline.code_graph.facts import (
     own_value,
     parent_scope,
 )
-from knowledge_pipeline.code_graph.facts_builder import (
-    ExpressionSyntax,
-    FactsBuilder,
-    Handler,
-    TypeSyntax,
-)
+from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler, TypeSyntax
 from knowledge_pipeline.code_graph.languages.base import Language, load_words, split_scoped_name, split_words
 from knowledge_pipeline.code_graph.project import Layout, climb_path, count_shared_folders
 from knowledge_pipeline.syntax.grammars import children_of_type, has_type, part_of

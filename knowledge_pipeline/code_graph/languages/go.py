@@ -24,12 +24,7 @@ from knowledge_pipeline.code_graph.facts import (
     parent_scope,
     tuple_values,
 )
-from knowledge_pipeline.code_graph.facts_builder import (
-    ExpressionSyntax,
-    FactsBuilder,
-    Handler,
-    TypeSyntax,
-)
+from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler, TypeSyntax
 from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.project import Layout
 from knowledge_pipeline.syntax.grammars import (

@@ -9,19 +9,8 @@ from collections.abc import Mapping
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.facts import (
-    Values,
-    add_prefix,
-    element_values,
-    last_segment,
-    parent_scope,
-)
-from knowledge_pipeline.code_graph.facts_builder import (
-    ExpressionSyntax,
-    FactsBuilder,
-    Handler,
-    TypeSyntax,
-)
+from knowledge_pipeline.code_graph.facts import Values, add_prefix, element_values, last_segment, parent_scope
+from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler, TypeSyntax
 from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words
 from knowledge_pipeline.syntax.grammars import (
     ancestor_of_type,

@@ -16,12 +16,7 @@ from knowledge_pipeline.code_graph.facts import (
     first_segment,
     parent_scope,
 )
-from knowledge_pipeline.code_graph.facts_builder import (
-    ExpressionSyntax,
-    FactsBuilder,
-    Handler,
-    TypeSyntax,
-)
+from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler, TypeSyntax
 from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words
 from knowledge_pipeline.code_graph.languages.java import Java
 from knowledge_pipeline.syntax.grammars import (

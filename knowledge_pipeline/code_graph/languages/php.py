@@ -10,19 +10,8 @@ from collections.abc import Iterator, Mapping
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.facts import (
-    Value,
-    Values,
-    add_prefix,
-    element_values,
-    parent_scope,
-)
-from knowledge_pipeline.code_graph.facts_builder import (
-    ExpressionSyntax,
-    FactsBuilder,
-    Handler,
-    TypeSyntax,
-)
+from knowledge_pipeline.code_graph.facts import Value, Values, add_prefix, element_values, parent_scope
+from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler, TypeSyntax
 from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words
 from knowledge_pipeline.code_graph.project import Layout, climb_path
 from knowledge_pipeline.syntax.grammars import children_of, children_of_type, first_of_type, has_type, part_of

@@ -12,11 +12,7 @@ from functools import cached_property
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import SymbolKind
-from knowledge_pipeline.code_graph.facts_builder import (
-    ExpressionSyntax,
-    FactsBuilder,
-    Handler,
-)
+from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler
 from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.project import Layout, join_path
 from knowledge_pipeline.syntax.grammars import children_of, children_of_type, has_type, part_of

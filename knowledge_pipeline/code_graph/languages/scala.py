@@ -11,12 +11,7 @@ from collections.abc import Mapping
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import Values, add_prefix, element_values, own_value
-from knowledge_pipeline.code_graph.facts_builder import (
-    ExpressionSyntax,
-    FactsBuilder,
-    Handler,
-    TypeSyntax,
-)
+from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler, TypeSyntax
 from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words
 from knowledge_pipeline.code_graph.languages.java import Java
 from knowledge_pipeline.syntax.grammars import children_of_type, first_of_type, has_child, has_type, part_of

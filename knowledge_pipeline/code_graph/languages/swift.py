@@ -10,13 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.facts import (
-    FileFacts,
-    Values,
-    add_prefix,
-    element_values,
-    own_value,
-)
+from knowledge_pipeline.code_graph.facts import FileFacts, Values, add_prefix, element_values, own_value
 from knowledge_pipeline.code_graph.facts_builder import Handler, name_from_around
 from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.languages.swift_expressions import (
