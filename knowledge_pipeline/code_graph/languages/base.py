@@ -74,12 +74,19 @@ class Language:
     has_includes: bool = False
     """Whether `import *` of a file brings what it defines, and what all files do that it includes."""
 
+    star_exports_all: bool = False
+    """Whether an import of everything brings all names of a module that lists none, `_private` ones too."""
+    submodule_prefix: str = ""
+    """How a module names one within it: "." in Python, for ".store"; "" where modules are files alone."""
+    members_prefix: str = ""
+    """What goes before the path of a file that asks for members which are defined anywhere."""
+
     nested_methods_in_scope: bool = True
     """Whether a method that a function's scope holds is a name there."""
 
     def is_star_exported(self, name: str) -> bool:
         """Whether an import of everything brings a name, where the module lists none."""
-        return not name.startswith("_")
+        return self.star_exports_all or not name.startswith("_")
 
     def lookup_home(self, facts: FileFacts) -> str:
         """From where a file asks for names without import: itself, or its package ("com.acme.app/")."""
@@ -87,7 +94,7 @@ class Language:
 
     def member_home(self, facts: FileFacts) -> str:
         """From where a type's members are asked for that other files define."""
-        return self.lookup_home(facts)
+        return f"{self.members_prefix}{facts.path}" if self.members_prefix else self.lookup_home(facts)
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The files, or folders (with "/" last), that a module's name means within a file.
@@ -101,10 +108,6 @@ class Language:
             Empty for what is outside of the source. Several where a module has many files.
         """
         return ()
-
-    def submodule_name(self, name: str) -> str:
-        """How a module names one within it: ".store" in Python; "" where modules are files alone."""
-        return ""
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files whose own definitions a file, or package, sees without import, and that may define a name.
@@ -142,6 +145,7 @@ class PackageLanguage(Language):
 
     members_in_scope = True
     has_dotted_modules = True
+    submodule_prefix = "."
     standard_prefixes: tuple[str, ...] = ()
     """How the packages of the language's own library start: "java."."""
     nested_packages = False
@@ -162,10 +166,6 @@ class PackageLanguage(Language):
                 packages = self.find_modules(f"{around}.{name}", "", layout)
                 around = around.rpartition(".")[0]
         return packages
-
-    def submodule_name(self, name: str) -> str:
-        """A package within a package."""
-        return f".{name}"
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the package that define a name; of the nearest around it, where those are seen."""

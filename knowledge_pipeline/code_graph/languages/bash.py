@@ -63,10 +63,7 @@ class Bash(Language):
 
     name = "bash"
     reader = BashReader
-
-    def is_star_exported(self, name: str) -> bool:
-        """A sourced script gives all that it defines."""
-        return True
+    star_exports_all = True
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The script beside another one, from the source's root, or the only one with that end."""

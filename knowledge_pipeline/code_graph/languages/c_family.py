@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import (
-    FileFacts,
     Values,
     add_prefix,
     element_values,
@@ -290,6 +289,9 @@ class CFamily(Language):
     name = "cpp"
     reader = CReader
     builtins = CReader.builtins
+    star_exports_all = True
+    submodule_prefix = "."
+    members_prefix = _MEMBERS_PREFIX
     members_in_scope = True
     receiver_in_scope = True
     private_to_file = True
@@ -300,14 +302,6 @@ class CFamily(Language):
     container_methods = _WORDS.by_word("container_methods")
     common_methods = _WORDS["common_methods"]
 
-    def is_star_exported(self, name: str) -> bool:
-        """All that a header has is brought."""
-        return True
-
-    def member_home(self, facts: FileFacts) -> str:
-        """All files: a class's methods lie anywhere."""
-        return f"{_MEMBERS_PREFIX}{facts.path}"
-
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The file that is included; a namespace."""
         if "/" in name or name.endswith(SUFFIXES):
@@ -315,10 +309,6 @@ class CFamily(Language):
         if name.startswith("."):
             name = path.rstrip("/") + name
         return (f"{name}/",) if layout.project.files_defining(f"within {name}") else ()
-
-    def submodule_name(self, name: str) -> str:
-        """A namespace within a namespace."""
-        return f".{name}"
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files that define what is linked; those nearest to the file, where several do."""

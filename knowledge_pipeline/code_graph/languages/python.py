@@ -369,6 +369,7 @@ class Python(Language):
     receiver_keywords: Mapping[str, str] = {"super": "@super"}
     reader = PythonReader
     builtins = PythonReader.builtins
+    submodule_prefix = "."
     element_accessors = ("__getitem__()", "__iter__()[]", "__next__()")
     call_method = "__call__"
     container_methods = _WORDS.by_word("container_methods")
@@ -395,10 +396,6 @@ class Python(Language):
             if file := _find_module_file(f"{root}/{'/'.join(parts)}".lstrip("/"), layout):
                 return (file,)
         return ()
-
-    def submodule_name(self, name: str) -> str:
-        """As it is written within a package."""
-        return f".{name}"
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """`requests.sessions.Session`; nothing for a module that should lie beside the file."""

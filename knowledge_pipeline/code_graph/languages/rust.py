@@ -13,7 +13,6 @@ from typing import Any
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import (
-    FileFacts,
     Values,
     add_prefix,
     element_values,
@@ -377,6 +376,7 @@ class RustReader(FactsBuilder):
     type_part_kinds = frozenset({"impl"})
 
 
+_MEMBERS_PREFIX = "crate of "
 _ROOT_FILES = ("lib.rs", "main.rs", "build.rs")
 _CRATE_PER_FILE_FOLDERS = ("tests", "examples", "benches", "src/bin")
 
@@ -455,6 +455,8 @@ class Rust(Language):
     name = "rust"
     reader = RustReader
     builtins = RustReader.builtins
+    submodule_prefix = "self."
+    members_prefix = _MEMBERS_PREFIX
     has_dotted_modules = True
     has_scattered_members = True
     has_duplicate_type_names = True
@@ -462,10 +464,6 @@ class Rust(Language):
     element_accessors = ("next()[]",)
     container_methods = _WORDS.by_word("container_methods")
     common_methods = _WORDS["common_methods"]
-
-    def member_home(self, facts: FileFacts) -> str:
-        """The crate of the file."""
-        return f"crate of {facts.path}"
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The file of `crate.a.b`, `self.b`, `super.b`, another crate's, or one below the file."""
@@ -482,16 +480,12 @@ class Rust(Language):
         other = layout.get_or_build(_index_crates).get(first)
         return _find_module_file(*other, rest, layout) if other else ()
 
-    def submodule_name(self, name: str) -> str:
-        """A module in a file of its own."""
-        return f"self.{name}"
-
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the crate that define a member; a macro is seen in all files, without import."""
         is_macro = name[:1].islower() and name not in self.builtins
-        if not (is_macro or path.startswith("crate of ")):
+        if not (is_macro or path.startswith(_MEMBERS_PREFIX)):
             return ()
-        home = _find_crate_folder(path.removeprefix("crate of "), layout)
+        home = _find_crate_folder(path.removeprefix(_MEMBERS_PREFIX), layout)
         files = (file for file in layout.project.files_defining(name) if file.endswith(".rs"))
         return tuple(sorted(file for file in files if _find_crate_folder(file, layout) == home))
 

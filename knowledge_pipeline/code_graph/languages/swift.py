@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.facts import FileFacts, Values, add_prefix, element_values, own_value
+from knowledge_pipeline.code_graph.facts import Values, add_prefix, element_values, own_value
 from knowledge_pipeline.code_graph.facts_builder import Handler, name_from_around
 from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.languages.swift_expressions import (
@@ -405,6 +405,8 @@ class Swift(Language):
     receiver_keywords: Mapping[str, str] = {"Self": "@class"}
     reader = SwiftReader
     builtins = SwiftReader.builtins
+    star_exports_all = True
+    members_prefix = _MEMBERS_PREFIX
     members_in_scope = True
     has_scattered_members = True
     has_duplicate_type_names = True
@@ -419,14 +421,6 @@ class Swift(Language):
     container_properties = _WORDS.by_word("container_properties")
     container_methods = _WORDS.by_word("container_methods")
     common_methods = _WORDS["common_methods"]
-
-    def is_star_exported(self, name: str) -> bool:
-        """All that a module exports is brought."""
-        return True
-
-    def member_home(self, facts: FileFacts) -> str:
-        """All files: extensions lie anywhere."""
-        return f"{_MEMBERS_PREFIX}{facts.path}"
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The folder of a module; of several of one name, in other packages, all."""
