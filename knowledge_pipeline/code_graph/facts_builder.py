@@ -31,7 +31,7 @@ from knowledge_pipeline.code_graph.facts import (
     own_value,
     parent_scope,
 )
-from knowledge_pipeline.syntax.grammars import SyntaxTree, children_of_type, first_of_type, part_of
+from knowledge_pipeline.syntax.grammars import SyntaxTree, children_of_type, first_of_type, has_type, part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS, Outline, OutlineDefinition
 
 _MAX_PATH = 160
@@ -40,8 +40,7 @@ _MAX_TYPE_DEPTH = 6
 _DIGITS = re.compile(r"\d{1,2}")
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
-Part = str | int
-"""A field of a node, or the position of one of its named children."""
+Part = str | int  # a field of a node, or the position of one of its named children
 
 PathReader = Callable[[Any, Node], str | None]
 """A reader's method that writes an expression as a path: `((Store) x)` as `Store()`."""
@@ -49,8 +48,7 @@ PathReader = Callable[[Any, Node], str | None]
 ContentsReader = Callable[[Any, Node], Iterable[Value]]
 """A reader's method that says what an expression holds: ("[]", "Store()") for `[Store()]`."""
 
-Handler = Callable[[Any, Node], None]
-"""A reader's method that reads one captured node."""
+Handler = Callable[[Any, Node], None]  # a reader's method that reads one captured node
 
 
 @dataclass(frozen=True)
@@ -86,8 +84,7 @@ class ExpressionSyntax:
     """Node: the part that it has the value of."""
     choices: Mapping[str, tuple[Part, ...]] = field(default_factory=dict[str, tuple[Part, ...]])
     """Node: the parts of which it has the value of one."""
-    casts: Mapping[str, Part] = field(default_factory=dict[str, Part])
-    """Node: the type that its value has."""
+    casts: Mapping[str, Part] = field(default_factory=dict[str, Part])  # node: the type that its value has
     default_operator: str = ""  # of a binary_expression that gives its left side, or else its right: "??"
     contents: Mapping[str, ContentsReader] = field(default_factory=dict[str, ContentsReader])
     path_writers: Mapping[str, PathReader] = field(default_factory=dict[str, PathReader])
@@ -256,8 +253,7 @@ _BODIES = ("body", "block", "list", "file", "program", "compilation_unit", "temp
 
 _LINE_END = re.compile("\n")
 
-Captures = Mapping[str, list[Node]]
-"""What the queries found, by capture."""
+Captures = Mapping[str, list[Node]]  # what the queries found, by capture
 
 
 class FactsBuilder(ExpressionReader):
@@ -267,12 +263,10 @@ class FactsBuilder(ExpressionReader):
     """
 
     handlers: Mapping[str, Handler] = {}
-    builtins: frozenset[str] = frozenset()
-    """Names that no file defines; not facts unless one does."""
+    builtins: frozenset[str] = frozenset()  # names that no file defines; not facts unless one does
     sees_sibling_names = False
     """Whether names of other files are seen without import, so that all that hide one are kept."""
-    type_part_kinds: frozenset[str] = frozenset()
-    """Kinds that only add to types: Rust's "impl"."""
+    type_part_kinds: frozenset[str] = frozenset()  # kinds that only add to types: Rust's "impl"
 
     def __init__(self, path: str, outline: Outline) -> None:
         super().__init__(outline.tree)
@@ -549,6 +543,29 @@ class FactsBuilder(ExpressionReader):
             self._private_names.add(name)
             return False
         return True
+
+
+def declares(name: Part, kind: Part) -> Handler:
+    """A handler of nodes that give the type of a name."""
+
+    def read(reader: FactsBuilder, node: Node) -> None:
+        if has_type(part_of(node, name), "identifier"):
+            values = reader.values_of_type(part_of(node, kind))
+            reader.bind_declared(reader.scope(node), reader.text(part_of(node, name)), values)
+
+    return read
+
+
+def gives(result: Part) -> Handler:
+    """A handler of functions, or other names of a type, that declare what they give."""
+    return lambda reader, node: reader.bind_result(reader.scope(node), part_of(node, result))
+
+
+def returns(value: Part) -> Handler:
+    """A handler of statements that give the result of the function around them."""
+    return lambda reader, node: reader.bind_all(
+        reader.scope(node), "@()", reader.values(part_of(node, value))
+    )
 
 
 def name_from_around(name: str | None, values: Values) -> Values:

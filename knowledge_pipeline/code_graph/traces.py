@@ -36,8 +36,7 @@ With `CYCLES` as the path, a question of an `EvaluationCache` that depends on it
 answer depends on what was asked before.
 """
 
-WHOLE_FILE = 0
-"""The hash of what every look-up in a file depends on."""
+WHOLE_FILE = 0  # the hash of what every look-up in a file depends on
 
 CYCLES = ""
 
@@ -95,8 +94,7 @@ Value = TypeVar("Value")
 Other = TypeVar("Other")
 AnyKey = TypeVar("AnyKey", str, ScopedName)
 
-AnswerDigests = Mapping[int, int]
-"""By the hash of a key, a digest of the answers to all keys with that hash."""
+AnswerDigests = Mapping[int, int]  # by the hash of a key, a digest of the answers to all keys with that hash
 
 _TABLES = tuple(table.name for table in fields(FileIndex) if str(table.type).startswith("Mapping"))
 _HASH_BYTES = 3

@@ -23,66 +23,57 @@ class Language:
     name: str = ""
     receiver_keywords: Mapping[str, str] = {}
     """Names that mean `@self`, `@class` or `@super` wherever they are not otherwise bound."""
-    reader: type[FactsBuilder] = FactsBuilder
-    """How its files are read."""
-    builtins: frozenset[str] = frozenset()
-    """Names that the language itself defines."""
-    members_in_scope: bool = False
+    reader: type[FactsBuilder] = FactsBuilder  # how its files are read
+    builtins: frozenset[str] = frozenset()  # names that the language itself defines
+    members_in_scope = False
     """Whether a method sees members of its class, and of what that extends, without `self`."""
     element_accessors: tuple[str, ...] = ()
     """What indexing or iterating an instance reads: ("__getitem__()", "__iter__()[]")."""
-    call_method: str = ""
-    """The method that calling an instance calls."""
+    call_method: str = ""  # the method that calling an instance calls
     container_methods: Mapping[str, str] = {}
     """Methods of containers by what they give: {"values": "", "pop": "[]"}."""
     container_properties: Mapping[str, str] = {}
     """What is read of containers without a call, by what it is: {"first": "[]"}."""
-    constructor: str = "constructor"
-    """The method that making an instance of a type calls."""
-    has_memberwise_constructor: bool = False
+    constructor: str = "constructor"  # the method that making an instance of a type calls
+    has_memberwise_constructor = False
     """Whether a type without a constructor is made of its fields by name: Swift's structs."""
     common_methods: frozenset[str] = frozenset()
     """Methods of the language's own types: too common to be known by their names alone."""
 
-    has_dotted_modules: bool = False
+    has_dotted_modules = False
     """Whether names of modules are paths of the program, too, and go on into types: `java.util.Map.Entry`."""
-    constructors_named_after_type: bool = False
+    constructors_named_after_type = False
     """Whether a method with the name of its type makes instances, and cannot be named."""
 
-    has_scattered_members: bool = False
+    has_scattered_members = False
     """Whether members of a type may lie in other files of its package: Go's methods, partial classes."""
-    has_duplicate_type_names: bool = False
+    has_duplicate_type_names = False
     """Whether files that see each other's members may have several types of one name."""
-    members_in_body: bool = True
-    """Whether what stands directly in a type names its members without more."""
-    private_to_file: bool = False
+    members_in_body = True  # whether what stands directly in a type names its members without more
+    private_to_file = False
     """Whether what is not exported is of its file alone: C's `static`; not what is of its package."""
-    infers_implements: bool = False
+    infers_implements = False
     """Whether a base that is an interface is implemented, however it is written: Swift's protocols."""
-    type_calls_convert: bool = False
+    type_calls_convert = False
     """Whether calling a type converts a value, which is no call, rather than making an instance."""
 
-    calls_index: bool = False
-    """Whether calling a value reads one of its elements: `rows(0)`."""
-    has_extensions: bool = False
+    calls_index = False  # whether calling a value reads one of its elements: `rows(0)`
+    has_extensions = False
     """Whether functions are called as members of types that they do not belong to, their `@receiver`."""
-    receiver_in_scope: bool = False
-    """Whether such a function names the receiver's members without more."""
-    shared_imports: str = ""
-    """The setting of files whose exported imports hold for all files of the source."""
+    receiver_in_scope = False  # whether such a function names the receiver's members without more
+    shared_imports: str = ""  # the setting of files whose exported imports hold for all files of the source
 
-    has_includes: bool = False
+    has_includes = False
     """Whether `import *` of a file brings what it defines, and what all files do that it includes."""
 
-    star_exports_all: bool = False
+    star_exports_all = False
     """Whether an import of everything brings all names of a module that lists none, `_private` ones too."""
     submodule_prefix: str = ""
     """How a module names one within it: "." in Python, for ".store"; "" where modules are files alone."""
     members_prefix: str = ""
     """What goes before the path of a file that asks for members which are defined anywhere."""
 
-    nested_methods_in_scope: bool = True
-    """Whether a method that a function's scope holds is a name there."""
+    nested_methods_in_scope = True  # whether a method that a function's scope holds is a name there
 
     def is_star_exported(self, name: str) -> bool:
         """Whether an import of everything brings a name, where the module lists none."""
@@ -146,10 +137,8 @@ class PackageLanguage(Language):
     members_in_scope = True
     has_dotted_modules = True
     submodule_prefix = "."
-    standard_prefixes: tuple[str, ...] = ()
-    """How the packages of the language's own library start: "java."."""
-    nested_packages = False
-    """Whether a file also sees what the packages around its own define."""
+    standard_prefixes: tuple[str, ...] = ()  # how the packages of the language's own library start: "java."
+    nested_packages = False  # whether a file also sees what the packages around its own define
 
     def lookup_home(self, facts: FileFacts) -> str:
         """The package."""

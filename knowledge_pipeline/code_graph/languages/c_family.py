@@ -11,13 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.facts import (
-    Values,
-    add_prefix,
-    element_values,
-    own_value,
-    parent_scope,
-)
+from knowledge_pipeline.code_graph.facts import Values, add_prefix, element_values, own_value, parent_scope
 from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler, TypeSyntax
 from knowledge_pipeline.code_graph.languages.base import Language, load_words, split_scoped_name, split_words
 from knowledge_pipeline.code_graph.project import Layout, climb_path, count_shared_folders
@@ -275,9 +269,9 @@ class CReader(FactsBuilder):
     handlers: Mapping[str, Handler] = {
         "include": _read_include, "namespace": _read_namespace, "namespace.alias": _read_namespace_alias,
         "bases": _read_bases, "function": _read_function, "typedef": _read_typedef,
-        "alias": FactsBuilder.bind_alias,
-        "field": _read_field, "enumerator": _read_enumerator, "parameter": _read_parameter,
-        "declaration": _read_declaration, "assignment": _read_assignment, "loop": _read_loop,
+        "alias": FactsBuilder.bind_alias, "field": _read_field, "enumerator": _read_enumerator,
+        "parameter": _read_parameter, "declaration": _read_declaration, "assignment": _read_assignment,
+        "loop": _read_loop,
     }  # fmt: skip
     builtins = _WORDS["builtins"]
     sees_sibling_names = True

@@ -16,6 +16,7 @@ from knowledge_pipeline.code_graph.facts_builder import (
     FactsBuilder,
     Handler,
     TypeSyntax,
+    declares,
 )
 from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words
 from knowledge_pipeline.syntax.grammars import (
@@ -31,8 +32,7 @@ from knowledge_pipeline.syntax.outline import OutlineDefinition
 
 _WORDS = load_words("c_sharp")
 
-_GLOBAL_USING = "shared using"
-"""The setting of a file with a global using."""
+_GLOBAL_USING = "shared using"  # the setting of a file with a global using
 
 _CLASS_NODES = ("class_declaration", "record_declaration")
 _TYPE_NODES = (*_CLASS_NODES, "struct_declaration", "interface_declaration")
@@ -241,18 +241,10 @@ class CSharpReader(FactsBuilder):
 
     def _read_loop(self, node: Node) -> None:
         name, kind = part_of(node, "left"), part_of(node, "type")
-        if not has_type(name, "identifier"):
-            return
-        if has_type(kind, "implicit_type"):
-            elements = element_values(self.values(part_of(node, "right")))
-            self.bind_observed(self.scope(node), self.text(name), elements)
-        else:
-            self.bind_declared(self.scope(node), self.text(name), self.values_of_type(kind))
-
-    def _read_pattern(self, node: Node) -> None:
-        name, kind = part_of(node, "name"), part_of(node, "type")
         if has_type(name, "identifier"):
-            self.bind_declared(self.scope(node), self.text(name), self.values_of_type(kind))
+            kind = None if has_type(kind, "implicit_type") else kind
+            elements = element_values(self.values(part_of(node, "right")))
+            self.bind_variable(self.scope(node), self.text(name), kind, elements)
 
     def _read_attribute(self, node: Node) -> None:
         """`[Mark]` means the class `MarkAttribute`, too."""
@@ -278,11 +270,11 @@ class CSharpReader(FactsBuilder):
         "method": lambda reader, node: reader.bind_result(
             reader.scope(node), part_of(node, "returns") or part_of(node, "type")
         ),
-        "property": _read_property,
-        "field": _read_field, "local": _read_local,
+        "property": _read_property, "field": _read_field, "local": _read_local,
         "enum.member": lambda reader, node: reader.add_enum_constant(node, part_of(node, "name")),
-        "parameters": _read_parameters, "lambda": _read_lambda, "loop": _read_loop, "pattern": _read_pattern,
-        "attribute": _read_attribute, "constructed": _read_constructor_call,
+        "parameters": _read_parameters, "lambda": _read_lambda, "loop": _read_loop,
+        "pattern": declares("name", "type"), "attribute": _read_attribute,
+        "constructed": _read_constructor_call,
     }  # fmt: skip
     builtins = _WORDS["builtins"]
     sees_sibling_names = True

@@ -438,12 +438,12 @@ class EcmaScriptReader(EcmaScriptModules):
     handlers: Mapping[str, Handler] = {
         "import": EcmaScriptModules.read_import, "export": EcmaScriptModules.read_export,
         "global": _read_global, "variable": _read_variable, "assignment": _read_assignment,
-        "loop": _read_loop, "function": _read_function,
-        "return": _read_return, "yield": _read_yield, "heritage": _read_heritage, "super": _read_super_call,
-        "field": _read_field, "property": _read_property, "member": _read_enum_member,
-        "alias": _read_type_alias, "typename": _read_type_name, "parameter": _read_type_parameter,
-        "decorator": _read_decorator, "element": _read_jsx_element, "invoked": _read_call,
-        "made": _read_new, "signature": _read_call_signature,
+        "loop": _read_loop, "function": _read_function, "return": _read_return, "yield": _read_yield,
+        "heritage": _read_heritage, "super": _read_super_call, "field": _read_field,
+        "property": _read_property, "member": _read_enum_member, "alias": _read_type_alias,
+        "typename": _read_type_name, "parameter": _read_type_parameter, "decorator": _read_decorator,
+        "element": _read_jsx_element, "invoked": _read_call, "made": _read_new,
+        "signature": _read_call_signature,
     }  # fmt: skip
     builtins = _WORDS["builtins"]
 

@@ -31,8 +31,7 @@ _WORDS = load_words("ecmascript")
 
 _MAX_DEPTH = 8
 _PARAMETERS = frozenset({"required_parameter", "optional_parameter"})
-MAX_PARAMETERS = 5
-"""So many parameters of a function are told to what it is given to."""
+MAX_PARAMETERS = 5  # so many parameters of a function are told to what it is given to
 
 _MAPPING_TYPES = ("Map", "ReadonlyMap", "WeakMap", "Record")
 _REF_TYPES = ("RefObject", "MutableRefObject", "Ref", "ForwardedRef", "LegacyRef")

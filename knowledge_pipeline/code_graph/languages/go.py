@@ -24,7 +24,13 @@ from knowledge_pipeline.code_graph.facts import (
     parent_scope,
     tuple_values,
 )
-from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler, TypeSyntax
+from knowledge_pipeline.code_graph.facts_builder import (
+    ExpressionSyntax,
+    FactsBuilder,
+    Handler,
+    TypeSyntax,
+    gives,
+)
 from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.project import Layout
 from knowledge_pipeline.syntax.grammars import (
@@ -369,11 +375,10 @@ class GoReader(FactsBuilder):
 
     handlers: Mapping[str, Handler] = {
         "package": _read_package, "import": _read_import, "type": _read_type, "field": _read_field,
-        "embedded": _read_embedded,
-        "function": lambda reader, node: reader.bind_result(reader.scope(node), part_of(node, "result")),
-        "type.parameter": _read_type_parameter, "parameter": _read_parameter, "variable": _read_variable,
-        "constants": _read_constants, "assignment": _read_assignment, "range": _read_range,
-        "switch": _read_type_switch, "receive": _read_assignment, "keyed": _read_keyed_element,
+        "embedded": _read_embedded, "function": gives("result"), "type.parameter": _read_type_parameter,
+        "parameter": _read_parameter, "variable": _read_variable, "constants": _read_constants,
+        "assignment": _read_assignment, "range": _read_range, "switch": _read_type_switch,
+        "receive": _read_assignment, "keyed": _read_keyed_element,
     }  # fmt: skip
     builtins = _WORDS["builtins"]
     sees_sibling_names = True

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import Values, add_prefix, element_values, last_segment, parent_scope
-from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler, TypeSyntax
+from knowledge_pipeline.code_graph.facts_builder import (
+    ExpressionSyntax,
+    FactsBuilder,
+    Handler,
+    TypeSyntax,
+    declares,
+)
 from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words
 from knowledge_pipeline.syntax.grammars import (
     ancestor_of_type,
@@ -150,19 +156,13 @@ class JavaReader(FactsBuilder):
             self.bind_observed(self.scope(node), self.text(name), handed)
 
     def _read_loop(self, node: Node) -> None:
-        scope, name, kind = self.scope(node), self.path(part_of(node, "name")), part_of(node, "type")
-        if self.text(kind) == "var":
-            self.bind_observed(scope, name, element_values(self.values(part_of(node, "value"))))
-        else:
-            self.bind_declared(scope, name, self.values_of_type(kind))
+        kind, elements = part_of(node, "type"), element_values(self.values(part_of(node, "value")))
+        kind = None if self.text(kind) == "var" else kind
+        self.bind_variable(self.scope(node), self.path(part_of(node, "name")), kind, elements)
 
     def _read_resource(self, node: Node) -> None:
         if part_of(node, "name") is not None:
             self._bind_declarator(node, node)
-
-    def _read_instanceof(self, node: Node) -> None:
-        name, kind = part_of(node, "name"), part_of(node, "right")
-        self.bind_declared(self.scope(node), self.path(name), self.values_of_type(kind))
 
     def _read_pattern(self, node: Node) -> None:
         kind, name = part_of(node, 0), part_of(node, -1)
@@ -191,7 +191,7 @@ class JavaReader(FactsBuilder):
         "local": _read_local,
         "enum.constant": lambda reader, node: reader.add_enum_constant(node, part_of(node, "name")),
         "record": _read_record, "parameter": _read_parameter, "lambda": _read_lambda, "loop": _read_loop,
-        "resource": _read_resource, "check": _read_instanceof, "pattern": _read_pattern,
+        "resource": _read_resource, "check": declares("name", "right"), "pattern": _read_pattern,
         "method.reference": _read_method_reference, "constructed": _read_constructor_call,
     }  # fmt: skip
     builtins = _WORDS["builtins"]

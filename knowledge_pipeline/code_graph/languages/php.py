@@ -11,7 +11,14 @@ from collections.abc import Iterator, Mapping
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import Value, Values, add_prefix, element_values, parent_scope
-from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler, TypeSyntax
+from knowledge_pipeline.code_graph.facts_builder import (
+    ExpressionSyntax,
+    FactsBuilder,
+    Handler,
+    TypeSyntax,
+    gives,
+    returns,
+)
 from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words
 from knowledge_pipeline.code_graph.project import Layout, climb_path
 from knowledge_pipeline.syntax.grammars import children_of, children_of_type, first_of_type, has_type, part_of
@@ -152,16 +159,10 @@ class PhpReader(FactsBuilder):
 
     handlers: Mapping[str, Handler] = {
         "namespace": _read_namespace, "import": _read_import, "require": _read_require, "bases": _read_bases,
-        "function": lambda reader, node: reader.bind_result(
-            reader.scope(node), part_of(node, "return_type")
-        ),
-        "field": _read_field, "constant": _read_constant,
+        "function": gives("return_type"), "field": _read_field, "constant": _read_constant,
         "parameter": _read_parameter, "caught": _read_catch,
         "assignment": lambda reader, node: reader.bind_assigned(node, ("variable_name",), _PLACE_NODES),
-        "loop": _read_loop, "new": _read_new,
-        "return": lambda reader, node: reader.bind_all(
-            reader.scope(node), "@()", reader.values(part_of(node, 0))
-        ),
+        "loop": _read_loop, "new": _read_new, "return": returns(0),
     }  # fmt: skip
     builtins = _WORDS["builtins"]
     sees_sibling_names = True

@@ -24,7 +24,7 @@ from knowledge_pipeline.code_graph.facts import (
     step_values,
     values_at,
 )
-from knowledge_pipeline.code_graph.facts_builder import Captures, Handler
+from knowledge_pipeline.code_graph.facts_builder import Captures, Handler, returns
 from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.languages.python_values import PythonValues, values_of_annotation
 from knowledge_pipeline.code_graph.project import Layout, count_shared_folders, iter_folders
@@ -354,10 +354,7 @@ class PythonReader(PythonValues):
         "import": _read_import, "from": _read_from_import, "outer": _read_outer_names,
         "def": _read_definition, "type": _read_class, "decorator": _read_decorator,
         "assignment": _read_assignment, "loop": _read_loop, "alias": _read_alias, "lambda": _read_lambda,
-        "return": lambda reader, node: reader.bind_all(
-            reader.scope(node), "@()", reader.values(part_of(node, 0))
-        ),
-        "yield": _read_yield, "call": _read_call, "string": _read_quoted_annotation,
+        "return": returns(0), "yield": _read_yield, "call": _read_call, "string": _read_quoted_annotation,
     }  # fmt: skip
     builtins = _BUILTINS
 

@@ -28,6 +28,7 @@ from knowledge_pipeline.code_graph.facts_builder import (
     FactsBuilder,
     Handler,
     TypeSyntax,
+    gives,
 )
 from knowledge_pipeline.code_graph.languages.base import Language, load_words, split_scoped_name, split_words
 from knowledge_pipeline.code_graph.project import Layout, iter_folders
@@ -362,10 +363,7 @@ class RustReader(FactsBuilder):
 
     handlers: Mapping[str, Handler] = {
         "import": _read_import, "module": _read_module, "impl": _read_impl, "trait": _read_trait,
-        "function": lambda reader, node: reader.bind_result(
-            reader.scope(node), part_of(node, "return_type")
-        ),
-        "bound": _read_bound, "field": _read_field,
+        "function": gives("return_type"), "bound": _read_bound, "field": _read_field,
         "variant": lambda reader, node: reader.add_enum_constant(node, part_of(node, "name")),
         "constant": _read_constant, "alias": FactsBuilder.bind_alias, "parameter": _read_parameter,
         "closure": _read_closure, "let": _read_let, "loop": _read_loop, "match": _read_match,
@@ -380,8 +378,7 @@ _MEMBERS_PREFIX = "crate of "
 _ROOT_FILES = ("lib.rs", "main.rs", "build.rs")
 _CRATE_PER_FILE_FOLDERS = ("tests", "examples", "benches", "src/bin")
 
-CrateRoot = tuple[str, str]
-"""A crate: the folder of its modules, and its root file ("src", "src/lib.rs")."""
+CrateRoot = tuple[str, str]  # a crate: the folder of its modules, and its root file ("src", "src/lib.rs")
 
 
 def parse_manifest(path: str, text: str) -> dict[str, str]:

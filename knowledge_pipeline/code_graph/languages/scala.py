@@ -11,7 +11,14 @@ from collections.abc import Mapping
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import Values, add_prefix, element_values, own_value
-from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler, TypeSyntax
+from knowledge_pipeline.code_graph.facts_builder import (
+    ExpressionSyntax,
+    FactsBuilder,
+    Handler,
+    TypeSyntax,
+    declares,
+    gives,
+)
 from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words
 from knowledge_pipeline.code_graph.languages.java import Java
 from knowledge_pipeline.syntax.grammars import children_of_type, first_of_type, has_child, has_type, part_of
@@ -219,20 +226,14 @@ class ScalaReader(FactsBuilder):
             elements = element_values(values) if has_child(node, "<-") else values
             self.bind_observed(self.scope(node), self.text(name), elements)
 
-    def _read_pattern(self, node: Node) -> None:
-        name, kind = part_of(node, "pattern"), part_of(node, "type")
-        if has_type(name, "identifier"):
-            self.bind_declared(self.scope(node), self.text(name), self.values_of_type(kind))
-
     handlers: Mapping[str, Handler] = {
-        "package": _read_package, "import": _read_import, "bases": _read_bases,
-        "alias": lambda reader, node: reader.bind_result(reader.scope(node), part_of(node, "type")),
+        "package": _read_package, "import": _read_import, "bases": _read_bases, "alias": gives("type"),
         "type.parameters": _read_type_parameters, "function": _read_function, "value": _read_value,
         "class.parameters": _read_class_parameters, "parameters": _read_parameters, "lambda": _read_lambda,
         "enum.case": lambda reader, node: reader.add_enum_constant(
             node, part_of(node, "name"), "()" if node.type == "full_enum_case" else ""
         ),
-        "enumerator": _read_enumerator, "pattern": _read_pattern,
+        "enumerator": _read_enumerator, "pattern": declares("pattern", "type"),
     }  # fmt: skip
     builtins = _WORDS["builtins"]
     sees_sibling_names = True
