@@ -7,13 +7,16 @@ at the newest commit that has their lines as they were indexed.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
 
 from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 from knowledge_pipeline.config.sources import SourceConfig
@@ -29,10 +32,11 @@ from knowledge_pipeline.relations import DocumentContext, extract_mentions, reso
 
 if TYPE_CHECKING:
     from knowledge_pipeline.connectors.git.blame import BlamedRange, Checkout, CommitSummary
-    from knowledge_pipeline.contract.responses import ContextResponse
+    from knowledge_pipeline.contract.responses import ContextResponse, Excerpt
 
 
 _MAX_BYTES = 4_000_000  # larger files are judged by their time alone
+_WORST_FIRST: tuple[FileState, ...] = ("missing", "changed", "same")
 _REDACTED = "[REDACTED:"  # a line that the index holds without its secret
 
 
@@ -61,12 +65,13 @@ class WorkingTree:
     def mark_context(self, context: ContextResponse) -> ContextResponse:
         """The context, its excerpts marked as the worst of their chunks."""
         results = self.mark_results(context.results)
-        states: dict[str, FileState | None] = {result.id: result.file_state for result in results}
-        excerpts = tuple(
-            replace(excerpt, file_state=_worst(states.get(id_) for id_ in excerpt.chunks))
-            for excerpt in context.excerpts
-        )
-        return replace(context, excerpts=excerpts, results=results)
+        states = {result.id: result.file_state for result in results}
+        excerpts: list[Excerpt] = []
+        for excerpt in context.excerpts:
+            own = {states.get(id_) for id_ in excerpt.chunks}
+            worst = next((state for state in _WORST_FIRST if state in own), None)
+            excerpts.append(replace(excerpt, file_state=worst))
+        return replace(context, excerpts=tuple(excerpts), results=results)
 
     def _compare(
         self, result: SearchResult, open_file: Callable[[Path, str], _File | FileState | None]
@@ -98,19 +103,16 @@ def _open_file(folder: Path, name: str) -> _File | FileState | None:
         if not path.resolve().is_relative_to(folder.resolve()):
             return None
         stat = path.stat()
-        text = _read_text(path) if stat.st_size <= _MAX_BYTES else None
+        content = path.read_bytes() if stat.st_size <= _MAX_BYTES else None
     except FileNotFoundError:
         return "missing"
     except OSError:
         return None
+    text = None
+    if content is not None:
+        with suppress(UnicodeDecodeError):
+            text = content.decode().replace("\r\n", "\n")
     return _File(datetime.fromtimestamp(stat.st_mtime, UTC), text)
-
-
-def _read_text(path: Path) -> str | None:
-    try:
-        return path.read_bytes().decode().replace("\r\n", "\n")
-    except UnicodeDecodeError:
-        return None
 
 
 def has_content(text: str, content: str) -> bool:
@@ -125,11 +127,6 @@ def has_content(text: str, content: str) -> bool:
         else:
             parts[-1].append(line)
     return all("\n".join(part) in text for part in parts)
-
-
-def _worst(states: Iterable[FileState | None]) -> FileState | None:
-    present = set(states)
-    return next((state for state in ("missing", "changed", "same") if state in present), None)
 
 
 _SOURCE_TYPES = frozenset({"code", "markdown", "openapi", "archive", "files"})  # whose documents are files
@@ -163,8 +160,8 @@ class Blame:
             for source in sources
             if source.type in _SOURCE_TYPES and isinstance(source.connection, LocalConnection | GitConnection)
         }
-        self._cache, self._index = cache, index
-        self._kept: OrderedDict[_Key, _Blamed] = OrderedDict()
+        self._cache, self._index, self._lock = cache, index, threading.Lock()
+        self._kept: LRUCache[_Key, _Blamed] = LRUCache(_MAX_KEPT)
 
     async def mark_results(
         self, results: Sequence[SearchResult], access: Access
@@ -268,13 +265,14 @@ class Blame:
         if commit is None:
             return None
         key = (checkout.repository, commit, f"{checkout.prefix}{path}", span.start_line, span.end_line)
-        if key not in self._kept:
+        with self._lock:
+            blamed = self._kept.get(key)
+        if blamed is None:
             ranges = tuple(blame_lines(checkout, commit, path, span.start_line, span.end_line))
-            commits = read_commits(checkout, sorted({range_.commit for range_ in ranges}))
-            self._kept[key] = _Blamed(ranges, commits)
-            while len(self._kept) > _MAX_KEPT:
-                self._kept.popitem(last=False)
-        return self._kept[key]
+            blamed = _Blamed(ranges, read_commits(checkout, sorted({range_.commit for range_ in ranges})))
+            with self._lock:
+                self._kept[key] = blamed
+        return blamed
 
 
 def _to_blamed_lines(
