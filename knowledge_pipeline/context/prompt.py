@@ -20,10 +20,10 @@ from knowledge_pipeline.context.select import ContextSelection, Excerpt, Excerpt
 from knowledge_pipeline.context.task_text import describe_task, fit_code_around_cursor
 from knowledge_pipeline.context.tokens import CountTokens, open_token_counter
 from knowledge_pipeline.contract.base import to_json
+from knowledge_pipeline.contract.describe import describe_blame
 from knowledge_pipeline.contract.requests import ChatMessage, ChatTurn
 from knowledge_pipeline.contract.responses import BlamedLines, Citation, ContextExcerpt
 from knowledge_pipeline.errors import ConfigError, InvalidQuery
-from knowledge_pipeline.query.describe import describe_blame
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template

@@ -20,11 +20,11 @@ from typing import Any, cast
 import Stemmer
 
 from knowledge_pipeline.context.tokens import CountTokens
+from knowledge_pipeline.contract.describe import cite_other_lines
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import Citation, ContextExcerpt, OmittedChunk, SearchResult
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.assemble import find_first_duplicates
-from knowledge_pipeline.query.describe import cite_other_lines
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.understand import remove_stopwords
 from knowledge_pipeline.words import VOWEL_SIGNS, cut, normalize, split_identifier

@@ -11,6 +11,7 @@ from typing import Any
 
 from cachetools import LRUCache
 
+from knowledge_pipeline.contract.describe import format_lines, link_to_lines, parse_first_line
 from knowledge_pipeline.contract.responses import (
     Citation,
     CodeNeighbour,
@@ -24,7 +25,6 @@ from knowledge_pipeline.contract.responses import (
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import Stopwatch
-from knowledge_pipeline.query.describe import format_lines, link_to_lines, parse_first_line
 from knowledge_pipeline.query.documents import Subject, find_relations
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.hits import Hit, IndexedChunk, RankedChunk

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from knowledge_pipeline.contract.describe import format_lines, link_to_lines
 from knowledge_pipeline.contract.filters import NodeRole
 from knowledge_pipeline.contract.responses import GraphNode
 from knowledge_pipeline.query.access import Access, build_visibility_filter
-from knowledge_pipeline.query.describe import format_lines, link_to_lines
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.graph import GraphReader, RowLookup, node_id

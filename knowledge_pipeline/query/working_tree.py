@@ -20,11 +20,11 @@ from cachetools import LRUCache
 
 from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.contract.describe import format_lines
 from knowledge_pipeline.contract.filters import FileState
 from knowledge_pipeline.contract.responses import BlamedLines, RelatedDocument, SearchResponse, SearchResult
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.describe import format_lines
 from knowledge_pipeline.query.documents import Subject, find_relations
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.open_release import Index
