@@ -79,8 +79,7 @@ def list_template_names(folder: Path | None) -> list[str]:
 def render_query(text: str, origin: str, values: Mapping[str, Any]) -> str:
     """Render a template that is written in `knowledge.yaml`; `place` says where, for its errors.
 
-    Raises:
-        ConfigError: the template is wrong.
+    Raises `ConfigError`: the template is wrong.
     """
     from jinja2 import TemplateError
 
@@ -106,8 +105,7 @@ class PromptTemplate:
     def render(self, values: Mapping[str, Any]) -> str:
         """Render the template with some values.
 
-        Raises:
-            InvalidQuery: the template is wrong: it uses an unknown name, or produces too much text.
+        Raises `InvalidQuery`: the template is wrong: it uses an unknown name, or produces too much text.
         """
         pieces: list[str] = []
         try:

@@ -116,9 +116,7 @@ class PublishTarget(Protocol):
     def open_publication(self) -> AbstractContextManager[Publication]:
         """A transaction that is committed at the end, and undone by an exception.
 
-        Raises:
-            StoreError: the target refuses us.
-            StoreUnavailable: it did not answer.
+        Raises `StoreError`: the target refuses us; `StoreUnavailable`: it did not answer.
         """
         ...
 
@@ -225,8 +223,7 @@ $$;
 def open_target(schema: str | None = None) -> PostgresTarget:
     """The target that the environment names.
 
-    Raises:
-        ConfigError: `KNOWLEDGE_PUBLISH_DSN` is not set, or the schema's name is not plain.
+    Raises `ConfigError`: `KNOWLEDGE_PUBLISH_DSN` is not set, or the schema's name is not plain.
     """
     if not (dsn := os.environ.get(DSN_VARIABLE)):
         raise ConfigError(f"set {DSN_VARIABLE} to the address of the database: {_ADDRESS}")

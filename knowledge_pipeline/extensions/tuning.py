@@ -420,8 +420,7 @@ def run_steps(
 ) -> dict[str, list[QuestionResponse]]:
     """Step -> responses to the same questions, by the same index.
 
-    Raises:
-        InvalidQuery, EmbeddingUnavailable, StoreError: as `run_questions` does.
+    Raises `InvalidQuery`, `EmbeddingUnavailable` and `StoreError` as `run_questions` does.
     """
     return {
         step: run_questions(

@@ -387,8 +387,7 @@ def _locate(chunk: IndexedChunk) -> tuple[Hashable, ...]:
 async def open_visible_graph(open_release: OpenRelease, access: Access) -> VisibleGraph:
     """The code graph as far as the caller may see it.
 
-    Raises:
-        GraphUnavailable: the release has none, or it cannot be opened.
+    Raises `GraphUnavailable`: the release has none, or it cannot be opened.
     """
     try:
         reader = await open_release.open_graph_reader()

@@ -145,7 +145,18 @@ class Walk:
             hops += [_Hop(edge, edge["source_id"], end) for end in ends]
         if conditions:
             frontier |= await self._admit_members(hop.end for hop in hops)
-        hops = [hop for hop in hops if hop.end in frontier and self._leads_to(hop)]
+        hops = [  # by id, or surely by the full name of what is in another source
+            hop
+            for hop in hops
+            if hop.end in frontier
+            and (
+                hop.edge["target_id"]
+                or (
+                    hop.edge["confidence"] >= MIN_CONFIDENCE
+                    and hop.edge["source"] != self.nodes[hop.end].source
+                )
+            )
+        ]
         far = await self._read_far_nodes((hop.start for hop in hops), "in", distance, between_files)
         self._add_edges(hop for hop in hops if hop.start in far)
         return far
@@ -211,13 +222,6 @@ class Walk:
         self._add_nodes((nodes[id_] for id_ in dict.fromkeys(hop.end for hop in hops)), "out", distance)
         return [hop for hop in hops if hop.end in self.nodes]
 
-    def _leads_to(self, hop: _Hop) -> bool:
-        """Whether an edge means a node: by its id, or surely by the full name of one of another source."""
-        edge = hop.edge
-        return bool(edge["target_id"]) or (
-            edge["confidence"] >= MIN_CONFIDENCE and edge["source"] != self.nodes[hop.end].source
-        )
-
     async def _read_far_nodes(
         self, ids: Iterable[str], direction: EdgeDirection, distance: int, between_files: bool
     ) -> set[str]:
@@ -242,6 +246,15 @@ class Walk:
                 continue
             self._found_count += 1
             self.nodes[node.id] = replace(node, role=_ROLES[direction], distance=distance)
+
+    def drop_internal_edges(self) -> None:
+        """Drop edges between the target's own parts, and members that no other node is connected to."""
+        members = {id_ for id_, node in self.nodes.items() if node.role == "member"}
+        own = members | {id_ for id_, node in self.nodes.items() if node.role == "target"}
+        if members or self.member_scope.files:
+            edges = self.edges.items()
+            self.edges = {key: edge for key, edge in edges if not {edge.source, edge.target} <= own}
+        self.drop_unconnected_members()
 
     def drop_unconnected_members(self) -> None:
         """Drop members of the start nodes that have no edge."""

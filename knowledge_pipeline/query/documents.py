@@ -282,9 +282,7 @@ async def read_example(
 ) -> ExampleFile:
     """The one file at a path, or at the end of one ("auth.py" for "src/auth.py").
 
-    Raises:
-        NotFound: there is none that the caller may see.
-        InvalidQuery: there are several.
+    Raises `NotFound`: there is none that the caller may see; `InvalidQuery`: there are several.
     """
     condition = compile_filter(access, Filters(sources=(source,) if source else ()))
     path = replace_invalid_characters(path).removeprefix("./").lstrip("/")

@@ -117,7 +117,7 @@ class CodeGraph:
             degraded=tuple(opened.missing),
             operation=request.operation.path,
             target=request.target,
-            nodes=tuple(sorted(walk.nodes.values(), key=_node_sort_key)),
+            nodes=tuple(sorted(walk.nodes.values(), key=_order_targets_first)),
             edges=tuple(sorted(walk.edges.values(), key=_EDGE_ORDER)),
             candidates=target.candidates,
             notes=tuple(_build_notes(request, target, walk)),
@@ -156,22 +156,11 @@ async def _traverse(walk: Walk, targets: Sequence[GraphNode], request: GraphRequ
         case "analyze_dependencies":
             dependents = (EdgePath("in", _DEPENDENT_KINDS, depth), EdgePath("in", ("imports",)))
             await walk.follow_all(ids, *dependents, EdgePath("out", USE_KINDS))
-    _drop_internal_edges(walk)
+    walk.drop_internal_edges()
 
 
-def _drop_internal_edges(walk: Walk) -> None:
-    """Drop edges between the target's own parts, and members that no other node is connected to."""
-    members = {id_ for id_, node in walk.nodes.items() if node.role == "member"}
-    own = members | {id_ for id_, node in walk.nodes.items() if node.role == "target"}
-    if members or walk.member_scope.files:
-        walk.edges = {
-            key: edge for key, edge in walk.edges.items() if edge.source not in own or edge.target not in own
-        }
-    walk.drop_unconnected_members()
-
-
-def _node_sort_key(node: GraphNode) -> tuple[Any, ...]:
-    """The targets first, then by score, else by role and distance."""
+def _order_targets_first(node: GraphNode) -> tuple[Any, ...]:
+    """Then by score, else by role and distance."""
     role = ("target", "member", "used_by", "uses").index(node.role)
     rank = (2, -node.score) if node.score is not None else (role, 0.0)
     return *rank, node.distance, node.source or "~", node.path or "", node.name

@@ -116,8 +116,7 @@ def plan_search(
 ) -> SearchPlan:
     """Understand a question; `example` is the file at its path.
 
-    Raises:
-        InvalidQuery: the question, its filters, type, mode or limit make no sense.
+    Raises `InvalidQuery`: the question, its filters, type, mode or limit make no sense.
     """
     profile = PROFILES.get(question.type)
     if profile is None:

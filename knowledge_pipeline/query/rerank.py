@@ -133,8 +133,7 @@ class Reranker:
 def load_cross_encoder(model: str) -> CrossEncoder:
     """Load a cross-encoder by name or folder; takes seconds.
 
-    Raises:
-        ModelError: it is missing, or cannot be loaded.
+    Raises `ModelError`: it is missing, or cannot be loaded.
     """
     folder = _resolve_folder(model)
     verify_carried_files(folder)

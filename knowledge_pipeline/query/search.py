@@ -172,9 +172,7 @@ class Engine:
     async def prewarm(self) -> None:
         """Read what ranking needs of the live release before a query has to wait for it.
 
-        Raises:
-            NotFound: nothing is released yet.
-            SpaceUnreadable: none can be read.
+        Raises `NotFound`: nothing is released yet; `SpaceUnreadable`: none can be read.
         """
         readers, _ = await (await self._index.open_release()).open_readable_readers()
         for reader in readers:
@@ -360,8 +358,7 @@ class Engine:
     async def get(self, id: str, access: Access) -> SearchResponse:
         """One chunk by its id, or all chunks of a document by "source:uri", in their order.
 
-        Raises:
-            NotFound: there is none that the caller may see, or nothing is released yet.
+        Raises `NotFound`: there is none that the caller may see, or nothing is released yet.
         """
         watch = Stopwatch()
         with watch.step("open"):
@@ -389,8 +386,7 @@ class Engine:
     ) -> SearchResponse:
         """The chunks that have some lines: source, path and line of each, in this order.
 
-        Raises:
-            NotFound: nothing is released yet.
+        Raises `NotFound`: nothing is released yet.
         """
         watch = Stopwatch()
         with watch.step("open"):
@@ -407,8 +403,7 @@ class Engine:
     async def check_embedder(self) -> str | None:
         """Why queries cannot be embedded now; None if they can.
 
-        Raises:
-            NotFound: nothing is released yet.
+        Raises `NotFound`: nothing is released yet.
         """
         readers, _ = await (await self._index.open_release()).open_readable_readers()
         return await self._embedder.check({reader.space: reader.dimensions for reader in readers})

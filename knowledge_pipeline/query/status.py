@@ -152,8 +152,7 @@ async def _skip_check() -> ComponentHealth:
 async def read_status(settings: Settings, lake: Lake, index: Index, access: Access) -> StatusResponse:
     """Count the rows of the live release that the caller may see.
 
-    Raises:
-        NotFound: nothing is released yet.
+    Raises `NotFound`: nothing is released yet.
     """
     opened = await index.open_release()
     readers = await opened.open_readers()
