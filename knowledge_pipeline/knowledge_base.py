@@ -59,16 +59,16 @@ def open_engine(
     budgets: Budgets | None = None,
     cache: AnswerCache | None = None,
 ) -> Engine:
-    """An engine with the steps of a language model, where the settings ask for any.
+    """An engine, with its extension where the settings ask for what the core lacks.
 
     Every use of the model is passed to `record`, and none happens for a caller whose `budgets` are spent.
     """
-    llm = None
-    if settings.query.list_language_model_keys():
-        from knowledge_pipeline.extensions.llm_steps import ModelSteps  # and the model's client
+    extension = None
+    if settings.query.rewrites_queries or settings.query.list_language_model_keys():
+        from knowledge_pipeline.extensions.llm_steps import LanguageModelSteps  # and the model's client
 
-        llm = ModelSteps(settings, record, budgets)
-    return Engine(settings, lake, index=index, llm=llm, cache=cache)
+        extension = LanguageModelSteps(settings, record, budgets)
+    return Engine(settings, lake, index=index, extension=extension, cache=cache)
 
 
 def _on_background_loop(

@@ -7,6 +7,7 @@ import re
 import uuid
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from cachetools import LRUCache
@@ -281,10 +282,6 @@ MAX_ENRICHED = 5  # the best code results of a response
 MAX_KEPT = 10_000  # chunks whose relations are kept, and whose neighbours: a few KB each
 
 
-class GraphUnavailable(StoreError):
-    """The release has no code graph, or it cannot be opened."""
-
-
 class Enricher:
     """Adds related documents and code-graph neighbours to results. For one event loop.
 
@@ -310,29 +307,24 @@ class Enricher:
     ) -> tuple[tuple[SearchResult, ...], str | None]:
         """Adds the most telling relations to each result, and neighbours in the code graph to the best code.
 
-        `chunks` are those of the results, and maybe more, in any order. Nothing is added that the caller
-        may not see. Also returns why results lack neighbours that they should have.
+        `chunks` are those of the results. Nothing is added that the caller may not see. Also returns why
+        results lack neighbours that they should have.
         """
-        self._forget_other_releases(open_release)
-        by_id = {chunk.id: chunk for chunk in chunks}
-        shown = [by_id[result.id] for result in results]
-        relations, (neighbours, graph_problem) = await asyncio.gather(
-            self._find_relations(open_release, access, shown if self._max_relations else [], watch),
-            self._find_neighbours(open_release, access, shown if with_neighbours else [], watch),
-        )
-        enriched = tuple(
-            replace(result, related=relations.get(result.id, ()), graph=neighbours.get(result.id))
-            for result in results
-        )
-        return enriched, graph_problem
-
-    def _forget_other_releases(self, open_release: OpenRelease) -> None:
         release = open_release.release
         versions = (*sorted(release.tables.items()), *sorted(release.graph.items()))
         if versions != self._versions:
             self._versions = versions
             self._relations.clear()
             self._neighbours.clear()
+        relations, (neighbours, graph_problem) = await asyncio.gather(
+            self._find_relations(open_release, access, chunks if self._max_relations else [], watch),
+            self._find_neighbours(open_release, access, chunks if with_neighbours else [], watch),
+        )
+        enriched = tuple(
+            replace(result, related=relations.get(result.id, ()), graph=neighbours.get(result.id))
+            for result in results
+        )
+        return enriched, graph_problem
 
     async def _find_relations(
         self, open_release: OpenRelease, access: Access, chunks: Sequence[IndexedChunk], watch: Stopwatch
@@ -365,11 +357,23 @@ class Enricher:
             return {}, None
         with watch.step("enrich"):
             try:
-                graph = await open_visible_graph(open_release, access)
-            except GraphUnavailable as problem:
+                reader = await open_release.open_graph_reader()
+            except StoreError as problem:
                 return {}, str(problem)
+            if reader is None:
+                return {}, "the release has no code graph: run `knowledge refresh`"
+            graph = VisibleGraph.for_access(reader, access)
+            versions = tuple(sorted(graph.reader.versions.items()))
             keys = {
-                chunk.id: (tuple(sorted(graph.reader.versions.items())), graph.visibility, *_locate(chunk))
+                chunk.id: (
+                    versions,
+                    graph.visibility,
+                    chunk.source,
+                    chunk.path,
+                    chunk.start_line,
+                    chunk.end_line,
+                    chunk.symbols,
+                )
                 for chunk in code
             }
             by_id = {id_: self._neighbours[key] for id_, key in keys.items() if key in self._neighbours}
@@ -377,25 +381,6 @@ class Enricher:
             for chunk, own in zip(missing, await find_neighbours(graph, missing), strict=True):
                 by_id[chunk.id] = self._neighbours[keys[chunk.id]] = own
         return {id_: neighbours or None for id_, neighbours in by_id.items()}, None
-
-
-def _locate(chunk: IndexedChunk) -> tuple[Hashable, ...]:
-    """What its neighbours depend on."""
-    return chunk.source, chunk.path, chunk.start_line, chunk.end_line, chunk.symbols
-
-
-async def open_visible_graph(open_release: OpenRelease, access: Access) -> VisibleGraph:
-    """The code graph as far as the caller may see it.
-
-    Raises `GraphUnavailable`: the release has none, or it cannot be opened.
-    """
-    try:
-        reader = await open_release.open_graph_reader()
-    except StoreError as error:
-        raise GraphUnavailable(str(error)) from error
-    if reader is None:
-        raise GraphUnavailable("the release has no code graph: run `knowledge refresh`")
-    return VisibleGraph.for_access(reader, access)
 
 
 _WORDS = re.compile(r"\w+|[^\w\s]")
@@ -439,44 +424,31 @@ def find_first_duplicates(texts: Iterable[str]) -> Iterator[int]:
         yield first
 
 
-def assemble(
-    hits: Iterable[Hit[IndexedChunk]], *, limit: int, explain: bool, drop_near_duplicates: bool = False
-) -> tuple[SearchResult, ...]:
-    """The best `limit` hits, in the order given; of equal contents only the first.
-
-    With `drop_near_duplicates` also only the first of nearly equal ones.
-    """
-    results: list[SearchResult] = []
-    seen_hashes: set[str] = set()
-    seen_shingles: list[Shingles] = []
-    for hit in hits:
-        if len(results) == limit:
-            break
-        if hit.chunk.content_hash in seen_hashes:
-            continue
-        seen_hashes.add(hit.chunk.content_hash)
-        if drop_near_duplicates:
-            own = shingles(hit.chunk.text)
-            if any(is_nearly_equal(own, seen) for seen in seen_shingles):
-                continue
-            seen_shingles.append(own)
-        results.append(to_result(hit.chunk, hit.score, hit.explanation if explain else None))
-    return tuple(results)
-
-
 async def assemble_best(
     hits: Sequence[Hit[RankedChunk]], scope: SearchScope
 ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...]]:
-    """See `assemble`; with the chunks that were read for it: many only where contents are alike."""
+    """The chunks and results of the best hits, in the order given; of equal contents only the first.
+
+    Of a diverse plan also only the first of nearly equal ones. Many are read only where contents are alike.
+    """
     plan, count = scope.plan, 2 * scope.plan.limit
     while True:
-        best = await read_hits(scope, hits[:count])
-        results = assemble(
-            best, limit=plan.limit, explain=plan.question.explain, drop_near_duplicates=plan.diverse
-        )
-        if len(results) == plan.limit or count >= len(hits):
-            return [hit.chunk for hit in best], results
+        first_by_content = dict[str, Hit[IndexedChunk]]()
+        for hit in await read_hits(scope, hits[:count]):
+            first_by_content.setdefault(hit.chunk.content_hash, hit)
+        distinct: Iterable[Hit[IndexedChunk]] = first_by_content.values()
+        if plan.diverse:
+            firsts = find_first_duplicates(hit.chunk.text for hit in first_by_content.values())
+            distinct = (
+                hit for at, (hit, first) in enumerate(zip(distinct, firsts, strict=True)) if first == at
+            )
+        shown = list(islice(distinct, plan.limit))
+        if len(shown) == plan.limit or count >= len(hits):
+            break
         count *= 4
+    explain = plan.question.explain
+    results = (to_result(hit.chunk, hit.score, hit.explanation if explain else None) for hit in shown)
+    return [hit.chunk for hit in shown], tuple(results)
 
 
 def to_result(chunk: IndexedChunk, score: float, explanation: ScoreExplanation | None = None) -> SearchResult:

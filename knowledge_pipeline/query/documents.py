@@ -126,7 +126,7 @@ async def _read_documents(readers: Sequence[IndexReader], visible: Filter, targe
     if len(documents) > _MAX_DOCUMENTS:
         raise InvalidQuery(f"{len(documents)} documents are called {target[:200]!r}: give more of the path")
     columns = (*_DOCUMENT_COLUMNS, "metadata")
-    conditions = [eq("source", source) & eq("uri", uri) for source, uri in documents]
+    conditions = (eq("source", source) & eq("uri", uri) for source, uri in documents)
     return [await find_rows(readers, visible & condition, columns) for condition in conditions]
 
 
@@ -382,18 +382,16 @@ def _find_refresh(lake: Lake, source: str, written: datetime) -> tuple[TracedRef
     first = done
     while first > 0 and rows[first]["stage"] != "snapshot" and rows[first - 1]["stage"] != "index":
         first -= 1
-    return tuple(_to_traced(row) for row in rows[first : done + 1])
-
-
-def _to_traced(row: dict[str, Any]) -> TracedRefresh:
-    run = row["run"]
-    return TracedRefresh(
-        stage=row["stage"],
-        done_at=row["at"],
-        seconds=row["seconds"],
-        changes=row["added"] + row["changed"] + row["removed"],
-        code=row["code"],
-        settings=json.loads(row["settings"]) if row["settings"] else {},
-        run=run,
-        run_url=build_run_url(run) if run else None,
+    return tuple(
+        TracedRefresh(
+            stage=row["stage"],
+            done_at=row["at"],
+            seconds=row["seconds"],
+            changes=row["added"] + row["changed"] + row["removed"],
+            code=row["code"],
+            settings=json.loads(row["settings"]) if row["settings"] else {},
+            run=row["run"],
+            run_url=build_run_url(row["run"]) if row["run"] else None,
+        )
+        for row in rows[first : done + 1]
     )

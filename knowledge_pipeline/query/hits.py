@@ -295,7 +295,13 @@ class RowCache:
     async def read_outlines(self, reader: IndexReader, rows: np.ndarray) -> Outlines:
         """Outlines of rows that searches of this reader found: ids, ascending."""
         of_files = np.split(rows, np.flatnonzero(np.diff(rows >> 32)) + 1)
-        cached = [self._find_loaded(reader, own) for own in of_files]
+        columns = [
+            self._loaded.get(reader.files[int(own[0]) >> 32]) if len(own) else None for own in of_files
+        ]
+        cached = [  # None also where not all of a file's rows are held: a version before may have more
+            of_file.find(own & 0xFFFFFFFF) if of_file else None
+            for of_file, own in zip(columns, of_files, strict=True)
+        ]
         uncached = (own.tolist() for own, outlines in zip(of_files, cached, strict=True) if outlines is None)
         read = iter([Outlines.of(outlines) for outlines in await self._read_missing(reader, list(uncached))])
         return Outlines.join([next(read) if outlines is None else outlines for outlines in cached])
@@ -308,11 +314,6 @@ class RowCache:
         if with_vectors and not reader.memory.find_holder(rows):
             waiting.append(self.read_vectors(reader, rows.tolist()))
         await gather_all(waiting)
-
-    def _find_loaded(self, reader: IndexReader, rows: np.ndarray) -> Outlines | None:
-        """Outlines of rows of one file, if all of them are held: a version before may have more."""
-        columns = self._loaded.get(reader.files[int(rows[0]) >> 32]) if len(rows) else None
-        return columns.find(rows & 0xFFFFFFFF) if columns else None
 
     async def _read_missing(
         self, reader: IndexReader, of_files: Sequence[Collection[int]]

@@ -74,7 +74,6 @@ from knowledge_pipeline.query.understand import (
     ParsedQuery,
     PassageForm,
     QueryExpansion,
-    expand_by_rules,
     parse_plain_text,
 )
 from knowledge_pipeline.store.lake import Lake
@@ -101,8 +100,8 @@ async def keep_candidates(
     return candidates
 
 
-class LanguageModelSteps(Protocol):
-    """What a language model does in a search, where the settings ask for it: `extensions.llm_steps`."""
+class SearchExtension(Protocol):
+    """What rewrites questions and reranks by a language model, where configured: `extensions.llm_steps`."""
 
     reranker: RerankStep | None
 
@@ -136,8 +135,8 @@ class Engine:
     """Answers from one store, or from the cache. Belongs to one event loop; end it with `aclose` there,
     or `close` anywhere. Every public method takes an `Access`; what it may see is decided inside the store.
 
-    Reads the live release, or the `index` given. `llm` does the steps that need a language model, where the
-    settings have any; a `cache` keeps responses.
+    Reads the live release, or the `index` given. An `extension` does the steps that the core lacks, where
+    the settings ask for any; a `cache` keeps responses.
     """
 
     def __init__(
@@ -146,13 +145,13 @@ class Engine:
         lake: Lake,
         *,
         index: Index | None = None,
-        llm: LanguageModelSteps | None = None,
+        extension: SearchExtension | None = None,
         cache: AnswerCache | None = None,
     ) -> None:
-        self._settings, self._llm = settings.query, llm
+        self._settings, self._extension = settings.query, extension
         self._index = index or LiveIndex(lake)
         self._embedder = QueryEmbedder(settings)
-        self._reranker = (llm.reranker if llm else None) or Reranker(settings.query.rerank)
+        self._reranker = (extension.reranker if extension else None) or Reranker(settings.query.rerank)
         self._enricher = Enricher(settings.query.max_related)
         self._cache = cache or AnswerCache(CacheSettings(ttl_minutes=0))
         self._rows, self._words = RowCache(), WordVectors()
@@ -166,8 +165,8 @@ class Engine:
     async def aclose(self) -> None:
         """`close`, and cancel the calls of the language model, on the engine's event loop."""
         self.close()
-        if self._llm:
-            await self._llm.aclose()
+        if self._extension:
+            await self._extension.aclose()
 
     async def prewarm(self) -> None:
         """Read what ranking needs of the live release before a query has to wait for it.
@@ -260,9 +259,9 @@ class Engine:
         )
         if graph_problem:
             problems["graph"] = graph_problem
-        if self._llm:
+        if self._extension:
             is_refused = bool(_LANGUAGE_MODEL_STEPS & problems.keys())
-            problems |= await self._llm.list_budget_problems(plan.access.account, is_refused=is_refused)
+            problems |= await self._extension.list_budget_problems(plan.access.account, is_refused=is_refused)
         explanation = _explain(plan, expansion, retrieved, problems) if plan.question.explain else None
         signals = retrieved[0].signals
         return build_response(
@@ -277,15 +276,13 @@ class Engine:
     async def _expand(self, plan: SearchPlan, watch: Stopwatch) -> QueryExpansion:
         """What a language model or rules add to the question; nothing to an example."""
         settings = self._settings
-        if plan.profile.is_example or not settings.rewrites_queries:
+        if self._extension is None or plan.profile.is_example or not settings.rewrites_queries:
             return QueryExpansion()
         with watch.step("prepare"):
-            if self._llm is None:
-                return expand_by_rules(plan.query.text, settings)
             if plan.question.mode == "words":  # a hypothetical answer has a vector alone
                 settings = settings.model_copy(update={"hyde": False})
             form = "code" if plan.question.type == "code" else "prose"
-            return await self._llm.expand(plan.query.text, settings, form)
+            return await self._extension.expand(plan.query.text, settings, form)
 
     async def _retrieve(self, sub_query: SubQuery, scope: SearchScope, ranker: str | None) -> RetrievalResult:
         """Steps 2 to 4 for one sub-query."""

@@ -32,7 +32,7 @@ from knowledge_pipeline.relations import DocumentContext, extract_mentions, reso
 
 if TYPE_CHECKING:
     from knowledge_pipeline.connectors.git.blame import BlamedRange, Checkout, CommitSummary
-    from knowledge_pipeline.contract.responses import ContextResponse, Excerpt
+    from knowledge_pipeline.contract.responses import ContextExcerpt, ContextResponse
 
 
 _MAX_BYTES = 4_000_000  # larger files are judged by their time alone
@@ -66,7 +66,7 @@ class WorkingTree:
         """The context, its excerpts marked as the worst of their chunks."""
         results = self.mark_results(context.results)
         states = {result.id: result.file_state for result in results}
-        excerpts: list[Excerpt] = []
+        excerpts: list[ContextExcerpt] = []
         for excerpt in context.excerpts:
             own = {states.get(id_) for id_ in excerpt.chunks}
             worst = next((state for state in _WORST_FIRST if state in own), None)
