@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from knowledge_pipeline.config.context_sections import SectionSettings
 from knowledge_pipeline.config.operation import ContextSettings
@@ -22,7 +22,6 @@ from knowledge_pipeline.context.select import (
     ExcerptSelector,
     SearchChances,
     SectionedSelector,
-    SectionSelector,
     follow_links,
     leave_out_shown,
     rank_candidates,
@@ -91,7 +90,12 @@ async def find_similar(engine: Engine, access: Access, task: Task, limit: int) -
             response = await engine.search(replace(example, source=None), access)
     if len(paths) < 2:
         return response
-    return replace(response, results=tuple(_leave_out(response.results, paths, task.source)[:limit]))
+    results = (  # not of the task's own files
+        result
+        for result in response.results
+        if result.citation.path not in paths or task.source not in (None, result.citation.source)
+    )
+    return replace(response, results=tuple(islice(results, limit)))
 
 
 def _merge_responses(outcomes: Sequence[SearchResponse | BaseException]) -> SearchResponse:
@@ -101,9 +105,7 @@ def _merge_responses(outcomes: Sequence[SearchResponse | BaseException]) -> Sear
     responses = [outcome for outcome in outcomes if isinstance(outcome, SearchResponse)]
     if not responses:
         raise problems[0]
-    oldest = min(
-        responses, key=lambda response: response.release
-    )  # another release than the others' is tried again
+    oldest = min(responses, key=lambda response: response.release)  # others' releases are tried again
     in_turn = chain.from_iterable(zip_longest(*(response.results for response in responses)))
     results = {result.id: result for result in in_turn if result is not None}
     steps = tuple(dict.fromkeys(step for response in responses for step in response.degraded))
@@ -117,17 +119,6 @@ def _merge_responses(outcomes: Sequence[SearchResponse | BaseException]) -> Sear
     explain = {**(oldest.explain or {}), "degraded": reasons}
     took_ms = max(response.took_ms for response in responses)
     return replace(oldest, results=tuple(results.values()), degraded=steps, explain=explain, took_ms=took_ms)
-
-
-def _leave_out(
-    results: Sequence[SearchResult], paths: Collection[str], source: str | None
-) -> list[SearchResult]:
-    """The results that are not of the task's own files."""
-    return [
-        result
-        for result in results
-        if result.citation.path not in paths or source not in (None, result.citation.source)
-    ]
 
 
 _CODE, _DOCUMENTS = ("code",), get_args(DocumentType)
@@ -264,9 +255,14 @@ def _complete_run(run: SearchRun, outcome: SearchResponse | KnowledgeError, rele
         return replace(run, problem=str(outcome))
     if outcome.release != release:
         return replace(run, problem=f"it searched release {outcome.release}, the others {release}: try again")
-    reasons = dict((outcome.explain or {}).get("degraded", {}))
-    degraded = {step: reasons.get(step, "") for step in outcome.degraded}
-    return replace(run, found=len(outcome.results), took_ms=outcome.took_ms, degraded=degraded)
+    return replace(run, **_describe_outcome(outcome))
+
+
+def _describe_outcome(response: SearchResponse) -> dict[str, Any]:
+    """What a run and a section say of their search."""
+    reasons = dict((response.explain or {}).get("degraded", {}))
+    degraded = {step: reasons.get(step, "") for step in response.degraded}
+    return {"found": len(response.results), "took_ms": response.took_ms, "degraded": degraded}
 
 
 _QUERY_CHARS = 4_000
@@ -304,21 +300,6 @@ async def run_sections(
     return await gather_all(_run_section(engine, access, task, section, code) for section in sections)
 
 
-def require_release(results: Iterable[SectionResults], release: int) -> list[SectionResults]:
-    """The sections, without what is of another release than the rest of the context."""
-    return [
-        result
-        if result.release in (None, release)
-        else SectionResults(
-            replace(
-                result.section,
-                problem=f"it searched release {result.release}, the others {release}: try again",
-            )
-        )
-        for result in results
-    ]
-
-
 async def _run_section(
     engine: Engine, access: Access, task: Task, settings: SectionSettings, code: Sequence[SearchResult]
 ) -> SectionResults:
@@ -342,14 +323,7 @@ async def _run_section(
             response = await engine.search(question, access)
     except KnowledgeError as error:
         return SectionResults(replace(section, problem=str(error)), error=error)
-    reasons = dict((response.explain or {}).get("degraded", {}))
-    completed = replace(
-        section,
-        found=len(response.results),
-        took_ms=response.took_ms,
-        degraded={step: reasons.get(step, "") for step in response.degraded},
-    )
-    return SectionResults(completed, response.results, response.release)
+    return SectionResults(replace(section, **_describe_outcome(response)), response.results, response.release)
 
 
 def _build_section_query(task: Task, settings: SectionSettings) -> str:
@@ -467,7 +441,12 @@ async def _run_searches(
         if not releases:
             raise results[0].error or NotFound("no section of the context could be searched")
         searches = TaskSearchResults(max(releases), (), (), is_truncated=build_query(task)[1])
-    return replace(searches, sections=require_release(results, searches.release))
+    release = searches.release
+    for at, result in enumerate(results):
+        if result.release not in (None, release):
+            problem = f"it searched release {result.release}, the others {release}: try again"
+            results[at] = SectionResults(replace(result.section, problem=problem))
+    return replace(searches, sections=results)
 
 
 def _find_own_share(sections: Sequence[SectionSettings]) -> float:
@@ -496,17 +475,17 @@ def _select_and_fit(
     if not fitter.sections:
         return fitter.fit(build_selector(own, question)), list(own)
     of_sections: list[ContextCandidate] = []
-    selectors: list[SectionSelector] = []
+    selectors: list[tuple[str | None, float, ExcerptSelector]] = []
     for section_results in results.sections:
         section = section_results.section
         ranked = rank_candidates([SearchChances.by_rank(section.name, section_results.results)])
         kept = leave_out_shown(ranked, (candidate.result for candidate in of_sections))
         of_sections += kept
         selector = build_selector(kept, f"{section.query}\n{question}")
-        selectors.append(SectionSelector(section.name, section.share, selector))
+        selectors.append((section.name, section.share, selector))
     rest = leave_out_shown(own, (candidate.result for candidate in of_sections))
     if own_share := _find_own_share(fitter.sections):
-        selectors.insert(0, SectionSelector(None, own_share, build_selector(rest, question)))
+        selectors.insert(0, (None, own_share, build_selector(rest, question)))
     return fitter.fit(SectionedSelector(selectors)), [*rest, *of_sections]
 
 

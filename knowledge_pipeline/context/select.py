@@ -394,21 +394,18 @@ class ExcerptSelector:
         self._count = count
         self._heading_cost = heading_cost
         self._heading_share = heading_share
-        self._chunks = [
-            OmittedChunk(
-                id_, candidate.result.citation, round(candidate.score, 6), self._cost(candidate.result)
-            )
-            for id_, candidate in self._by_id.items()
-        ]
+        self._chunks: list[OmittedChunk] = []
+        for id_, candidate in self._by_id.items():
+            result = candidate.result
+            tokens = count(result.content) + heading_cost(Excerpt.from_result(result))
+            self._chunks.append(OmittedChunk(id_, result.citation, round(candidate.score, 6), tokens))
         self._weights = WordWeights(question, [candidate.result.content for candidate in candidates])
         documents: dict[DocumentKey, list[SearchResult]] = {}
         for candidate in candidates:
             documents.setdefault(document_key(candidate.result), []).append(candidate.result)
         excerpts = (excerpt for results in documents.values() for excerpt in build_excerpts(results))
         self._passages = [self._to_passage(excerpt) for excerpt in excerpts]
-        self._runs_at: dict[
-            float, list[tuple[int, LineRun]]
-        ] = {}  # prices that were tried, as many are again
+        self._runs_at: dict[float, _PassageRuns] = {}  # prices that were tried, as many are again
 
     def select(self, max_tokens: int) -> ContextSelection:
         """The lines that gain the most, of at most `max_tokens` tokens as counted line by line.
@@ -477,9 +474,6 @@ class ExcerptSelector:
         heading_tokens = self._heading_cost(excerpt) * self._heading_share
         return _Passage(excerpt, gains, tokens, heading_tokens, density)
 
-    def _cost(self, result: SearchResult) -> int:
-        return self._count(result.content) + self._heading_cost(Excerpt.from_result(result))
-
     def _to_context_excerpt(self, number: int, excerpt: Excerpt) -> ContextExcerpt:
         candidates = [self._by_id[part.id] for part in excerpt.parts]
         best = max(candidates, key=lambda candidate: candidate.score)
@@ -516,45 +510,33 @@ def _find_signature_above(excerpt: Excerpt) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SectionSelector:
-    """Selects for one section, or for the task's own searches, whose name is None."""
-
-    name: str | None
-    share: float
-    selector: ExcerptSelector
-
-
-@dataclass(frozen=True, slots=True)
 class SectionedSelector:
     """Selects for several sections, each within its share; what one does not need goes to the others."""
 
-    sections: Sequence[SectionSelector]  # in the order shown
+    sections: Sequence[tuple[str | None, float, ExcerptSelector]]
+    """In the order shown; name and share of the budget. The task's own searches have no name."""
 
     def select(self, max_tokens: int) -> ContextSelection:
         """The excerpts of all sections, numbered through."""
         selections: dict[int, ContextSelection] = {}
-        left = max_tokens
-        waiting: dict[int, SectionSelector] = dict(enumerate(self.sections))
+        left, waiting = max_tokens, dict(enumerate(self.sections))
         while waiting:
-            shares = sum(section.share for section in waiting.values())
+            shares = sum(share for _, share, _ in waiting.values())
             tried = {
-                at: section.selector.select(max(0, int(left * section.share / shares)))
-                for at, section in waiting.items()
+                at: selector.select(max(0, int(left * share / shares)))
+                for at, (_, share, selector) in waiting.items()
             }
             content = {at: selection for at, selection in tried.items() if not selection.is_cut}
             selections |= content or tried
             left -= sum(selection.tokens for selection in content.values())
             waiting = {at: section for at, section in waiting.items() if at not in selections}
-        return self._join([selections[at] for at in range(len(self.sections))])
-
-    def _join(self, selections: Sequence[ContextSelection]) -> ContextSelection:
         joined = ContextSelection()
-        for section, selection in zip(self.sections, selections, strict=True):
-            first = len(joined.excerpts) + 1
+        for at, (name, _, _) in enumerate(self.sections):
+            selection, first = selections[at], len(joined.excerpts) + 1
             excerpts = tuple(
                 replace(excerpt, number=n) for n, excerpt in enumerate(selection.excerpts, start=first)
             )
-            numbers = {section.name: tuple(excerpt.number for excerpt in excerpts)} if section.name else {}
+            numbers = {name: tuple(excerpt.number for excerpt in excerpts)} if name else {}
             joined = ContextSelection(
                 (*joined.excerpts, *excerpts),
                 (*joined.omitted, *selection.omitted),
@@ -605,10 +587,12 @@ async def follow_links(
         return search
     limit = sorted(search.chances, reverse=True)[:_RANK][-1]  # the kind of task may change their order
     factors = _find_factors(best)
-    raised = [
-        max(chance, min(_MAX_SHARE * limit, chance * _factor_of(result, factors)))
-        for result, chance in zip(search.results, search.chances, strict=True)
-    ]
+    raised: list[float] = []
+    for result, chance in zip(search.results, search.chances, strict=True):
+        in_file = factors.get((result.citation.source, result.citation.path), {})
+        lines = range(result.span.start_line, result.span.end_line + 1)
+        factor = max((factor for line, factor in in_file.items() if line in lines), default=1.0)
+        raised.append(max(chance, min(_MAX_SHARE * limit, chance * factor)))
     added = await _read_used_code(engine, access, filters, search.results, best, release)
     chances = [*raised, *[_ADDED_SHARE * limit] * len(added)]
     return SearchChances(search.name, [*search.results, *added], chances)
@@ -658,11 +642,3 @@ def _find_factors(best: Sequence[SearchResult]) -> dict[_File, dict[int, float]]
                 if neighbour.line is not None:
                     factors.setdefault((neighbour.source, neighbour.path), {})[neighbour.line] = factor
     return factors
-
-
-def _factor_of(result: SearchResult, factors: Mapping[_File, Mapping[int, float]]) -> float:
-    lines = factors.get((result.citation.source, result.citation.path), {})
-    span = result.span
-    return max(
-        (factor for line, factor in lines.items() if span.start_line <= line <= span.end_line), default=1.0
-    )

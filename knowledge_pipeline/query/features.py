@@ -33,7 +33,7 @@ import Stemmer
 
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.file_languages import ROLE_WORDS, find_side_role
-from knowledge_pipeline.query.hits import IndexedChunk, RankedChunk
+from knowledge_pipeline.query.hits import IndexedChunk
 from knowledge_pipeline.query.understand import QUESTION_KINDS, ParsedQuery, list_kinds
 from knowledge_pipeline.store.fragments import OutlineFile, Outlines
 from knowledge_pipeline.times import parse_time
@@ -89,7 +89,7 @@ def compute_features(
         return rows
     columns = {name: rows[:, at] for at, name in enumerate(FEATURES)}
     question = _QuestionWords.build(query)
-    families = np.array(list(map(_find_family, chunks.files)))
+    families = np.array([_FAMILIES.get(file.source_type, "other") for file in chunks.files])
     of_rows = families[chunks.file_numbers]
     columns["fused"][:] = _scale_by_family(fused, of_rows)
     columns["similarity"][:] = _scale_by_family(similarities, of_rows)
@@ -111,11 +111,8 @@ def compute_features(
 
 def has_several_families(chunks: Outlines) -> bool:
     """Whether candidates are of more than one family of sources."""
-    return len(set(map(_find_family, chunks.files))) > 1
-
-
-def _find_family(file: OutlineFile) -> str:
-    return _FAMILIES.get(file.source_type, "other")
+    source_types = {file.source_type for file in chunks.files}
+    return len({_FAMILIES.get(source_type, "other") for source_type in source_types}) > 1
 
 
 def count_better_of_file(file_numbers: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -144,11 +141,6 @@ def stem(word: str) -> str:
     """What the forms of an English word have in common."""
     # A stemmer is made for each word, in 2 us, because threads cannot share one.
     return cast("Any", Stemmer).Stemmer("english", 0).stemWord(word)
-
-
-def has_path(chunk: RankedChunk | OutlineFile) -> bool:
-    """Whether people chose the path of a chunk or a file, as they do that of code and documentation."""
-    return chunk.source_type in PATH_TYPES
 
 
 def _scale_by_family(values: np.ndarray, families: np.ndarray) -> np.ndarray:
@@ -237,7 +229,7 @@ def _read_files(files: Sequence[OutlineFile], question: _QuestionWords) -> dict[
     """`file_name`, and whether a file has a role that the question does not ask for; by file."""
     columns = {name: np.zeros(len(files)) for name in ("file_name", *ROLE_WORDS)}
     for at, file in enumerate(files):
-        if not has_path(file):
+        if file.source_type not in PATH_TYPES:
             continue
         name = _read_path(file.path, file.source)
         columns["file_name"][at] = bool(name.stems) and all(map(question.has, name.stems))

@@ -271,9 +271,13 @@ class RowCache:
         self._max_held_rows = max_held_rows
         self._loaded: dict[str, OutlineColumns | None] = {}  # by file; None: it is being read
         self._taken = Counter[str]()  # outlines of the rows of each file
-        self._outlines = _Recent[ChunkOutline](max_outline_bytes, lambda _: _OUTLINE_BYTES)
-        self._chunks = _Recent[IndexedChunk](max_chunk_bytes, lambda chunk: _ROW_BYTES + len(chunk.text))
-        self._vectors = _Recent[np.ndarray](max_vector_bytes, lambda vector: 100 + vector.nbytes)
+        self._outlines = _Recent[ChunkOutline](max_outline_bytes, lambda every: _OUTLINE_BYTES * len(every))
+        self._chunks = _Recent[IndexedChunk](
+            max_chunk_bytes, lambda chunks: sum(_ROW_BYTES + len(chunk.text) for chunk in chunks)
+        )
+        self._vectors = _Recent[np.ndarray](
+            max_vector_bytes, lambda vectors: sum(100 + vector.nbytes for vector in vectors)
+        )
         self._files = frozenset[str]()
 
     def evict_other_files(self, readers: Iterable[IndexReader]) -> None:
@@ -321,9 +325,8 @@ class RowCache:
         """Outlines of rows of files whose outlines are not in memory."""
         outlines, missing = self._outlines.split(reader, list(chain.from_iterable(of_files)))
         if missing:
-            for row, values in (await reader.take_rows(missing, OUTLINE_COLUMNS)).items():
-                outlines[row] = read_outline(values)
-                self._outlines.put(reader.locate(row), outlines[row])
+            rows = await reader.take_rows(missing, OUTLINE_COLUMNS)
+            outlines |= self._outlines.keep(reader, {row: read_outline(rows[row]) for row in rows})
             await self._load_hot_files(reader, missing)
         return [[outlines[row] for row in own] for own in of_files]
 
@@ -354,9 +357,8 @@ class RowCache:
         """Chunks of rows that a search of this reader found, by row id."""
         chunks, missing = self._chunks.split(reader, rows)
         if missing:
-            for row, values in (await reader.take_rows(missing, CHUNK_COLUMNS)).items():
-                chunks[row] = IndexedChunk.from_row(values)
-                self._chunks.put(reader.locate(row), chunks[row])
+            read = await reader.take_rows(missing, CHUNK_COLUMNS)
+            chunks |= self._chunks.keep(reader, {row: IndexedChunk.from_row(read[row]) for row in read})
         return chunks
 
     async def read_vectors(self, reader: IndexReader, rows: Collection[int]) -> dict[int, np.ndarray]:
@@ -364,10 +366,7 @@ class RowCache:
         if matrix := reader.memory.find_holder(rows):
             return matrix.take(rows)
         vectors, missing = self._vectors.split(reader, rows)
-        for row, vector in (await reader.take_vectors(missing)).items():
-            vectors[row] = vector
-            self._vectors.put(reader.locate(row), vector)
-        return vectors
+        return vectors | self._vectors.keep(reader, await reader.take_vectors(missing))
 
 
 class _Recent(Generic[Value]):
@@ -376,7 +375,7 @@ class _Recent(Generic[Value]):
     A look-up takes a tenth of one in a list of uses, and there are two hundred in a search.
     """
 
-    def __init__(self, max_bytes: int, size_of: Callable[[Value], int]) -> None:
+    def __init__(self, max_bytes: int, size_of: Callable[[Collection[Value]], int]) -> None:
         self._generation_bytes, self._size_of = max_bytes // 2, size_of
         self._young: dict[Place, Value] = {}
         self._old: dict[Place, Value] = {}
@@ -384,29 +383,29 @@ class _Recent(Generic[Value]):
 
     def split(self, reader: IndexReader, rows: Collection[int]) -> tuple[dict[int, Value], list[int]]:
         """What is kept of some rows of a reader, and which are missing."""
-        values: dict[int, Value] = {}
+        young, old = dict[int, Value](), dict[int, Value]()
         missing: list[int] = []
-        files = reader.files  # as `IndexReader.locate` does, without two hundred calls
         for row in rows:
-            location = (files[row >> 32], row & 0xFFFFFFFF)
-            value = self._young.get(location)
-            if value is None and (value := self._old.get(location)) is not None:
-                self.put(location, value)
-            if value is None:
-                missing.append(row)
+            location = (reader.files[row >> 32], row & 0xFFFFFFFF)
+            if (value := self._young.get(location)) is not None:
+                young[row] = value
+            elif (value := self._old.get(location)) is not None:
+                old[row] = value
             else:
-                values[row] = value
-        return values, missing
+                missing.append(row)
+        return young | self.keep(reader, old), missing
 
     def keep_files(self, files: Collection[str]) -> None:
         """Forget the rows of other files."""
         self._young = {location: value for location, value in self._young.items() if location[0] in files}
         self._old = {location: value for location, value in self._old.items() if location[0] in files}
-        self._young_bytes = sum(map(self._size_of, self._young.values()))
+        self._young_bytes = self._size_of(self._young.values())
 
-    def put(self, location: Place, value: Value) -> None:
-        """Keep a value."""
-        self._young[location] = value
-        self._young_bytes += self._size_of(value)
+    def keep(self, reader: IndexReader, values: dict[int, Value]) -> dict[int, Value]:
+        """Keep the values of some rows, which are returned."""
+        for row, value in values.items():
+            self._young[reader.files[row >> 32], row & 0xFFFFFFFF] = value
+        self._young_bytes += self._size_of(values.values())
         if self._young_bytes > self._generation_bytes:
             self._old, self._young, self._young_bytes = self._young, {}, 0
+        return values

@@ -77,7 +77,7 @@ class Reranker:
 
     def is_enabled_for(self, type_: str) -> bool:
         """Whether the settings turn reranking on for a search type."""
-        return bool(self._settings.model) and type_ in self._settings.types
+        return type_ in self._settings.types
 
     async def rerank(self, question: str, hits: Sequence[Hit[IndexedChunk]]) -> RerankResult:
         """All of `hits` by the cross-encoder's score; or in their order, with the reason."""

@@ -151,7 +151,9 @@ class Engine:
         self._settings, self._extension = settings.query, extension
         self._index = index or LiveIndex(lake)
         self._embedder = QueryEmbedder(settings)
-        self._reranker = (extension.reranker if extension else None) or Reranker(settings.query.rerank)
+        self._reranker = extension.reranker if extension else None
+        if self._reranker is None and settings.query.rerank.model:
+            self._reranker = Reranker(settings.query.rerank)
         self._enricher = Enricher(settings.query.max_related)
         self._cache = cache or AnswerCache(CacheSettings(ttl_minutes=0))
         self._rows, self._words = RowCache(), WordVectors()
@@ -160,7 +162,8 @@ class Engine:
     def close(self) -> None:
         """Free the threads; the engine answers nothing afterwards."""
         self._embedder.close()
-        self._reranker.close()
+        if self._reranker:
+            self._reranker.close()
 
     async def aclose(self) -> None:
         """`close`, and cancel the calls of the language model, on the engine's event loop."""
@@ -342,7 +345,7 @@ class Engine:
     ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...], dict[str, str]]:
         """Steps 5 and 6: the chunks that were read, the results among them, and what was left out."""
         plan, problems = scope.plan, dict[str, str]()
-        if self._reranker.is_enabled_for(plan.question.type):
+        if self._reranker and self._reranker.is_enabled_for(plan.question.type):
             with scope.watch.step("rerank"):
                 best = await read_hits(scope, hits[: plan.rerank_limit])
                 hits, skip_reason = await self._reranker.rerank(plan.query.text, best)
@@ -407,7 +410,7 @@ class Engine:
 
     async def check_reranker(self) -> str | None:
         """Why results cannot be reranked now; None if they can."""
-        return await self._reranker.check()
+        return await self._reranker.check() if self._reranker else None
 
 
 def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQuery]:
