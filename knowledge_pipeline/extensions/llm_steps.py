@@ -22,7 +22,7 @@ from knowledge_pipeline.llm.budgets import Budgets
 from knowledge_pipeline.llm.model import LanguageModel, RecordCall
 from knowledge_pipeline.llm.model_calls import Message, UsageAccount, get_current_account
 from knowledge_pipeline.query.hits import Hit, IndexedChunk
-from knowledge_pipeline.query.rerank import RerankResult
+from knowledge_pipeline.query.rerank import RerankResult, RerankStep
 from knowledge_pipeline.query.search import SearchExtension
 from knowledge_pipeline.query.understand import PassageForm, QueryExpansion
 from knowledge_pipeline.records import build_embedded_text
@@ -110,28 +110,18 @@ _INSTRUCTIONS = (
 )
 
 
-class LLMReranker:
+class LLMReranker(RerankStep):
     """Reranks with a model of any OpenAI-compatible endpoint, which sees all hits at once.
 
-    Same methods as `rerank.Reranker`. Anyone may have written what the chunks say: the reply is only read
-    for numbers of the list, so a chunk can change the order and nothing else.
+    Anyone may have written what the chunks say: the reply is only read for numbers of the list, so a chunk
+    can change the order and nothing else.
 
     Source: listwise reranking, Sun et al. 2023, https://arxiv.org/abs/2304.09542
     """
 
     def __init__(self, settings: RerankSettings, model: LanguageModel) -> None:
-        self._settings = settings
+        super().__init__(settings)
         self._model = model
-
-    def close(self) -> None:
-        """Does nothing: the model belongs to its creator."""
-
-    def is_enabled_for(self, type_: str) -> bool:
-        """Whether the settings turn reranking on for a search type."""
-        return type_ in self._settings.types
-
-    async def check(self) -> str | None:
-        """Nothing of its own can fail; the model is checked by itself."""
 
     async def rerank(self, question: str, hits: Sequence[Hit[IndexedChunk]]) -> RerankResult:
         """All of `hits` in the model's order; or in their order, with the reason.
