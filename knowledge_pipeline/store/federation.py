@@ -24,8 +24,9 @@ import Stemmer
 from cachetools import LRUCache
 
 from knowledge_pipeline.store.filters import Filter
-from knowledge_pipeline.store.fragments import ListedValues, OutlineColumns
+from knowledge_pipeline.store.fragments import OutlineColumns
 from knowledge_pipeline.store.graph import MAX_CACHED_FILTERS, GraphReader, KeyedTable, RowLookup
+from knowledge_pipeline.store.matching_rows import ListedValues
 from knowledge_pipeline.store.search import (
     LANCE_ERRORS,
     TIE_TOLERANCE,
