@@ -513,8 +513,14 @@ async def rank_related_code(walk: Walk, targets: Sequence[GraphNode], ids: Colle
         scores[id_] += score
     unread = [id_ for id_, _ in _rank_scores(scores)[: 2 * walk.limit] if id_ not in nodes]
     nodes.update(await walk.graph.read_nodes(unread))
-    _add_place_bonuses(targets, own, scores, nodes)
-
+    files = {(node.source, node.path) for node in targets}
+    classes = {(node.source, node.path, node.name.rpartition(".")[0]) for node in targets if "." in node.name}
+    for id_ in scores.keys() & nodes.keys() - own:
+        node = nodes[id_]
+        if (node.source, node.path, node.name.rpartition(".")[0]) in classes:
+            scores[id_] += _SAME_CLASS_BONUS
+        elif (node.source, node.path) in files:
+            scores[id_] += _SAME_FILE_BONUS
     others = {id_ for id_, node in nodes.items() if node.kind not in ("outside", "file")} - own
     ranked = [(id_, score) for id_, score in _rank_scores(scores) if id_ in others]
     for id_, score in ranked[: walk.limit]:
@@ -549,19 +555,6 @@ async def _score_shared_uses(near: Walk, own_ids: set[str]) -> _Scores:
     return scores
 
 
-def _add_place_bonuses(
-    targets: Sequence[GraphNode], own_ids: set[str], scores: _Scores, nodes: dict[str, GraphNode]
-) -> None:
-    files = {(node.source, node.path) for node in targets}
-    classes = {(node.source, node.path, node.name.rpartition(".")[0]) for node in targets if "." in node.name}
-    for id_ in scores.keys() & nodes.keys() - own_ids:
-        node = nodes[id_]
-        if (node.source, node.path, node.name.rpartition(".")[0]) in classes:
-            scores[id_] += _SAME_CLASS_BONUS
-        elif (node.source, node.path) in files:
-            scores[id_] += _SAME_FILE_BONUS
-
-
 def _rank_scores(scores: _Scores) -> list[tuple[str, float]]:
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
 
@@ -591,7 +584,15 @@ async def find_used_types(index: Index, places: Collection[CodePlace], access: A
         NotFound: nothing is released yet, or there is no code graph.
     """
     graph = await open_code_graph(await index.open_release(), access)
-    starts = await asyncio.gather(*(_find_nodes(graph, location) for location in places))
+
+    async def find_nodes(target: str, source: str | None) -> list[GraphNode]:
+        try:
+            resolved = await find_target(graph, target, Filters(sources=(source,) if source else ()))
+        except (NotFound, InvalidQuery):
+            return []
+        return [node for node in resolved.nodes if ":" not in target or node.kind != "file"]
+
+    starts = await asyncio.gather(*(find_nodes(*location) for location in places))
     nodes = {node.id: node for several in starts for node in several}
     files = {(node.source, node.path) for node in nodes.values() if node.kind == "file"}
     if not nodes:
@@ -608,13 +609,3 @@ async def find_used_types(index: Index, places: Collection[CodePlace], access: A
         if uses[node.id] and node.kind in _TYPE_KINDS and node.lines and (node.source, node.path) not in files
     ]
     return sorted(types, key=lambda node: (-uses[node.id], node.source or "", node.path or "", node.name))
-
-
-async def _find_nodes(graph: VisibleGraph, location: CodePlace) -> tuple[GraphNode, ...]:
-    target, source = location
-    try:
-        resolved = await find_target(graph, target, Filters(sources=(source,) if source else ()))
-    except (NotFound, InvalidQuery):
-        return ()
-    is_file = ":" not in target
-    return tuple(node for node in resolved.nodes if is_file or node.kind != "file")

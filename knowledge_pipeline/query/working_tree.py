@@ -215,16 +215,11 @@ class Blame:
             return {}
         readers, _ = await (await self._index.open_release()).open_readable_readers()
         related, _ = await find_relations(readers, compile_filter(access), list(subjects.values()))
-        return {
-            commit: tuple(
-                dict.fromkeys(
-                    relation.document
-                    for relation in relations
-                    if relation.document.source_type == "github_pr"
-                )
-            )
-            for commit, relations in zip(subjects, related, strict=True)
-        }
+        pull_requests: dict[str, tuple[RelatedDocument, ...]] = {}
+        for commit, relations in zip(subjects, related, strict=True):
+            documents = dict.fromkeys(relation.document for relation in relations)
+            pull_requests[commit] = tuple(it for it in documents if it.source_type == "github_pr")
+        return pull_requests
 
     def _blame_all(self, results: Sequence[SearchResult]) -> tuple[dict[str, _Blamed], str | None]:
         """By the id of a result, and the last reason why one has no answer."""
