@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from knowledge_pipeline.config import file
+from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.context.builder import ContextBuilder
 from knowledge_pipeline.contract.filters import Filters, Judgement, SearchMode, SearchType
 from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
 from knowledge_pipeline.garbage import collect_less_often
@@ -48,6 +48,26 @@ ResponseT = TypeVar("ResponseT", SearchResponse, GraphResponse, RelationsRespons
 
 ResponseListener = Callable[[str, str, Access, SearchResponse | GraphResponse | RelationsResponse], None]
 """Called with the kind and text of a query, the caller's access and the response; must not raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBuilder:
+    """Builds contexts for one knowledge base; what that takes is imported with the first of them."""
+
+    engine: Engine
+    blame: Blame
+    settings: ContextSettings
+
+    async def build(
+        self, access: Access, task: Task, *, max_tokens: int | None, template: str | Path | None
+    ) -> ContextResponse:
+        """See `get_context`; that of a review says who last changed the lines."""
+        from knowledge_pipeline.context.build import get_context  # most processes only search
+
+        blame = self.blame if task.kind == "code_review" else None
+        return await get_context(
+            self.engine, access, task, self.settings, max_tokens=max_tokens, template=template, blame=blame
+        )
 
 
 def open_engine(

@@ -175,7 +175,9 @@ class TaskSearchResults:
 
 
 async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit: int) -> TaskSearchResults:
-    """Run the searches of a task, at most `limit` results each, all of one release.
+    """Search all that the task's filters allow, and by its files and its snippet, if it has any.
+
+    At most `limit` results each, all of one release.
 
     The run of a search that fails has a problem; the others go on.
 
@@ -183,7 +185,10 @@ async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit
         KnowledgeError: none could be run; the first one's error.
     """
     query, is_truncated = build_query(task)
-    runs = list(_plan_runs(task, query))
+    all_types = task.filters.source_types
+    runs = [SearchRun("semantic", "semantic", " ".join((query, *name_files(task))), all_types)]
+    if task.paths or get_example(task):
+        runs.append(SearchRun("similar", "similar", ", ".join(task.paths) or "the snippet"))
     outcomes: list[SearchResponse | KnowledgeError] = []
     for _ in range(_MAX_ATTEMPTS):
         outcomes = await asyncio.gather(*(_run_search(engine, access, task, run, limit) for run in runs))
@@ -229,13 +234,6 @@ def _find_weight(kind: TaskKind, result: SearchResult) -> float:
     weights = _WEIGHTS.get(kind, {})
     source_type = result.metadata["source_type"]
     return next((weight for types, weight in weights.items() if source_type in types), 1.0)
-
-
-def _plan_runs(task: Task, query: str) -> Iterator[SearchRun]:
-    """A search of all that the task's filters allow, and one by its files and its snippet, if it has any."""
-    yield SearchRun("semantic", "semantic", " ".join((query, *name_files(task))), task.filters.source_types)
-    if task.paths or get_example(task):
-        yield SearchRun("similar", "similar", ", ".join(task.paths) or "the snippet")
 
 
 async def _run_search(

@@ -15,9 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, cast
-
-import Stemmer
 
 from knowledge_pipeline.context.tokens import CountTokens
 from knowledge_pipeline.contract.describe import cite_other_lines
@@ -25,6 +22,7 @@ from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import Citation, ContextExcerpt, OmittedChunk, SearchResult
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.assemble import find_first_duplicates
+from knowledge_pipeline.query.features import stem
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.understand import remove_stopwords
 from knowledge_pipeline.words import VOWEL_SIGNS, cut, normalize, split_identifier
@@ -236,10 +234,7 @@ def _read_words(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=65_536)
 def _stem_parts(word: str) -> tuple[str, ...]:
-    # Made for each word, in 2 us, because threads cannot share one.
-    stemmer = cast("Any", Stemmer).Stemmer("english", 0)
-    parts: Iterable[str] = (part for part in split_identifier(word) if len(part) > 1)
-    return tuple(stemmer.stemWords(list(parts)))
+    return tuple(stem(part) for part in split_identifier(word) if len(part) > 1)
 
 
 _SHARPNESS = 3.0  # power of a chance: what surely answers has also more lines that do

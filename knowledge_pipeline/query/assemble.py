@@ -54,27 +54,24 @@ async def find_neighbours(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -
     (shown, incoming), (edges, targets) = await asyncio.gather(
         _read_shown(graph, chunks), _read_used(graph, chunks)
     )
-    whole = (
-        replace(chunk, use_edges=uses, import_edges=imports)
+    return [
+        _build_neighbours(chunk, incoming, uses, imports, targets)
         for chunk, (uses, imports) in zip(shown, edges, strict=True)
-    )
-    return [_build_neighbours(chunk, incoming, targets) for chunk in whole]
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class _ChunkInGraph:
-    """A chunk, and what stands in its lines and its file."""
+    """A chunk, and what stands in its lines."""
 
     chunk: IndexedChunk
     nodes: frozenset[str]  # that it shows the beginning of, or is a part of
     callable_nodes: frozenset[str]  # the same, and the class that one of them constructs
     names: Mapping[str, str]  # full name -> node, by which other sources may know it
-    use_edges: Sequence[Row] = ()  # that go out from its lines
-    import_edges: Sequence[Row] = ()  # of its file
 
     @classmethod
     def build(cls, chunk: IndexedChunk, definitions: Sequence[Row], aliases: Sequence[Row]) -> _ChunkInGraph:
-        """Pick a chunk's own rows out of those of all chunks; the edges are added later."""
+        """Pick a chunk's own rows out of those of all chunks."""
         file = (chunk.source, chunk.path)
         first, last = chunk.start_line, chunk.end_line
         in_file = (row for row in definitions if (row["source"], row["path"]) == file)
@@ -203,7 +200,15 @@ def _is_in_lines(row: Row, chunk: IndexedChunk) -> bool:
     return chunk.start_line <= row["line"] <= chunk.end_line
 
 
-def _build_neighbours(chunk: _ChunkInGraph, incoming: Sequence[Row], targets: _Definitions) -> CodeNeighbours:
+def _build_neighbours(
+    chunk: _ChunkInGraph,
+    incoming: Sequence[Row],
+    used: Sequence[Row],
+    imported: Sequence[Row],
+    targets: _Definitions,
+) -> CodeNeighbours:
+    """By sure edges: `incoming` ones of all chunks, and those that go out from its lines and its file."""
+
     def order_by_nearness(row: Row) -> tuple[bool, float, str, str, int]:
         is_elsewhere = row["source"] != chunk.chunk.source
         return is_elsewhere, -row["confidence"], row["source"], row["path"], row["line"]
@@ -219,14 +224,14 @@ def _build_neighbours(chunk: _ChunkInGraph, incoming: Sequence[Row], targets: _D
         )
 
     uses = sorted(
-        (row for row in chunk.use_edges if row["target_id"] not in chunk.nodes),
+        (row for row in used if row["target_id"] not in chunk.nodes),
         key=lambda row: (row["line"], row["target_id"] is None, row["target_name"]),
     )
     users = sorted((row for row in incoming if chunk.is_used_by(row)), key=order_by_nearness)
     linked = {
         "calls": list_used(row for row in uses if row["kind"] == "calls"),
         "called_by": list_users(("calls",)),
-        "imports": list_used(_order_imports(chunk)),
+        "imports": list_used(_order_imports(chunk.chunk, used, imported)),
         "extends": list_used(row for row in uses if row["kind"] in _INHERITANCE_KINDS),
         "implemented_by": list_users(_INHERITANCE_KINDS),
     }
@@ -241,13 +246,13 @@ def _build_neighbours(chunk: _ChunkInGraph, incoming: Sequence[Row], targets: _D
     return CodeNeighbours(**shown, omitted=omitted)
 
 
-def _order_imports(chunk: _ChunkInGraph) -> list[Row]:
+def _order_imports(chunk: IndexedChunk, uses: Sequence[Row], imports: Sequence[Row]) -> list[Row]:
     """What the file imports, what the chunk uses first; not the modules of what it imports by name."""
-    exact = {row["target_path"] for row in chunk.import_edges if row["target_name"]} - {None}
-    outer = (row["target_name"] for row in chunk.import_edges if row["target_id"] is None)
+    exact = {row["target_path"] for row in imports if row["target_name"]} - {None}
+    outer = (row["target_name"] for row in imports if row["target_id"] is None)
     modules = set[str]().union(*map(_iter_modules, outer))
     ends = ("target_id", "target_path", "target_name")
-    used = {row[end] for row in chunk.use_edges for end in ends} - {None}
+    used = {row[end] for row in uses for end in ends} - {None}
     used_names = used.union(*map(_iter_modules, used))
 
     def is_enclosing_module(row: Row) -> bool:
@@ -260,9 +265,9 @@ def _order_imports(chunk: _ChunkInGraph) -> list[Row]:
             is_used = row["target_name"] in used_names
         else:
             is_used = (row["target_id"] if row["target_name"] else row["target_path"]) in used
-        return not (is_used or _is_in_lines(row, chunk.chunk)), row["line"]
+        return not (is_used or _is_in_lines(row, chunk)), row["line"]
 
-    return sorted((row for row in chunk.import_edges if not is_enclosing_module(row)), key=order_by_use)
+    return sorted((row for row in imports if not is_enclosing_module(row)), key=order_by_use)
 
 
 def _iter_modules(name: str) -> Iterator[str]:

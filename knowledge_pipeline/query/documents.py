@@ -140,9 +140,17 @@ async def find_relations(
     )
     mentioned_names = list(dict.fromkeys(mention.name for mention in mentions))[:_MAX_NAMES]
     own_names = list(dict.fromkeys(name for subject in subjects for name in subject.names))[:_MAX_NAMES]
+
+    async def find_listing(column: str, values: Sequence[str], read: str) -> list[Row]:
+        columns = (*_DOCUMENT_COLUMNS, read)
+        by_space = await gather_all(
+            reader.find_rows_listing(column, values, visible_rows, limit=_MAX_ROWS, columns=columns)
+            for reader in readers
+        )
+        return [row for rows in by_space for row in rows]
+
     mentioned, mentioning = await asyncio.gather(
-        _find_listing(readers, "names", mentioned_names, visible_rows, (*_DOCUMENT_COLUMNS, "names")),
-        _find_listing(readers, "mentions", own_names, visible_rows, (*_DOCUMENT_COLUMNS, "metadata")),
+        find_listing("names", mentioned_names, "names"), find_listing("mentions", own_names, "metadata")
     )
     rows_by_name: dict[str, list[Row]] = {}
     for row in mentioned:
@@ -153,21 +161,6 @@ async def find_relations(
     return related, len(mentioning) >= _MAX_ROWS
 
 
-async def _find_listing(
-    readers: Sequence[IndexReader],
-    column: str,
-    values: Sequence[str],
-    where: Filter,
-    columns: Sequence[str],
-) -> list[Row]:
-    """Rows of all spaces that have any of the values in a list column, at most `_MAX_ROWS` of each."""
-    by_space = await gather_all(
-        reader.find_rows_listing(column, values, where, limit=_MAX_ROWS, columns=columns)
-        for reader in readers
-    )
-    return [row for rows in by_space for row in rows]
-
-
 def _relate(
     subject: Subject,
     rows_by_name: Mapping[str, Sequence[Row]],
@@ -175,14 +168,11 @@ def _relate(
 ) -> list[Relation]:
     """Each document once for a direction, by its most telling kind; then the newest first."""
     names = frozenset(subject.names)
-    out = [(mention, row) for mention in subject.mentions for row in rows_by_name.get(mention.name, ())]
-    back = [
-        (mention, row)
-        for row, mentions in rows_with_mentions
-        for mention in mentions
-        if mention.name in names
-    ]
-    both: dict[Literal["to", "from"], list[tuple[Mention, Row]]] = {"to": out, "from": back}
+    mentioning = ((mention, row) for row, mentions in rows_with_mentions for mention in mentions)
+    both: dict[Literal["to", "from"], list[tuple[Mention, Row]]] = {
+        "to": [(mention, row) for mention in subject.mentions for row in rows_by_name.get(mention.name, ())],
+        "from": [(mention, row) for mention, row in mentioning if mention.name in names],
+    }
     relations = [
         Relation(mention.kind, direction, mention.target, _to_related_document(row))
         for direction, pairs in both.items()
