@@ -10,6 +10,7 @@ import asyncio
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -21,10 +22,10 @@ from knowledge_pipeline.context.select import (
     ContextCandidate,
     ExcerptSelector,
     SearchChances,
-    SectionedSelector,
     follow_links,
     leave_out_shown,
     rank_candidates,
+    select_sections,
 )
 from knowledge_pipeline.context.task_text import (
     build_query,
@@ -167,12 +168,6 @@ class TaskSearchResults:
     is_truncated: bool  # whether only the beginning of the task's text was searched for
     sections: Sequence[SectionResults] = ()
 
-    @property
-    def code(self) -> list[SearchResult]:
-        """The code that the search for the task's text found, best first."""
-        results = next((search.results for search in self.searches if search.name == "semantic"), ())
-        return [result for result in results if result.metadata["source_type"] == "code"]
-
 
 async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit: int) -> TaskSearchResults:
     """Search all that the task's filters allow, and by its files and its snippet, if it has any.
@@ -221,19 +216,14 @@ def _estimate_chances(
     """The scores of the search of all are chances; what is similar counts by rank, relative to the best."""
     best = 1.0
     if "semantic" in by_name:
-        weights = {result.id: _find_weight(kind, result) for result in by_name["semantic"]}
-        results = [result for result in by_name["semantic"] if weights[result.id] > 0]
-        chances = [result.score * weights[result.id] for result in results]
+        weights = {type_: weight for types, weight in _WEIGHTS.get(kind, {}).items() for type_ in types}
+        own = ((result, weights.get(result.metadata["source_type"], 1.0)) for result in by_name["semantic"])
+        weighted = [(result, result.score * weight) for result, weight in own if weight > 0]
+        results, chances = [result for result, _ in weighted], [chance for _, chance in weighted]
         yield SearchChances("semantic", results, chances)
         best = max(chances, default=best)
     if "similar" in by_name:
         yield SearchChances.by_rank("similar", by_name["similar"], best * _SIMILAR_WEIGHTS[kind])
-
-
-def _find_weight(kind: TaskKind, result: SearchResult) -> float:
-    weights = _WEIGHTS.get(kind, {})
-    source_type = result.metadata["source_type"]
-    return next((weight for types, weight in weights.items() if source_type in types), 1.0)
 
 
 async def _run_search(
@@ -432,7 +422,9 @@ async def _run_searches(
         return await run_task_searches(engine, access, task, limit=_RESULTS)
     if _find_own_share(sections):
         searches = await run_task_searches(engine, access, task, limit=_RESULTS)
-        results = await run_sections(engine, access, task, sections, code=searches.code)
+        ranked = next((search.results for search in searches.searches if search.name == "semantic"), ())
+        code = [result for result in ranked if result.metadata["source_type"] == "code"]
+        results = await run_sections(engine, access, task, sections, code=code)
     else:
         results = await run_sections(engine, access, task, sections, code=())
         releases = [result.release for result in results if result.release is not None]
@@ -471,7 +463,7 @@ def _select_and_fit(
         )
 
     if not fitter.sections:
-        return fitter.fit(build_selector(own, question)), list(own)
+        return fitter.fit(build_selector(own, question).select), list(own)
     of_sections: list[ContextCandidate] = []
     selectors: list[tuple[str | None, float, ExcerptSelector]] = []
     for section_results in results.sections:
@@ -484,7 +476,7 @@ def _select_and_fit(
     rest = leave_out_shown(own, (candidate.result for candidate in of_sections))
     if own_share := _find_own_share(fitter.sections):
         selectors.insert(0, (None, own_share, build_selector(rest, question)))
-    return fitter.fit(SectionedSelector(selectors)), [*rest, *of_sections]
+    return fitter.fit(partial(select_sections, selectors)), [*rest, *of_sections]
 
 
 def _complete_section(results: SectionResults, fitted: FittedPrompt) -> ContextSection:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from knowledge_pipeline.config.context_sections import SectionSettings
 from knowledge_pipeline.config.operation import ContextSettings
-from knowledge_pipeline.context.select import ContextSelection, Excerpt, ExcerptSelector, SectionedSelector
+from knowledge_pipeline.context.select import ContextSelection, Excerpt
 from knowledge_pipeline.context.task_text import describe_task, fit_code_around_cursor
 from knowledge_pipeline.context.tokens import CountTokens, open_token_counter
 from knowledge_pipeline.contract.base import to_json
@@ -229,13 +229,13 @@ class PromptFitter:
         """Whether the prompt is only the task and the excerpts."""
         return self.budget < _BRIEF_TOKENS and self.prompt.is_built_in
 
-    def fit(self, selector: ExcerptSelector | SectionedSelector) -> FittedPrompt:
+    def fit(self, select: Callable[[int], ContextSelection]) -> FittedPrompt:
         """The prompt with what is selected.
 
         The history of a chat gets half of what the question and the instructions leave, and what the
         excerpts do not need.
         """
-        nothing = selector.select(0)
+        nothing = select(0)
         bare = self._render(nothing)
         bare_tokens, history = self.count(bare), self.task.history
         is_chat = self.task.kind == "chat"
@@ -249,7 +249,7 @@ class PromptFitter:
             )
         turns = keep_newest(history, room // 2, self.count)
         room -= _count_messages(turns, self.count)
-        text, selection = self._fill(selector, (bare, nothing), room)
+        text, selection = self._fill(select, (bare, nothing), room)
         tokens = self.count(text)
         if not is_chat:
             return FittedPrompt(text, selection, tokens)
@@ -261,7 +261,7 @@ class PromptFitter:
         return FittedPrompt(text, selection, tokens, messages, len(history) - len(turns))
 
     def _fill(
-        self, selector: ExcerptSelector | SectionedSelector, bare: tuple[str, ContextSelection], room: int
+        self, select: Callable[[int], ContextSelection], bare: tuple[str, ContextSelection], room: int
     ) -> tuple[str, ContextSelection]:
         """The prompt and what it shows, of at most `room` tokens more than the `bare` one.
 
@@ -273,7 +273,7 @@ class PromptFitter:
         high: int | None = None  # allowances that are known to fit, and not to
         step = _WASTED_TOKENS // 2  # down after a failure, then twice as far: less may select the same lines
         for _ in range(_MAX_ATTEMPTS):
-            selection = selector.select(allowance)
+            selection = select(allowance)
             text = self._render(selection)
             spent = self.count(text) - bare_tokens
             if spent <= room:

@@ -147,10 +147,6 @@ class LineRun:
     gain: float
     tokens: float  # with the heading
 
-    def contains(self, other: LineRun) -> bool:
-        """Whether all lines of another are its own."""
-        return self.first <= other.first and other.last <= self.last
-
     @property
     def density(self) -> float:
         """Gain of a token."""
@@ -443,7 +439,11 @@ class ExcerptSelector:
         fitting = _PassageRuns()
         for at, run in sorted(runs, key=lambda pair: -pair[1].density):
             if run.tokens > left:
-                inside = [inner for passage, inner in runs_within if passage == at and run.contains(inner)]
+                inside = [
+                    inner
+                    for passage, inner in runs_within
+                    if passage == at and run.first <= inner.first and inner.last <= run.last
+                ]
                 kept = self._passages[at].cut_run(
                     run, inside, left, min_lines=1 if not fitting else _MIN_CUT_LINES
                 )
@@ -504,42 +504,41 @@ def _find_signature_above(excerpt: Excerpt) -> str | None:
     return lines[signature].strip()
 
 
-@dataclass(frozen=True, slots=True)
-class SectionedSelector:
-    """Selects for several sections, each within its share; what one does not need goes to the others."""
+def select_sections(
+    sections: Sequence[tuple[str | None, float, ExcerptSelector]], max_tokens: int
+) -> ContextSelection:
+    """The excerpts of all sections in their order, numbered through.
 
-    sections: Sequence[tuple[str | None, float, ExcerptSelector]]
-    """In the order shown; name and share of the budget. The task's own searches have no name."""
-
-    def select(self, max_tokens: int) -> ContextSelection:
-        """The excerpts of all sections, numbered through."""
-        selections: dict[int, ContextSelection] = {}
-        left, waiting = max_tokens, dict(enumerate(self.sections))
-        while waiting:
-            shares = sum(share for _, share, _ in waiting.values())
-            tried = {
-                at: selector.select(max(0, int(left * share / shares)))
-                for at, (_, share, selector) in waiting.items()
-            }
-            content = {at: selection for at, selection in tried.items() if not selection.is_cut}
-            selections |= content or tried
-            left -= sum(selection.tokens for selection in content.values())
-            waiting = {at: section for at, section in waiting.items() if at not in selections}
-        joined = ContextSelection()
-        for at, (name, _, _) in enumerate(self.sections):
-            selection, first = selections[at], len(joined.excerpts) + 1
-            excerpts = tuple(
-                replace(excerpt, number=n) for n, excerpt in enumerate(selection.excerpts, start=first)
-            )
-            numbers = {name: tuple(excerpt.number for excerpt in excerpts)} if name else {}
-            joined = ContextSelection(
-                (*joined.excerpts, *excerpts),
-                (*joined.omitted, *selection.omitted),
-                joined.tokens + selection.tokens,
-                joined.is_cut or selection.is_cut,
-                {**joined.sections, **numbers},
-            )
-        return joined
+    Each is selected within the section's share of the budget; what one does not need goes to the others. The
+    task's own searches are a section without a name.
+    """
+    selections: dict[int, ContextSelection] = {}
+    left, waiting = max_tokens, dict(enumerate(sections))
+    while waiting:
+        shares = sum(share for _, share, _ in waiting.values())
+        tried = {
+            at: selector.select(max(0, int(left * share / shares)))
+            for at, (_, share, selector) in waiting.items()
+        }
+        content = {at: selection for at, selection in tried.items() if not selection.is_cut}
+        selections |= content or tried
+        left -= sum(selection.tokens for selection in content.values())
+        waiting = {at: section for at, section in waiting.items() if at not in selections}
+    joined = ContextSelection()
+    for at, (name, _, _) in enumerate(sections):
+        selection, first = selections[at], len(joined.excerpts) + 1
+        excerpts = tuple(
+            replace(excerpt, number=n) for n, excerpt in enumerate(selection.excerpts, start=first)
+        )
+        numbers = {name: tuple(excerpt.number for excerpt in excerpts)} if name else {}
+        joined = ContextSelection(
+            (*joined.excerpts, *excerpts),
+            (*joined.omitted, *selection.omitted),
+            joined.tokens + selection.tokens,
+            joined.is_cut or selection.is_cut,
+            {**joined.sections, **numbers},
+        )
+    return joined
 
 
 def leave_out_shown(

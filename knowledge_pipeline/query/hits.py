@@ -35,13 +35,9 @@ _NO_BOOSTS: Mapping[str, float] = {}
 def read_outline(row: Row) -> ChunkOutline:
     """The outline of a row with `OUTLINE_COLUMNS`."""
     payload = row["shown"]
-    return ChunkOutline(
-        payload["id"],
-        intern(payload["source"]),
-        intern(payload["path"]),
-        _list_symbols(payload),
-        intern(payload["source_type"]),
-    )
+    source, path, source_type = map(intern, (payload["source"], payload["path"], payload["source_type"]))
+    symbols = dict.fromkeys([payload["symbol"], *payload["metadata"].get("symbols", ())])
+    return ChunkOutline(payload["id"], source, path, tuple(filter(None, symbols)), source_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +76,11 @@ class IndexedChunk:
         }
         names, mentions = metadata.pop("names", ()), metadata.pop("mentions", ())
         metadata.pop("leads", None)
+        symbols = dict.fromkeys([payload["symbol"], *payload["metadata"].get("symbols", ())])
         return cls(
             **{name: payload[name] for name in (*_FIELDS, *_SPAN_FIELDS)},
             text=row["text"],
-            symbols=_list_symbols(payload),
+            symbols=tuple(filter(None, symbols)),
             names=tuple(names),
             mentions=tuple(Mention(**mention) for mention in mentions),
             metadata=metadata,
@@ -107,11 +104,6 @@ def to_outlines(chunks: Iterable[RankedChunk]) -> Outlines:
     return Outlines.of(
         ChunkOutline(chunk.id, chunk.source, chunk.path, chunk.symbols, chunk.source_type) for chunk in chunks
     )
-
-
-def _list_symbols(payload: Mapping[str, Any]) -> tuple[str, ...]:
-    symbols = dict.fromkeys([payload["symbol"], *payload["metadata"].get("symbols", ())])
-    return tuple(filter(None, symbols))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
