@@ -264,13 +264,13 @@ class Audiences:
 
     def _find_changed_sources(self, stamps: _Stamps, indexes: Mapping[str, Any]) -> set[str] | None:
         """Sources of which a document or a released row may be another one; None: all."""
-        before, nothing = self._state, (None, None)
+        before, absent = self._state, (None, object())
         if indexes.keys() != before.indexes.keys():
             return None
         changed = {
             source[1]
             for source in stamps.keys() | before.stamps.keys()
-            if stamps.get(source, nothing)[1] != before.stamps.get(source, nothing)[1]
+            if stamps.get(source, absent)[1] != before.stamps.get(source, absent)[1]
         }
         for space, now in indexes.items():
             sources = find_differing_sources(before.indexes[space], now)
