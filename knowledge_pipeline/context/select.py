@@ -513,7 +513,8 @@ def select_sections(
     task's own searches are a section without a name.
     """
     selections: dict[int, ContextSelection] = {}
-    left, waiting = max_tokens, dict(enumerate(sections))
+    left = max_tokens
+    waiting: dict[int, tuple[str | None, float, ExcerptSelector]] = dict(enumerate(sections))
     while waiting:
         shares = sum(share for _, share, _ in waiting.values())
         tried = {

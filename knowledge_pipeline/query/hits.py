@@ -358,7 +358,7 @@ class RowCache:
         if matrix := reader.memory.find_holder(rows):
             return matrix.take(rows)
         vectors, missing = self._vectors.split(reader, rows)
-        return vectors | self._vectors.keep(reader, await reader.take_vectors(missing))
+        return {**vectors, **self._vectors.keep(reader, await reader.take_vectors(missing))}
 
 
 class _Recent(Generic[Value]):
@@ -385,7 +385,7 @@ class _Recent(Generic[Value]):
                 old[row] = value
             else:
                 missing.append(row)
-        return young | self.keep(reader, old), missing
+        return {**young, **self.keep(reader, old)}, missing
 
     def keep_files(self, files: Collection[str]) -> None:
         """Forget the rows of other files."""
@@ -393,7 +393,7 @@ class _Recent(Generic[Value]):
         self._old = {location: value for location, value in self._old.items() if location[0] in files}
         self._young_bytes = self._size_of(self._young.values())
 
-    def keep(self, reader: IndexReader, values: dict[int, Value]) -> dict[int, Value]:
+    def keep(self, reader: IndexReader, values: Mapping[int, Value]) -> Mapping[int, Value]:
         """Keep the values of some rows, which are returned."""
         for row, value in values.items():
             self._young[reader.files[row >> 32], row & 0xFFFFFFFF] = value
