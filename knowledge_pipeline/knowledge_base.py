@@ -21,7 +21,7 @@ from knowledge_pipeline.query.access import Access, Audiences, DeclaredSources
 from knowledge_pipeline.query.answer_cache import AnswerCache
 from knowledge_pipeline.query.background import BackgroundProcess
 from knowledge_pipeline.query.documents import describe_relations, trace_result
-from knowledge_pipeline.query.graph_queries import AsyncGraph, CodeGraph, Graph, GraphRequest
+from knowledge_pipeline.query.graph_queries import AsyncGraph, Graph, GraphRequest
 from knowledge_pipeline.query.logs import FeedbackLog, ModelCallLog, QueryIds, QueryLog
 from knowledge_pipeline.query.open_release import Index, LiveIndex
 from knowledge_pipeline.query.plan import SearchQuestion, choose_type
@@ -157,12 +157,10 @@ class AsyncKnowledgeBase:
         self._engine = open_engine(
             settings, self._lake, self._index, record=self._record_call, budgets=self._budgets, cache=cache
         )
-        self._code_graph = CodeGraph(self._index)
         self._working_tree = WorkingTree(settings.sources)
         self._blame = Blame(settings.sources, self._lake.cache, self._index)
         self._contexts = ContextBuilder(self._engine, self._blame, settings.context)
-        expensive = (self._engine, self._code_graph, self._contexts)
-        self.components: Mapping[type[Any], Any] = {type(component): component for component in expensive}
+        self.components: Mapping[type[Any], Any] = {Engine: self._engine, ContextBuilder: self._contexts}
         self._query_ids = QueryIds(self._lake)
         self._feedback = FeedbackLog(self._lake, self._query_ids)
         required = settings.logs.required
@@ -418,7 +416,7 @@ class AsyncKnowledgeBase:
     async def _query_graph(self, request: GraphRequest, access: Access | None) -> GraphResponse:
         limits.check_graph(self.settings.limits, request)
         access = await self._resolve_access(access)
-        query = self._background.choose(self._code_graph, CodeGraph.query, True)
+        query = self._background.choose(self._engine, Engine.query_graph, True)
         response = await self._ask(lambda: query(request, access))
         return self._record("graph", f"{request.operation.path} {request.target}", access, response)
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from knowledge_pipeline.config.settings import CacheSettings, QuerySettings, Settings
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses import GraphNode, SearchResponse, SearchResult
+from knowledge_pipeline.contract.responses import GraphNode, GraphResponse, SearchResponse, SearchResult
 from knowledge_pipeline.embedding.query_embedder import QueryEmbedder
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.errors import InvalidQuery
@@ -38,6 +38,7 @@ from knowledge_pipeline.query.code_graph import CodePlace, find_used_types
 from knowledge_pipeline.query.documents import read_by_id, read_example, read_lines
 from knowledge_pipeline.query.features import TEXT_FEATURES, compute_text_features
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
+from knowledge_pipeline.query.graph_queries import GraphRequest, query_graph
 from knowledge_pipeline.query.hits import (
     Hit,
     Hits,
@@ -399,6 +400,10 @@ class Engine:
     async def find_used_types(self, places: Collection[CodePlace], access: Access) -> list[GraphNode]:
         """See `code_graph.find_used_types`."""
         return await find_used_types(self._index, places, access)
+
+    async def query_graph(self, request: GraphRequest, access: Access) -> GraphResponse:
+        """See `graph_queries.query_graph`."""
+        return await query_graph(self._index, request, access)
 
     async def check_embedder(self) -> str | None:
         """Why queries cannot be embedded now; None if they can.
