@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
 from sys import intern
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
@@ -263,13 +264,9 @@ class RowCache:
         self._max_held_rows = max_held_rows
         self._loaded: dict[str, OutlineColumns | None] = {}  # by file; None: it is being read
         self._taken = Counter[str]()  # outlines of the rows of each file
-        self._outlines = _Recent[ChunkOutline](max_outline_bytes, lambda every: _OUTLINE_BYTES * len(every))
-        self._chunks = _Recent[IndexedChunk](
-            max_chunk_bytes, lambda chunks: sum(_ROW_BYTES + len(chunk.text) for chunk in chunks)
-        )
-        self._vectors = _Recent[np.ndarray](
-            max_vector_bytes, lambda vectors: sum(100 + vector.nbytes for vector in vectors)
-        )
+        self._outlines = _Recent[ChunkOutline](max_outline_bytes, _OUTLINE_BYTES)
+        self._chunks = _Recent[IndexedChunk](max_chunk_bytes, _ROW_BYTES, lambda chunk: len(chunk.text))
+        self._vectors = _Recent[np.ndarray](max_vector_bytes, 100, attrgetter("nbytes"))
         self._files = frozenset[str]()
 
     def evict_other_files(self, readers: Iterable[IndexReader]) -> None:
@@ -367,8 +364,9 @@ class _Recent(Generic[Value]):
     A look-up takes a tenth of one in a list of uses, and there are two hundred in a search.
     """
 
-    def __init__(self, max_bytes: int, size_of: Callable[[Collection[Value]], int]) -> None:
-        self._generation_bytes, self._size_of = max_bytes // 2, size_of
+    def __init__(self, max_bytes: int, row_bytes: int, size_of: Callable[[Value], int] | None = None) -> None:
+        """A value takes `row_bytes`, and what `size_of` says in addition."""
+        self._generation_bytes, self._row_bytes, self._size_of = max_bytes // 2, row_bytes, size_of
         self._young: dict[Place, Value] = {}
         self._old: dict[Place, Value] = {}
         self._young_bytes = 0
@@ -391,13 +389,14 @@ class _Recent(Generic[Value]):
         """Forget the rows of other files."""
         self._young = {location: value for location, value in self._young.items() if location[0] in files}
         self._old = {location: value for location, value in self._old.items() if location[0] in files}
-        self._young_bytes = self._size_of(self._young.values())
+        self._young_bytes = len(self._young) * self._row_bytes
+        self._young_bytes += sum(map(self._size_of, self._young.values())) if self._size_of else 0
 
     def keep(self, reader: IndexReader, values: Mapping[int, Value]) -> Mapping[int, Value]:
         """Keep the values of some rows, which are returned."""
         for row, value in values.items():
             self._young[reader.files[row >> 32], row & 0xFFFFFFFF] = value
-        self._young_bytes += self._size_of(values.values())
-        if self._young_bytes > self._generation_bytes:
-            self._old, self._young, self._young_bytes = self._young, {}, 0
+            self._young_bytes += self._row_bytes + (self._size_of(value) if self._size_of else 0)
+            if self._young_bytes > self._generation_bytes:
+                self._old, self._young, self._young_bytes = self._young, {}, 0
         return values
