@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from fastapi import APIRouter, Request, Response
 
+from knowledge_pipeline.contract.describe import describe_doubt, describe_skipped_step
 from knowledge_pipeline.contract.filters import Judgement
 from knowledge_pipeline.contract.operation import StatusResponse
 from knowledge_pipeline.contract.responses import SearchResponse
@@ -18,7 +19,6 @@ from knowledge_pipeline.errors import Forbidden, InvalidQuery, KnowledgeError, N
 from knowledge_pipeline.file_languages import LANGUAGES
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.describe import describe_doubt, describe_skipped_step
 from knowledge_pipeline.query.understand import understand
 from knowledge_pipeline.serve.http.dependencies import RequestContext
 from knowledge_pipeline.serve.page.markdown_html import TermMatcher
