@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from typing import Any
@@ -27,7 +27,7 @@ from knowledge_pipeline.store.fragments import KeyIndex
 from knowledge_pipeline.store.lance_internals import count_rows, take_rows
 from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
 from knowledge_pipeline.store.schemas import GRAPH
-from knowledge_pipeline.store.search import LANCE_ERRORS, Locations, Row
+from knowledge_pipeline.store.search import LANCE_ERRORS, Locations, Row, parse_payloads
 
 MAX_ROWS = 1_000_000  # of a table, at most 85 bytes each; a larger one is read by its indexes
 MAX_CONDITIONS = 32  # whose rows are kept; a bit for each row
@@ -274,11 +274,6 @@ def build_payload(row: Mapping[str, Any]) -> str:
     return json.dumps([row.get(column) for column in PAYLOAD_COLUMNS], separators=(",", ":"))
 
 
-def parse_payloads(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """The columns that `shown` holds, of many rows: parsing them together is faster."""
-    return [dict(zip(PAYLOAD_COLUMNS, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
-
-
 @lru_cache(50_000)  # most edges of a file lead to few definitions
 def node_id(source: str, path: str, name: str) -> str:
     """The id by which edges name a definition; `name` is qualified within its file, "" for the file."""
@@ -335,7 +330,7 @@ class GraphReader:
     def _fill_rows(self, rows: list[Row]) -> list[Row]:
         if not rows or "shown" not in rows[0]:
             return rows
-        payloads = parse_payloads(row["shown"] for row in rows)
+        payloads = parse_payloads((row["shown"] for row in rows), PAYLOAD_COLUMNS)
         for payload in payloads:
             self._locations.fill_row(payload)
         return [{**row, "shown": payload} for row, payload in zip(rows, payloads, strict=True)]
