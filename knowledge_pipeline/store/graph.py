@@ -229,7 +229,7 @@ class KeyedTable:
         """Read nothing yet; later, beside the keys and numbers, `whole` columns, of so many rows at most."""
         self._dataset, self._keys, self._numbers, self._whole = dataset, keys, numbers, whole
         self._max_rows, self._max_whole_rows = max_rows, max_whole_rows
-        self._loaded = DueValue(self._load, min_uses=_MIN_LOOKUPS)
+        self._loaded = DueValue[_Keys](min_uses=_MIN_LOOKUPS)
 
     def reads_nothing(self, visible: Filter, columns: Sequence[str]) -> bool:
         """Whether the next read finds all in memory."""
@@ -240,7 +240,7 @@ class KeyedTable:
         """Rows that match and are visible, in no particular order."""
         if not any(lookup.keys.values()) or visible == MATCH_NONE:
             return []
-        loaded = self._loaded.use()
+        loaded = self._loaded.use(self._load)
         if loaded is None:
             return _read_rows(self._dataset, visible & lookup.to_filter(), limit, columns)
         at = loaded.find(lookup, visible, self._dataset)[:limit]
