@@ -145,7 +145,7 @@ def read_fragment(
                 addresses = pa.array(
                     np.arange(len(written), dtype=np.uint64) + np.uint64(number << OFFSET_BITS)
                 )
-                current = _hold(written.append_column(ADDRESS, pa.array(addresses)), _NONE_DELETED)
+                current = _hold(written.append_column(ADDRESS, addresses), _NONE_DELETED)
         if current is None or _lacks_rows(current, deleted):
             current = _hold(_scan(dataset, listed.fragment, wanted), deleted)
         elif missing := wanted.difference(current.rows.schema.names):

@@ -22,7 +22,7 @@ from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.file_cache import DueValue, RecentValues
-from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, eq
+from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, one_of
 from knowledge_pipeline.store.fragments import KeyIndex
 from knowledge_pipeline.store.lance_internals import count_rows, take_rows
 from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
@@ -54,21 +54,21 @@ class RowLookup:
 
     def to_filter(self) -> Filter:
         """The condition for the store."""
-        keyed = (filters.one_of(column, sorted(values)) for column, values in self.keys.items())
+        keyed = (one_of(column, sorted(values)) for column, values in self.keys.items())
         bounds: list[Filter] = []
         if self.lines:
             first, last = self.line_columns
             bounds.append(filters.at_least(last, min(start for start, _ in self.lines.values())))
             bounds.append(filters.below(first, max(end for _, end in self.lines.values()) + 1))
         if self.kinds:
-            bounds.append(filters.one_of("kind", sorted(self.kinds)))
+            bounds.append(one_of("kind", sorted(self.kinds)))
         bounds += [~filters.eq("kind", kind) for kind in self.excluded_kinds]
         narrowed = reduce(lambda one, other: one & other, bounds, MATCH_ALL)
         if self.unbounded_kinds:
-            narrowed |= filters.one_of("kind", sorted(self.unbounded_kinds))
+            narrowed |= one_of("kind", sorted(self.unbounded_kinds))
         where = reduce(lambda one, other: one | other, keyed, MATCH_NONE) & narrowed
         if self.sources:
-            where &= filters.one_of("source", sorted(self.sources))
+            where &= one_of("source", sorted(self.sources))
         return (
             where
             if self.min_confidence is None
@@ -302,7 +302,7 @@ class GraphReader:
     _keyed_symbols: KeyedTable
     _keyed_edges: KeyedTable
     _locations: Locations
-    _multi_source: dict[str, bool] = field(default_factory=dict[str, bool])
+    _multi_source: RecentValues[bool] = field(default_factory=lambda: RecentValues(MAX_CACHED_FILTERS))
     _symbol_cache: dict[str, dict[str, list[Row]]] = field(default_factory=dict[str, dict[str, list[Row]]])
 
     async def find_symbols(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
@@ -356,13 +356,16 @@ class GraphReader:
 
     async def has_several_sources(self, where: Filter) -> bool:
         """Whether rows of more than one source match; read once for each condition."""
-        if where.sql not in self._multi_source:
-            if len(self._multi_source) >= MAX_CACHED_FILTERS:
-                self._multi_source.clear()
-            resolved = self._locations.resolve(where)
-            several = await asyncio.to_thread(_has_several_sources, self._symbols, resolved)
-            self._multi_source[where.sql] = several
-        return self._multi_source[where.sql]
+        several = self._multi_source.get(where.sql)
+        if several is None:
+            several = await self._read_several(where)
+            self._multi_source.put(where.sql, several)
+        return several
+
+    async def _read_several(self, where: Filter) -> bool:
+        sources = {row["source"] for row in await self.find_symbols(where, limit=1, columns=("source",))}
+        others = where & ~one_of("source", sources) if sources else MATCH_NONE
+        return bool(await self.find_symbols(others, limit=1, columns=("source",)))
 
 
 async def open_graph(root: StorePath, versions: Mapping[str, int]) -> GraphReader:
@@ -392,9 +395,3 @@ def _read_rows(table: Any, where: Filter, limit: int, columns: Sequence[str]) ->
     if where == MATCH_NONE:
         return []
     return table.to_table(columns=list(columns), filter=where.sql, limit=limit).to_pylist()
-
-
-def _has_several_sources(symbols: Any, where: Filter) -> bool:
-    first = symbols.to_table(columns=["source"], filter=where.sql, limit=1).to_pylist()
-    others = where & ~eq("source", first[0]["source"]) if first else where
-    return bool(first) and symbols.to_table(columns=["source"], filter=others.sql, limit=1).num_rows > 0

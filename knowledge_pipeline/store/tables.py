@@ -296,8 +296,8 @@ class Table:
         Errors as `replace_rows`.
         """
         rows = list(batches)
-        keys: list[Any] = [key for batch in rows for key in batch[self.key].to_pylist()]
-        self.replace_rows([StaleRows(self.key, keys)], rows, create=True)
+        keys: Any = pa.Table.from_batches(rows, self.schema)[self.key]
+        self.replace_rows([StaleRows(self.key, keys.to_pylist())], rows, create=True)
 
     def replace_rows(
         self, stale: Iterable[StaleRows] = (), batches: Iterable[pa.RecordBatch] = (), *, create: bool = False
