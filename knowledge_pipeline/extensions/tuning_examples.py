@@ -232,11 +232,11 @@ class DocstringMask:
             for row in candidates.keyword_matches
             if by_words.get(row.row_id, 1.0) > 0
         ]
-        matched = _keep_best(masked_matches, by_words, scope.limit)
+        matched = _keep_best(masked_matches, by_words, scope.plan.candidate_limit)
         vector = candidates.query_vector
         similarities = {} if vector is None else self._compare(reader.space, affected, vector)
         compared = [row._replace(score=similarities.get(row.row_id, row.score)) for row in candidates.nearest]
-        near = {row.row_id for row in _keep_best(compared, similarities, scope.limit)}
+        near = {row.row_id for row in _keep_best(compared, similarities, scope.plan.candidate_limit)}
         kept = near | {row.row_id for row in matched}
         nearest = ScoredRows.of(row for row in compared if row.row_id in kept)
         masked = await join_candidates(scope, reader, nearest, ScoredRows.of(matched))
