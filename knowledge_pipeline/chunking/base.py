@@ -161,14 +161,9 @@ def find_title(document: Document) -> str:
 
 
 def build_heading_header(document: Document, trail: Sequence[str]) -> str:
-    """Path, then the title where it says more than path and trail, then the trail."""
+    """Path, then the title where it says more than path and trail, then "Guide > Install > Linux"."""
     above = {document.path, document.path.rpartition("/")[2], *trail[:1]}
     title = document.title if document.title not in above else ""
-    return "\n".join(line for line in (document.path, title, _format_trail(trail)) if line)
-
-
-def _format_trail(trail: Sequence[str]) -> str:
-    """ "Guide > Install > Linux"; a long trail loses its top, because the rest says more."""
     while len(trail) > 1 and sum(map(len, trail)) + 3 * len(trail) > _TRAIL_CHARS:
-        trail = trail[1:]
-    return " > ".join(trail)
+        trail = trail[1:]  # a long one loses its top, because the rest says more
+    return "\n".join(line for line in (document.path, title, " > ".join(trail)) if line)
