@@ -254,15 +254,16 @@ def _run_workers(
 ) -> None:
     from knowledge_pipeline.serve.service import answers_this_machine
     from knowledge_pipeline.serve.tokens import TokenStore
-    from knowledge_pipeline.serve.workers import Launch, Supervisor, prepare_state_folder
+    from knowledge_pipeline.serve.workers import Launch, Supervisor
     from knowledge_pipeline.store.lake import Lake
 
     lake = Lake(settings.store)
     token = None
     if answers_this_machine(settings.serve) and _has_private_content(settings):
         token = TokenStore(lake).create_for_process("start of the server")
-    folder = prepare_state_folder(lake.folder, listener.getsockname()[1])
-    launch = Launch(session.config_path, overrides, settings.serve.workers, folder, token)
+    port = listener.getsockname()[1]
+    launch = Launch(session.config_path, overrides, settings.serve.workers, lake.folder, port, token)
+    launch.forget_former_server()
 
     def report_ready() -> None:
         session.screen.print_note(f"Answering on {url} with {launch.workers} workers")

@@ -32,8 +32,8 @@ from knowledge_pipeline.query.status import check_store
 from knowledge_pipeline.serve.refresh_history import list_last_events
 from knowledge_pipeline.sql_models.configured_sources import build_configured_sources, load_source_states
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.local_state import WatcherReport, list_watchers
 from knowledge_pipeline.store.logs import open_log
+from knowledge_pipeline.store.progress import WatcherReport, list_watchers
 
 CACHE_TTL_S = 5.0  # more frequent requests put no more load on the components
 
@@ -143,7 +143,7 @@ async def load_states(settings: Settings, config: Path | None, access: Access) -
 def _load_states_with_events(settings: Settings, config: Path | None) -> _States:
     states, declared = _load_states(settings, config)
     events: dict[str, LastEvent] = {}
-    for event in list_last_events(Lake(settings.store).folder / "refreshes"):
+    for event in list_last_events(Lake(settings.store).folder):
         source, at = event.pop("source"), datetime.fromisoformat(event.pop("at"))
         events[source] = LastEvent(at=at, **event)
     return {id_: replace(state, last_event=events.get(id_)) for id_, state in states.items()}, declared

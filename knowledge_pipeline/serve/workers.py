@@ -36,9 +36,7 @@ from knowledge_pipeline.serve.logs import configure_logging
 from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.store.listings import load_shared_settings
-from knowledge_pipeline.store.local_state import SERVERS_FOLDER
-
-METRICS_FOLDER = "metrics"  # in the folder of what workers share
+from knowledge_pipeline.store.local_state import SharedState
 
 READY = b"ready"
 START_FAILED = 3  # exit code of a worker that could not start, and would not the next time either
@@ -59,8 +57,25 @@ class Launch:
     config: Path
     overrides: Mapping[str, str | int]  # of the section `serve`, given on the command line
     workers: int
-    state_folder: Path  # of what they share
+    folder: Path  # the store's local one
+    port: int
     start_token: str | None  # the secret of the link that was printed when the server started
+
+    @property
+    def metrics_folder(self) -> Path:
+        """The files of the metrics' library."""
+        return self.folder / "serve" / str(self.port) / "metrics"
+
+    def open_state(self) -> SharedState:
+        """What the workers share."""
+        return SharedState(self.folder, server=str(self.port))
+
+    def forget_former_server(self) -> None:
+        """Remove what a server that held the port has left. Raises `StoreUnavailable`."""
+        shutil.rmtree(self.metrics_folder.parent, ignore_errors=True)
+        self.metrics_folder.mkdir(parents=True, mode=0o700)
+        with self.open_state() as state:
+            state.begin_server()
 
     def load_settings(self) -> Settings:
         """The settings of one worker, of as many. Raises `ConfigError`."""
@@ -81,26 +96,15 @@ def divide_limits(serve: ServeSettings, workers: int) -> ServeSettings:
     return serve.model_copy(update={name: ceil(total / workers) for name, total in totals.items()})
 
 
-def prepare_state_folder(folder: Path, port: int) -> Path:
-    """An empty folder for the server that holds a port: what is there is of one that has ended."""
-    state_folder = folder / SERVERS_FOLDER / str(port)
-    shutil.rmtree(state_folder, ignore_errors=True)
-    (state_folder / METRICS_FOLDER).mkdir(parents=True, mode=0o700)
-    return state_folder
-
-
 def run_worker(launch: Launch, listener: socket.socket, parent: Connection) -> None:
     """Answer until SIGTERM or SIGINT, or until the other end of `parent` is closed.
 
     Sends `READY` when it answers, or the sentence of what keeps it from starting.
     """
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(launch.state_folder / METRICS_FOLDER)  # before the import
-    # Here, because the supervisor imports this module, and answers nothing.
-    from knowledge_pipeline.store.local_state import SharedState
-
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(launch.metrics_folder)  # before the import
     try:
         settings = launch.load_settings()
-        state = SharedState(launch.state_folder)
+        state = launch.open_state()
         service = Service(settings, config=launch.config, state=state)
     except KnowledgeError as error:
         parent.send_bytes(str(error).encode())
@@ -233,7 +237,7 @@ class Supervisor:
 
     def _forget_metrics(self, worker: _Worker) -> None:
         """Drop the gauges of a worker that has ended; its counts stay."""
-        for path in (self._launch.state_folder / METRICS_FOLDER).glob(f"gauge_live*_{worker.process.pid}.db"):
+        for path in self._launch.metrics_folder.glob(f"gauge_live*_{worker.process.pid}.db"):
             path.unlink(missing_ok=True)
 
     def _replace_all(self) -> None:

@@ -150,7 +150,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
     """The application that answers for a service, and closes it when it ends."""
     mcp = http_transport.McpEndpoint(service)
     lake = Lake(service.settings.store)
-    refreshing = refreshes or RefreshQueue(service.config, lake.folder / "refreshes", state=service.state)
+    refreshing = refreshes or RefreshQueue(service.config, lake.folder, state=service.state)
 
     follower = EventFollower(lake)
     deliveries = WebhookDeliveries(lake, service.event_targets, follower)
