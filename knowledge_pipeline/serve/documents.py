@@ -28,9 +28,6 @@ async def read_document(
     """What `build` makes of the document with an id, or of the one that holds the chunk with that id.
 
     Beside it, the response with the document's first chunk alone; see `AsyncKnowledgeBase.build_document`.
-
-    Raises:
-        NotFound: there is none that the caller may see.
     """
     if ":" not in id:  # a chunk's
         chunk = await base.get(id, access=access.unlogged)

@@ -50,14 +50,14 @@ class SharedState:
     middle of a write leaves it whole. It is not synchronised to disk, and a server that starts empties it.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Open or create it. Raises `StoreUnavailable` if the folder takes no file."""
-        self._path = folder / "shared.sqlite"
+    def __init__(self, folder: Path | None) -> None:
+        """Open or create it; None: in memory, of one process. Raises `StoreUnavailable`."""
         self._lock = threading.Lock()
         self._writes = 0
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._connection = _connect(self._path)
+            if folder:
+                folder.mkdir(parents=True, exist_ok=True)
+            self._connection = _connect(folder / "shared.sqlite" if folder else None)
         except (OSError, sqlite3.Error) as error:
             raise StoreUnavailable(f"the state that workers share cannot be opened: {error}") from error
 
@@ -174,11 +174,14 @@ def erase_entries(servers: Path, kind: str) -> None:
             state.erase(kind)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path | None) -> sqlite3.Connection:
     """Open or create the file, with its tables. Raises `OSError` or `sqlite3.Error`, and closes it then."""
-    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        path or ":memory:", timeout=BUSY_S, isolation_level=None, check_same_thread=False
+    )
     try:
-        path.chmod(0o600)
+        if path:
+            path.chmod(0o600)
         for setting in ("journal_mode=wal", "synchronous=off", "secure_delete=on"):
             connection.execute(f"pragma {setting}")
         connection.executescript(_TABLES)

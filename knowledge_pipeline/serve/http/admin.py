@@ -35,7 +35,7 @@ from knowledge_pipeline.real_paths import resolve_links
 from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
 from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.queries import PREFIX
-from knowledge_pipeline.serve.inventory import MAX_HOURS, compute_stats, list_collections
+from knowledge_pipeline.serve.status import MAX_HOURS, compute_stats, list_collections
 from knowledge_pipeline.text import is_list, is_object
 
 _PATH_KEYS = frozenset(
@@ -63,11 +63,7 @@ def require_safe_source(entry: Mapping[str, Any], folder: Path, roots: tuple[Pat
 
     The holder of a token is not the server's operator. A variable may stand only where a secret belongs,
     since what it holds is shown everywhere else; the operator alone names code; and of the machine's files
-    only those below `serve.source_roots` may be read.
-
-    Raises:
-        InvalidQuery: it has a variable outside of a secret, names code or a query, or a path outside of
-            the roots.
+    only those below `serve.source_roots` may be read. Raises `InvalidQuery` for anything else.
     """
     for keys, value in _iter_values(entry, ()):
         key = ".".join(keys)
@@ -178,10 +174,7 @@ async def start_refresh(body: RefreshRequest, ctx: CurrentContext) -> JSONRespon
 async def list_refreshes(ctx: CurrentContext) -> JSONResponse:
     """List the refreshes that were requested from this server, and from those before it."""
 
-    async def load_refreshes(_: AsyncKnowledgeBase, access: Access) -> RefreshListResponse:
-        return RefreshListResponse(tuple(_list_managed_refreshes(ctx, access)))
-
-    return await ctx.respond(load_refreshes, scope="admin")
+    return await ctx.manage(lambda access: RefreshListResponse(tuple(_list_managed_refreshes(ctx, access))))
 
 
 @routes.get(
@@ -193,14 +186,14 @@ async def list_refreshes(ctx: CurrentContext) -> JSONResponse:
 async def get_refresh(id: RefreshIdPath, ctx: CurrentContext) -> JSONResponse:
     """Return one refresh, which keeps its id when another server takes it over."""
 
-    async def load_refresh(_: AsyncKnowledgeBase, access: Access) -> Refresh:
+    def find_refresh(access: Access) -> Refresh:
         refreshes = _list_managed_refreshes(ctx, access)
         refresh = next((refresh for refresh in refreshes if refresh.id == id), None)
         if refresh is None:
             raise NotFound("there is no such refresh, or it is no longer kept")
         return refresh
 
-    return await ctx.respond(load_refresh, scope="admin")
+    return await ctx.manage(find_refresh)
 
 
 @routes.post(
@@ -280,7 +273,7 @@ def _list_managed_refreshes(ctx: RequestContext, access: Access) -> list[Refresh
 
 
 async def _start_refresh(ctx: RequestContext, names: Iterable[str]) -> JSONResponse:
-    async def start(_: AsyncKnowledgeBase, access: Access) -> Refresh:
+    def start(access: Access) -> Refresh:
         declared = ctx.state.declared
         ids = [source.id for name in names for source in declared.find_managed(access, name)]
         if not names:
@@ -289,7 +282,7 @@ async def _start_refresh(ctx: RequestContext, names: Iterable[str]) -> JSONRespo
             raise NotFound("there is no source to refresh")
         return ctx.state.refreshes.submit(ids, "sync")
 
-    return await ctx.respond(start, scope="admin", status=202)
+    return await ctx.manage(start, status=202)
 
 
 def _edit_config(path: Path, edit: Callable[[Path, ArgumentT], object], argument: ArgumentT) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -17,7 +17,6 @@ from fastapi.sse import format_sse_event
 from knowledge_pipeline.config.operation import WebhookSettings
 from knowledge_pipeline.contract.filters import EventType
 from knowledge_pipeline.contract.operation import Refresh, WebhookResponse
-from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.events import (
     MAX_POSITION,
@@ -108,8 +107,7 @@ async def open_stream(
     if last_event_id:
         after = parse_position(last_event_id)
 
-    async def find_start(_: AsyncKnowledgeBase, access: Access) -> int:
-        del access
+    async def find_start(*_: object) -> int:
         newest = await streams.follower.find_newest()
         return newest if after is None else after
 
@@ -137,25 +135,6 @@ def list_signed_paths(settings: WebhookSettings) -> tuple[str, ...]:
 
 
 def _add_route(service: WebhookService) -> None:
-    header_parameters = [
-        {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
-        for name in service.headers
-        if name != "Authorization"  # which OpenAPI has security schemes for
-    ]
-    body: dict[str, Any] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
-    webhook_routes.add_api_route(
-        f"/{service.name}",
-        _build_endpoint(service),
-        methods=["POST"],
-        operation_id=f"{service.name}_webhook",
-        summary=f"{service.title} Webhook",
-        status_code=202,
-        response_model=WebhookResponse,
-        openapi_extra={"requestBody": body, "parameters": header_parameters},
-    )
-
-
-def _build_endpoint(service: WebhookService) -> Callable[..., Awaitable[JSONResponse]]:
     async def accept_delivery(request: Request, state: CurrentState) -> JSONResponse:
         body, headers = await request.body(), request.headers
         settings = state.service.settings.serve.webhooks
@@ -167,16 +146,28 @@ def _build_endpoint(service: WebhookService) -> Callable[..., Awaitable[JSONResp
         keys = tuple(service.iter_delivery_keys(payload, body, headers))
         if event.changes and state.deliveries.has_seen(keys):
             event = ServiceEvent(ignored_reason="this delivery was received before")
-        kind = find_kind(payload, headers)
-        response = await _start_refreshes(state, service, event, kind)
+        response = await _start_refreshes(state, service, event, find_kind(payload, headers))
         if event.changes:
             state.deliveries.remember(keys)
         return JSONResponse(response.as_json(), 202)
 
-    accept_delivery.__doc__ = (
-        f"Accept a webhook of {service.title}, verified with `serve.webhooks.{service.setting}`."
+    body: dict[str, Any] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+    header_parameters = [
+        {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
+        for name in service.headers
+        if name != "Authorization"  # which OpenAPI has security schemes for
+    ]
+    webhook_routes.add_api_route(
+        f"/{service.name}",
+        accept_delivery,
+        methods=["POST"],
+        operation_id=f"{service.name}_webhook",
+        summary=f"{service.title} Webhook",
+        description=f"Accept a webhook of {service.title}, verified with `serve.webhooks.{service.setting}`.",
+        status_code=202,
+        response_model=WebhookResponse,
+        openapi_extra={"requestBody": body, "parameters": header_parameters},
     )
-    return accept_delivery
 
 
 async def _start_refreshes(

@@ -172,13 +172,10 @@ def build_unexpected_problem(error: Exception, request_id: str) -> JSONResponse:
 
 def _list_allowed_methods(request: Request) -> list[str]:
     """The methods of all routes at this path; a route itself knows only its own."""
-    routes, scope = request.app.router.routes, dict(request.scope)
-    methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
-    allowed = [
-        method
-        for method in methods
-        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
-    ]
+    routes, allowed = request.app.router.routes, list[str]()
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes):
+            allowed.append(method)
     return [*allowed, *(["HEAD"] if "GET" in allowed else []), "OPTIONS"]
 
 

@@ -130,11 +130,7 @@ _InputT = TypeVar("_InputT", bound=ToolInput)
 
 
 def parse_input(model: type[_InputT], arguments: object) -> _InputT:
-    """The arguments of a call.
-
-    Raises:
-        InvalidQuery: one sentence with every name that is wrong, and why.
-    """
+    """The arguments of a call. Raises `InvalidQuery`: one sentence with every name that is wrong, and why."""
     if arguments is not None and not isinstance(arguments, Mapping):
         raise InvalidQuery(f"the arguments are not an object: send one with {', '.join(_list_names(model))}")
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from knowledge_pipeline.context.select import Excerpt, build_excerpts
+from knowledge_pipeline.context.select import build_excerpts
 from knowledge_pipeline.contract.responses import (
     ContextResponse,
     ContextSection,
@@ -66,7 +66,11 @@ def render_document(results: Sequence[SearchResult], *, offset: int, total: int)
     if first.metadata.get("archived"):
         labels.append("archived: its source no longer has it")
     head = f"{first.citation.path}\n{' · '.join(filter(None, labels))}\ndocument {document_id_of(first)}"
-    bodies = [_render_excerpt(excerpt) for excerpt in build_excerpts(results)]
+    bodies = [
+        f"lines {excerpt.citation.lines.replace('L', '')}\n"
+        + fence_block(excerpt.text, excerpt.parts[0].metadata.get("language") or "")
+        for excerpt in build_excerpts(results)
+    ]
     end = offset + len(results)
     more = [f"Chunks {offset + 1} to {end} of {total}: read on with offset={end}."] if end < total else []
     blamed = [
@@ -132,12 +136,6 @@ def _render_result(number: int, result: SearchResult) -> str:
     return "\n".join(lines)
 
 
-def _render_excerpt(excerpt: Excerpt) -> str:
-    language = excerpt.parts[0].metadata.get("language") or ""
-    lines = excerpt.citation.lines.replace("L", "")
-    return f"lines {lines}\n{fence_block(excerpt.text, language)}"
-
-
 def _format_relations(relations: Sequence[Relation]) -> str:
     """`closes PAY-12 Double charge (jira:PAY-12); closed by …`."""
     return "; ".join(
@@ -172,7 +170,9 @@ def render_graph_answer(answer: GraphResponse) -> str:
         for node in nodes:
             edges = [edge for edge in answer.edges if edge not in rendered and _connects(edge, node)]
             rendered.update(edges)
-            lines.append(f"- {_format_node(node)}{_format_distance(node)}")
+            distance = f"  ({node.distance} steps away)" if node.distance > 1 else ""
+            score = f"  score {node.score:.2f}" if node.score is not None else ""
+            lines.append(f"- {_format_node(node)}{distance}{score}")
             for edge in edges:
                 subject = "" if edge.source == node.id else f"{names[edge.source]} "
                 lines.append(f"    {subject}{_format_edge(edge, names)}")
@@ -200,11 +200,6 @@ def _format_node(node: GraphNode) -> str:
     where = format_location(node.path, node.lines)
     label = f"{node.kind} {where}" if node.kind == "file" else f"{node.kind} {node.name}  {where}"
     return f"{label}  [{node.source}]"
-
-
-def _format_distance(node: GraphNode) -> str:
-    score = f"  score {node.score:.2f}" if node.score is not None else ""
-    return f"  ({node.distance} steps away){score}" if node.distance > 1 else score
 
 
 def _connects(edge: GraphEdge, node: GraphNode) -> bool:

@@ -17,9 +17,7 @@ from knowledge_pipeline.context.select import Excerpt
 from knowledge_pipeline.contract.filters import Filters, SearchMode, SearchType, SourceType
 from knowledge_pipeline.contract.responses import (
     Citation,
-    CodeNeighbours,
     RelatedDocument,
-    Relation,
     SearchResponse,
     SearchResult,
 )
@@ -155,21 +153,8 @@ class ResultView:
     prose: Markup | None
     folded_lines: int  # lines that are folded away; of prose 1 where it is long
     bars: tuple[ScoreBar, ...]
-    similar_url: str
     graph_url: str | None  # of code
-    related_url: str
-    trace_url: str
     blame_url: str | None  # of what may be a file of a repository
-
-    @property
-    def neighbours(self) -> CodeNeighbours | None:
-        """Its callers and callees, if the response has them."""
-        return self.result.graph
-
-    @property
-    def relations(self) -> tuple[Relation, ...]:
-        """Documents that it is related to."""
-        return self.result.related
 
     @property
     def modified(self) -> str:
@@ -233,7 +218,7 @@ def _build_result_view(
     number: int, result: SearchResult, matcher: TermMatcher, best: dict[str, float], q: str
 ) -> ResultView:
     citation, metadata = result.citation, result.metadata
-    code, parameters = is_shown_as_code(result), urlencode({"id": result.id})
+    code = is_shown_as_code(result)
     whole = Excerpt.from_result(result)
     lines = build_code_lines(result, whole.text, whole.start_line, matcher) if code else []
     folder, _, name = citation.path.rpartition("/")
@@ -253,11 +238,8 @@ def _build_result_view(
         if code
         else int(len(result.content) > _FOLD_PROSE_CHARS),
         bars=tuple(_iter_bars(result, best)),
-        similar_url=f"/similar?{parameters}",
         graph_url=graph_url_of(result),
-        related_url=f"/related?{parameters}",
-        trace_url=f"/trace?{parameters}",
-        blame_url=f"/blame?{parameters}" if metadata.get("repo") and code else None,
+        blame_url=f"/blame?id={result.id}" if metadata.get("repo") and code else None,
     )
 
 
@@ -347,11 +329,7 @@ FILTER_NAMES = (*_LIST_FILTERS, "since")
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """The query of a page with its filters, as the page's address has it.
-
-    Raises:
-        InvalidQuery: the type, the limit or the date is invalid.
-    """
+    """The query of a page with its filters, as the page's address has it. Raises `InvalidQuery`."""
 
     q: str = ""
     type: SearchType = "semantic"
