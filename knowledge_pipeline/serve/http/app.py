@@ -36,7 +36,7 @@ from knowledge_pipeline.serve.page import documents, graph, progress, rendering,
 from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.serve.status import HealthCheck, check_watchers
-from knowledge_pipeline.serve.webhook_verification import MAX_BODY_BYTES, SeenDeliveries
+from knowledge_pipeline.serve.webhooks import MAX_BODY_BYTES, SeenDeliveries
 from knowledge_pipeline.store.lake import Lake
 
 _health_routes = APIRouter(tags=["operations"])
