@@ -23,14 +23,7 @@ from pydantic import TypeAdapter
 
 from knowledge_pipeline.config.operation import OidcSettings
 from knowledge_pipeline.errors import Forbidden, Unauthenticated
-from knowledge_pipeline.serve.oidc import (
-    IdentityProvider,
-    IdentityServerRefused,
-    JwtVerifier,
-    OidcSubject,
-    name_subject,
-    resolve_subject,
-)
+from knowledge_pipeline.serve import oidc
 from knowledge_pipeline.serve.tokens import CALLBACK_PATH, MAX_PENDING_S, hash_secret
 from knowledge_pipeline.store.local_state import SharedState
 from knowledge_pipeline.text import is_object
@@ -72,8 +65,8 @@ class SignInFlow:
     def __init__(
         self,
         settings: OidcSettings,
-        provider: IdentityProvider,
-        verifier: JwtVerifier,
+        provider: oidc.IdentityProvider,
+        verifier: oidc.JwtVerifier,
         state: SharedState,
     ) -> None:
         """Prepare; a sign-in is finished once by all that share a `state`."""
@@ -133,7 +126,7 @@ class SignInFlow:
         }
         try:
             token: object = self._provider.exchange(form).get("id_token")
-        except IdentityServerRefused as error:
+        except oidc.IdentityServerRefused as error:
             raise Unauthenticated(str(error)) from None
         if not isinstance(token, str):
             raise Unauthenticated(
@@ -161,16 +154,16 @@ class PageSessions:
 
     def __init__(self, state: SharedState) -> None:
         self._state = state
-        self._adapter = TypeAdapter(OidcSubject)
+        self._adapter = TypeAdapter(oidc.OidcSubject)
 
-    def create(self, subject: OidcSubject) -> str:
+    def create(self, subject: oidc.OidcSubject) -> str:
         """The secret of a new session."""
         secret = f"{PREFIX}{secrets.token_urlsafe(32)}"
         ttl_s = max(0.0, subject.expires_at_s - time.time())
         self._state.put("session", hash_secret(secret), self._adapter.dump_json(subject), ttl_s=ttl_s)
         return secret
 
-    def find(self, secret: str) -> OidcSubject | None:
+    def find(self, secret: str) -> oidc.OidcSubject | None:
         """Whose session it is; None if it is not known, or over."""
         content = self._state.get("session", hash_secret(secret))
         return self._adapter.validate_json(content) if content else None
@@ -189,13 +182,13 @@ class OidcAuthenticator:
     def __init__(self, settings: OidcSettings, state: SharedState | None = None) -> None:
         """Prepare; with a `state`, sessions are those of all processes that share it."""
         self._settings = settings
-        self._provider = IdentityProvider(settings)
-        self._verifier = JwtVerifier(settings, self._provider)
+        self._provider = oidc.IdentityProvider(settings)
+        self._verifier = oidc.JwtVerifier(settings, self._provider)
         state = state or SharedState(None)
         self.sign_in = SignInFlow(settings, self._provider, self._verifier, state)
         self.sessions = PageSessions(state)
 
-    def identify(self, secret: str) -> OidcSubject:
+    def identify(self, secret: str) -> oidc.OidcSubject:
         """Whose access token or session it is. Raises as `Service.identify`."""
         if secret.startswith(PREFIX):
             subject = self.sessions.find(secret)
@@ -204,7 +197,7 @@ class OidcAuthenticator:
             return subject
         return self._resolve(self._verifier.verify_access_token(secret), is_access_token=True)
 
-    def finish_sign_in(self, answer: Mapping[str, str], cookie: str) -> tuple[OidcSubject, str, str]:
+    def finish_sign_in(self, answer: Mapping[str, str], cookie: str) -> tuple[oidc.OidcSubject, str, str]:
         """Who has signed in, the secret of their session, and the path to show next. Raises as `identify`."""
         pending = PendingSignIn.from_cookie(cookie)
         subject = self._resolve(self.sign_in.finish(answer, pending), is_access_token=False)
@@ -218,11 +211,11 @@ class OidcAuthenticator:
         """Read nothing any more."""
         self._provider.close()
 
-    def _resolve(self, claims: Mapping[str, Any], *, is_access_token: bool) -> OidcSubject:
-        subject_id = name_subject(self._settings, claims)
+    def _resolve(self, claims: Mapping[str, Any], *, is_access_token: bool) -> oidc.OidcSubject:
+        subject_id = oidc.name_subject(self._settings, claims)
         try:
             if is_access_token:
                 self._verifier.require_allowed(claims)
-            return resolve_subject(self._settings, claims, subject_id)
+            return oidc.resolve_subject(self._settings, claims, subject_id)
         except Forbidden as error:
             raise Forbidden(str(error), subject=subject_id) from None

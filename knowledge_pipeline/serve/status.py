@@ -20,18 +20,7 @@ from cachetools import TTLCache
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings, build_run_url
 from knowledge_pipeline.config.sources import AccessSettings
-from knowledge_pipeline.contract.operation import (
-    Collection,
-    CollectionsResponse,
-    ComponentHealth,
-    HealthResponse,
-    LastEvent,
-    QueryStats,
-    SourceState,
-    StatsResponse,
-    WatcherHealth,
-    WatcherHealthResponse,
-)
+from knowledge_pipeline.contract import operation
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access, sees_whole_source
@@ -56,21 +45,21 @@ class HealthCheck:
         self._all = _Cached(self._check_all)
         self._store = _Cached(self._check_store)
 
-    async def check(self) -> HealthResponse:
+    async def check(self) -> operation.HealthResponse:
         """The state of every component, and of the whole."""
         return await self._all.get()
 
-    async def check_store(self) -> ComponentHealth:
+    async def check_store(self) -> operation.ComponentHealth:
         """Whether there is a release, and its tables can be read."""
         return await self._store.get()
 
-    async def _check_all(self) -> HealthResponse:
+    async def _check_all(self) -> operation.HealthResponse:
         components = await self._base.health()
         unhealthy = {name for name, component in components.items() if component.status == "unhealthy"}
         status = "unhealthy" if "store" in unhealthy else "degraded" if unhealthy else "ok"
-        return HealthResponse(status, components)
+        return operation.HealthResponse(status, components)
 
-    async def _check_store(self) -> ComponentHealth:
+    async def _check_store(self) -> operation.ComponentHealth:
         # In a thread: the first check loads the store's library, and other requests wait for this loop.
         return await asyncio.to_thread(asyncio.run, check_store(self._base.open_index()))
 
@@ -91,7 +80,7 @@ class _Cached(Generic[ResultT]):
             return self._latest[1]
 
 
-def check_watchers(folder: Path) -> WatcherHealthResponse:
+def check_watchers(folder: Path) -> operation.WatcherHealthResponse:
     """How the watchers of a store are, by its local folder: in counts, as anybody may ask."""
     reports = list_watchers(folder)
     problems = [report.problem for report in reports if report.problem]
@@ -102,10 +91,10 @@ def check_watchers(folder: Path) -> WatcherHealthResponse:
     else:
         behind = sum(len(report.heartbeat.behind) for report in reports)
         status, detail = "ok", f"{len(reports)} running, {behind} sources behind"
-    watchers: list[WatcherHealth] = []
+    watchers: list[operation.WatcherHealth] = []
     for report in reports:
         beat, error_at = report.heartbeat, report.heartbeat.last_error_at
-        watcher = WatcherHealth(
+        watcher = operation.WatcherHealth(
             status="unhealthy" if report.problem else "ok",
             state=beat.state,
             started_at=datetime.fromtimestamp(beat.started_at, UTC),
@@ -116,20 +105,22 @@ def check_watchers(folder: Path) -> WatcherHealthResponse:
             detail=report.problem,
         )
         watchers.append(watcher)
-    return WatcherHealthResponse(status, detail, tuple(watchers))
+    return operation.WatcherHealthResponse(status, detail, tuple(watchers))
 
 
 _log = logging.getLogger(__name__)
 
 _KEPT_S = 60.0  # ages are in tenths of hours
 
-_States = tuple[Mapping[str, SourceState], Mapping[str, AccessSettings]]
+_States = tuple[Mapping[str, operation.SourceState], Mapping[str, AccessSettings]]
 """By source: its state, and who may see it, of those that are configured."""
 
 _kept = TTLCache[Hashable, _States, float](maxsize=8, ttl=_KEPT_S)
 
 
-async def load_states(settings: Settings, config: Path | None, access: Access) -> Mapping[str, SourceState]:
+async def load_states(
+    settings: Settings, config: Path | None, access: Access
+) -> Mapping[str, operation.SourceState]:
     """The states of sources that the caller may see whole; empty, and the log says why, on an error.
 
     Whether one is stale is what the SQL model `stale_sources` says, kept while nothing is written.
@@ -150,10 +141,10 @@ async def load_states(settings: Settings, config: Path | None, access: Access) -
 
 def _load_states_with_events(settings: Settings, config: Path | None) -> _States:
     states, declared = _load_states(settings, config)
-    events: dict[str, LastEvent] = {}
+    events: dict[str, operation.LastEvent] = {}
     for event in list_last_events(Lake(settings.store).folder / "refreshes"):
         source, at = event.pop("source"), datetime.fromisoformat(event.pop("at"))
-        events[source] = LastEvent(at=at, **event)
+        events[source] = operation.LastEvent(at=at, **event)
     return {id_: replace(state, last_event=events.get(id_)) for id_, state in states.items()}, declared
 
 
@@ -173,10 +164,10 @@ def _load_states(settings: Settings, config: Path | None) -> _States:
     return _kept[key]
 
 
-def _to_state(row: Mapping[str, Any]) -> SourceState:
+def _to_state(row: Mapping[str, Any]) -> operation.SourceState:
     names = ("state", "reason", "age_hours", "trigger", "skipped", "skipped_reasons", "cost", "last_run")
     run = row["last_run"]
-    return SourceState(
+    return operation.SourceState(
         **{name: row[name] for name in names}, last_run_url=build_run_url(run) if run else None
     )
 
@@ -189,7 +180,7 @@ _BATCH_ROWS = 8192
 
 async def list_collections(
     settings: Settings, base: AsyncKnowledgeBase, access: Access, config: Path | None = None
-) -> CollectionsResponse:
+) -> operation.CollectionsResponse:
     """The sources with content that the caller may see, and whether they are stale.
 
     `config` is the knowledge.yaml that the settings are from, which may have changed since.
@@ -202,7 +193,7 @@ async def list_collections(
     types |= {source.id: source.type for source in base.settings.sources}
     states = await load_states(settings, config, access)
     collections = (
-        Collection(
+        operation.Collection(
             source,
             types.get(source, ""),
             rows,
@@ -212,18 +203,18 @@ async def list_collections(
         )
         for source, rows in status.by_source.items()
     )
-    return CollectionsResponse(status.release, status.released_at, tuple(collections), status.pin)
+    return operation.CollectionsResponse(status.release, status.released_at, tuple(collections), status.pin)
 
 
 async def compute_stats(
     settings: Settings, base: AsyncKnowledgeBase, access: Access, *, hours: int
-) -> StatsResponse:
+) -> operation.StatsResponse:
     """How much is indexed, and recent queries: of the caller's tenant, or all for an operator."""
     status = await base.status(access=access)
     queries = None
     if settings.logs.queries and (access.everything or access.tenant):
         queries = await base.compute(_summarize_queries, Lake(settings.store), access, hours)
-    return StatsResponse(status.release, status.rows, status.by_type, hours, queries)
+    return operation.StatsResponse(status.release, status.rows, status.by_type, hours, queries)
 
 
 def _load_refresh_times(lake: Lake, sources: Container[str]) -> dict[str, datetime]:
@@ -238,7 +229,7 @@ def _load_refresh_times(lake: Lake, sources: Container[str]) -> dict[str, dateti
     return newest
 
 
-def _summarize_queries(lake: Lake, access: Access, hours: int) -> QueryStats:
+def _summarize_queries(lake: Lake, access: Access, hours: int) -> operation.QueryStats:
     """Counts over the rows as they are streamed; of each only its time is kept, in 8 bytes."""
     where = at_least("at", datetime.now(UTC) - timedelta(hours=hours))
     if not access.everything:
@@ -255,7 +246,7 @@ def _summarize_queries(lake: Lake, access: Access, hours: int) -> QueryStats:
             counts.update({row["values"]: row["counts"] for row in batch[column].value_counts().to_pylist()})
         times.append(batch["took_ms"].to_numpy())
     all_times = np.concatenate(times)
-    return QueryStats(
+    return operation.QueryStats(
         count=len(all_times),
         zero_result_count=zero_results,
         degraded=degraded,

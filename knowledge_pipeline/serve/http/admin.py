@@ -15,18 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from knowledge_pipeline.config import edit as config_edit
 from knowledge_pipeline.config.problems import SECRET_KEYS
 from knowledge_pipeline.config.sources import SourceConfig, SourceId, resolve_trigger
+from knowledge_pipeline.contract import operation
 from knowledge_pipeline.contract.filters import SourceType
-from knowledge_pipeline.contract.operation import (
-    CollectionsResponse,
-    ModelCallResponse,
-    Refresh,
-    RefreshListResponse,
-    SourceListResponse,
-    SourceRemovedResponse,
-    SourceResponse,
-    StatsResponse,
-    StatusResponse,
-)
 from knowledge_pipeline.contract.requests import FeedbackRequest, ModelCallRequest, RefreshRequest
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
@@ -157,7 +147,7 @@ class SourceEntry(BaseModel):
     "/sync",
     operation_id="start_refresh",
     status_code=202,
-    response_model=Refresh,
+    response_model=operation.Refresh,
     responses=problem_responses(*QUERY_STATUSES),
 )
 async def start_refresh(body: RefreshRequest, ctx: CurrentContext) -> JSONResponse:
@@ -168,25 +158,27 @@ async def start_refresh(body: RefreshRequest, ctx: CurrentContext) -> JSONRespon
 @routes.get(
     "/sync/status",
     operation_id="list_refreshes",
-    response_model=RefreshListResponse,
+    response_model=operation.RefreshListResponse,
     responses=_READ,
 )
 async def list_refreshes(ctx: CurrentContext) -> JSONResponse:
     """List the refreshes that were requested from this server, and from those before it."""
 
-    return await ctx.manage(lambda access: RefreshListResponse(tuple(_list_managed_refreshes(ctx, access))))
+    return await ctx.manage(
+        lambda access: operation.RefreshListResponse(tuple(_list_managed_refreshes(ctx, access)))
+    )
 
 
 @routes.get(
     "/sync/status/{id}",
     operation_id="get_refresh",
-    response_model=Refresh,
+    response_model=operation.Refresh,
     responses=_READ | problem_responses(404),
 )
 async def get_refresh(id: RefreshIdPath, ctx: CurrentContext) -> JSONResponse:
     """Return one refresh, which keeps its id when another server takes it over."""
 
-    def find_refresh(access: Access) -> Refresh:
+    def find_refresh(access: Access) -> operation.Refresh:
         refreshes = _list_managed_refreshes(ctx, access)
         refresh = next((refresh for refresh in refreshes if refresh.id == id), None)
         if refresh is None:
@@ -200,7 +192,7 @@ async def get_refresh(id: RefreshIdPath, ctx: CurrentContext) -> JSONResponse:
     "/sync/{name}",
     operation_id="refresh_source",
     status_code=202,
-    response_model=Refresh,
+    response_model=operation.Refresh,
     responses=problem_responses(*BODILESS_STATUSES),
 )
 async def refresh_source(name: SourceOrType, ctx: CurrentContext) -> JSONResponse:
@@ -211,15 +203,15 @@ async def refresh_source(name: SourceOrType, ctx: CurrentContext) -> JSONRespons
 @routes.get(
     "/sources",
     operation_id="list_sources",
-    response_model=SourceListResponse,
+    response_model=operation.SourceListResponse,
     responses=_READ,
 )
 async def list_sources(ctx: CurrentContext) -> JSONResponse:
     """List the declared sources that the caller manages, without their secrets."""
 
-    async def load_sources(_: AsyncKnowledgeBase, access: Access) -> SourceListResponse:
+    async def load_sources(_: AsyncKnowledgeBase, access: Access) -> operation.SourceListResponse:
         sources = await asyncio.to_thread(ctx.state.declared.list_managed, access)
-        return SourceListResponse(tuple(map(_to_response, sources)))
+        return operation.SourceListResponse(tuple(map(_to_response, sources)))
 
     return await ctx.respond(load_sources, scope="admin")
 
@@ -228,13 +220,13 @@ async def list_sources(ctx: CurrentContext) -> JSONResponse:
     "/sources",
     operation_id="add_source",
     status_code=201,
-    response_model=SourceResponse,
+    response_model=operation.SourceResponse,
     responses=problem_responses(*QUERY_STATUSES),
 )
 async def add_source(body: SourceEntry, ctx: CurrentContext) -> JSONResponse:
     """Declare a source in knowledge.yaml. Nothing is read yet: start a refresh to read it."""
 
-    async def add(_: AsyncKnowledgeBase, access: Access) -> SourceResponse:
+    async def add(_: AsyncKnowledgeBase, access: Access) -> operation.SourceResponse:
         require_manage_all(access)
         declared = ctx.state.declared
         entry = body.model_dump(mode="json")
@@ -248,24 +240,24 @@ async def add_source(body: SourceEntry, ctx: CurrentContext) -> JSONResponse:
 @routes.delete(
     "/sources/{id}",
     operation_id="remove_source",
-    response_model=SourceRemovedResponse,
+    response_model=operation.SourceRemovedResponse,
     responses=problem_responses(*BODILESS_STATUSES),
 )
 async def remove_source(id: SourceIdPath, ctx: CurrentContext, purge: Purge = False) -> JSONResponse:
     """Remove a source from knowledge.yaml. Its indexed content stays, unless it is purged."""
 
-    async def remove(_: AsyncKnowledgeBase, access: Access) -> SourceRemovedResponse:
+    async def remove(_: AsyncKnowledgeBase, access: Access) -> operation.SourceRemovedResponse:
         require_manage_all(access)
         declared = ctx.state.declared
         if id not in {source.id for source in declared.sources()}:
             raise NotFound(f"there is no source {id!r}")
         await asyncio.to_thread(_edit_config, declared.path, config_edit.remove_source, id)
-        return SourceRemovedResponse(id, ctx.state.refreshes.submit_purge(id) if purge else None)
+        return operation.SourceRemovedResponse(id, ctx.state.refreshes.submit_purge(id) if purge else None)
 
     return await ctx.respond(remove, scope="admin")
 
 
-def _list_managed_refreshes(ctx: RequestContext, access: Access) -> list[Refresh]:
+def _list_managed_refreshes(ctx: RequestContext, access: Access) -> list[operation.Refresh]:
     """The refreshes of sources that a caller manages; others are as if they did not exist."""
     managed = {source.id for source in ctx.state.declared.list_managed(access)}
     refreshes = ctx.state.refreshes.list_all()
@@ -273,7 +265,7 @@ def _list_managed_refreshes(ctx: RequestContext, access: Access) -> list[Refresh
 
 
 async def _start_refresh(ctx: RequestContext, names: Iterable[str]) -> JSONResponse:
-    def start(access: Access) -> Refresh:
+    def start(access: Access) -> operation.Refresh:
         declared = ctx.state.declared
         ids = [source.id for name in names for source in declared.find_managed(access, name)]
         if not names:
@@ -293,8 +285,8 @@ def _edit_config(path: Path, edit: Callable[[Path, ArgumentT], object], argument
         raise type(error)(str(error).replace(str(path.resolve()), path.name)) from None
 
 
-def _to_response(source: SourceConfig) -> SourceResponse:
-    return SourceResponse(
+def _to_response(source: SourceConfig) -> operation.SourceResponse:
+    return operation.SourceResponse(
         id=source.id,
         type=source.type,
         location=source.connection.location,
@@ -313,7 +305,10 @@ _READ_RESPONSES = problem_responses(401, 403, 404, 421, 429, 503, 504)
 
 
 @inventory_routes.get(
-    "/collections", operation_id="collections", response_model=CollectionsResponse, responses=_READ_RESPONSES
+    "/collections",
+    operation_id="collections",
+    response_model=operation.CollectionsResponse,
+    responses=_READ_RESPONSES,
 )
 async def collections(ctx: CurrentContext) -> JSONResponse:
     """The sources that can be searched, with their size and the time of their last refresh."""
@@ -322,7 +317,7 @@ async def collections(ctx: CurrentContext) -> JSONResponse:
 
 
 @inventory_routes.get(
-    "/status", operation_id="status", response_model=StatusResponse, responses=_READ_RESPONSES
+    "/status", operation_id="status", response_model=operation.StatusResponse, responses=_READ_RESPONSES
 )
 async def status(ctx: CurrentContext) -> JSONResponse:
     """The live release, and its rows by source, type and space."""
@@ -332,7 +327,7 @@ async def status(ctx: CurrentContext) -> JSONResponse:
 @inventory_routes.get(
     "/stats",
     operation_id="stats",
-    response_model=StatsResponse,
+    response_model=operation.StatsResponse,
     responses=_READ_RESPONSES | problem_responses(422),
 )
 async def stats(ctx: CurrentContext, hours: Hours = 24) -> JSONResponse:
@@ -356,7 +351,7 @@ async def feedback(body: FeedbackRequest, ctx: CurrentContext) -> Response:
     "/model-calls",
     operation_id="report_model_call",
     status_code=201,
-    response_model=ModelCallResponse,
+    response_model=operation.ModelCallResponse,
     responses=problem_responses(*QUERY_STATUSES),
 )
 async def report_model_call(body: ModelCallRequest, ctx: CurrentContext) -> JSONResponse:
