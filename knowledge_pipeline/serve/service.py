@@ -341,11 +341,6 @@ class Service:
         with suppress(NotFound), self._log_refusals(access, address):
             raise NotFound("there is no such address")
 
-    @property
-    def answers_this_machine(self) -> bool:
-        """Whether programs of this machine, and no others, are answered without a token."""
-        return answers_this_machine(self.settings.serve)
-
     async def warm(self) -> None:
         """Read the indexes, and load a local model, before the first query has to wait for them."""
         if self.oidc:
@@ -385,12 +380,10 @@ class Service:
         """Callers without a token see only what is public: a proxy can look like a local program."""
         serve, per_minute = self.settings.serve, self.settings.serve.requests_per_minute
         if secret is None:
-            if serve.anonymous != "public" and not (self.answers_this_machine and origin.is_local):
+            if serve.anonymous != "public" and not (answers_this_machine(serve) and origin.is_local):
                 raise Unauthenticated(_SIGN_IN)
-            access, key = (
-                Access(None, frozenset(), caller=Caller(origin.interface)),
-                f"address {origin.address}",
-            )
+            access = Access(None, frozenset(), caller=Caller(origin.interface))
+            key = f"address {origin.address}"
             return Identity(access, frozenset({"query"}), key, per_minute, origin.address)
         if self.oidc and not secret.startswith(OWN_PREFIX):
             subject = self.oidc.identify(secret)

@@ -95,21 +95,9 @@ def _require_below(key: str, path: str, folder: Path, roots: tuple[Path, ...]) -
         )
 
 
-ConnectionType = Literal[
-    "local",
-    "git",
-    "github",
-    "gitlab",
-    "jira",
-    "confluence",
-    "slack",
-    "slack_export",
-    "s3",
-    "gcs",
-    "azure",
-    "archive_file",
-    "table_files",
-]
+_ServiceType = Literal["local", "git", "github", "gitlab", "jira", "confluence", "slack"]
+_FileType = Literal["slack_export", "s3", "gcs", "azure", "archive_file", "table_files"]
+ConnectionType = Literal[_ServiceType, _FileType]
 SourceOrType = Annotated[
     str, PathParam(min_length=1, max_length=64, description="A source's id, or a type: all of its sources.")
 ]
@@ -118,9 +106,9 @@ RefreshIdPath = Annotated[str, PathParam(pattern="^[0-9a-f]{32}$", description="
 Purge = Annotated[bool, Query(description="Also delete what is stored of it, and all earlier releases.")]
 ArgumentT = TypeVar("ArgumentT")
 
-_READ = problem_responses(401, 403, 421, 422, 429, 503, 504)
-
-routes = APIRouter(prefix=PREFIX, tags=["operations"])
+routes = APIRouter(
+    prefix=PREFIX, tags=["operations"], responses=problem_responses(401, 403, 421, 422, 429, 503, 504)
+)
 
 
 class ConnectionEntry(BaseModel):
@@ -155,15 +143,9 @@ async def start_refresh(body: RefreshRequest, ctx: CurrentContext) -> JSONRespon
     return await _start_refresh(ctx, body.sources)
 
 
-@routes.get(
-    "/sync/status",
-    operation_id="list_refreshes",
-    response_model=operation.RefreshListResponse,
-    responses=_READ,
-)
+@routes.get("/sync/status", operation_id="list_refreshes", response_model=operation.RefreshListResponse)
 async def list_refreshes(ctx: CurrentContext) -> JSONResponse:
     """List the refreshes that were requested from this server, and from those before it."""
-
     return await ctx.manage(
         lambda access: operation.RefreshListResponse(tuple(_list_managed_refreshes(ctx, access)))
     )
@@ -173,7 +155,7 @@ async def list_refreshes(ctx: CurrentContext) -> JSONResponse:
     "/sync/status/{id}",
     operation_id="get_refresh",
     response_model=operation.Refresh,
-    responses=_READ | problem_responses(404),
+    responses=problem_responses(404),
 )
 async def get_refresh(id: RefreshIdPath, ctx: CurrentContext) -> JSONResponse:
     """Return one refresh, which keeps its id when another server takes it over."""
@@ -200,12 +182,7 @@ async def refresh_source(name: SourceOrType, ctx: CurrentContext) -> JSONRespons
     return await _start_refresh(ctx, [name])
 
 
-@routes.get(
-    "/sources",
-    operation_id="list_sources",
-    response_model=operation.SourceListResponse,
-    responses=_READ,
-)
+@routes.get("/sources", operation_id="list_sources", response_model=operation.SourceListResponse)
 async def list_sources(ctx: CurrentContext) -> JSONResponse:
     """List the declared sources that the caller manages, without their secrets."""
 
@@ -300,15 +277,13 @@ def _to_response(source: SourceConfig) -> operation.SourceResponse:
 
 Hours = Annotated[int, Query(ge=1, le=MAX_HOURS, description="How many hours back queries are counted.")]
 
-inventory_routes = APIRouter(prefix=PREFIX, tags=["inventory"])
-_READ_RESPONSES = problem_responses(401, 403, 404, 421, 429, 503, 504)
+inventory_routes = APIRouter(
+    prefix=PREFIX, tags=["inventory"], responses=problem_responses(401, 403, 404, 421, 429, 503, 504)
+)
 
 
 @inventory_routes.get(
-    "/collections",
-    operation_id="collections",
-    response_model=operation.CollectionsResponse,
-    responses=_READ_RESPONSES,
+    "/collections", operation_id="collections", response_model=operation.CollectionsResponse
 )
 async def collections(ctx: CurrentContext) -> JSONResponse:
     """The sources that can be searched, with their size and the time of their last refresh."""
@@ -316,19 +291,14 @@ async def collections(ctx: CurrentContext) -> JSONResponse:
     return await ctx.respond(lambda base, access: list_collections(settings, base, access, config))
 
 
-@inventory_routes.get(
-    "/status", operation_id="status", response_model=operation.StatusResponse, responses=_READ_RESPONSES
-)
+@inventory_routes.get("/status", operation_id="status", response_model=operation.StatusResponse)
 async def status(ctx: CurrentContext) -> JSONResponse:
     """The live release, and its rows by source, type and space."""
     return await ctx.respond(lambda base, access: base.status(access=access))
 
 
 @inventory_routes.get(
-    "/stats",
-    operation_id="stats",
-    response_model=operation.StatsResponse,
-    responses=_READ_RESPONSES | problem_responses(422),
+    "/stats", operation_id="stats", response_model=operation.StatsResponse, responses=problem_responses(422)
 )
 async def stats(ctx: CurrentContext, hours: Hours = 24) -> JSONResponse:
     """How much is indexed, and the number and speed of recent queries."""

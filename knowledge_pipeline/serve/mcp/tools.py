@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from inspect import getdoc
 from typing import Any, Literal
 
 from knowledge_pipeline.context.tokens import estimate_tokens
@@ -363,55 +364,29 @@ def _build_graph_tool(method: GraphMethod, description: str) -> Tool:
     return Tool(operation.title, description, input_model, GraphResponse, _query_graph(method))
 
 
+def _build_tool(
+    title: str, input_model: type[ToolInput], handler: ToolHandler, response: type[JsonResponse]
+) -> Tool:
+    """A tool with an input model of its own, whose docstring describes it."""
+    return Tool(title, getdoc(input_model) or "", input_model, response, handler)
+
+
+_search_tool = partial(_build_tool, response=ToolSearchResponse)
 TOOLS: Mapping[str, Tool] = {
-    "knowledge_query": Tool(
-        "Search everything",
-        "Search everything, if you do not know where the answer is.",
-        inputs.KnowledgeSearchInput,
-        ToolSearchResponse,
-        _search(),
+    "knowledge_query": _search_tool("Search everything", inputs.KnowledgeSearchInput, _search()),
+    "code_search": _search_tool("Search code by meaning", inputs.CodeSearchInput, _search("code")),
+    "search_code": _search_tool("Find similar code", inputs.SimilarCodeInput, _find_similar_code),
+    "search_jira_tickets": _search_tool(
+        "Search Jira tickets", inputs.TicketSearchInput, _search(source_type="jira")
     ),
-    "code_search": Tool(
-        "Search code by meaning",
-        "Search source code for what it does, in words, or by name; says what each result calls.",
-        inputs.CodeSearchInput,
-        ToolSearchResponse,
-        _search("code"),
+    "search_confluence": _search_tool(
+        "Search Confluence pages", inputs.WikiSearchInput, _search(source_type="confluence")
     ),
-    "search_code": Tool(
-        "Find similar code",
-        "Find code similar to a piece of code or an indexed file, such as what exists already.",
-        inputs.SimilarCodeInput,
-        ToolSearchResponse,
-        _find_similar_code,
+    "get_document": _build_tool(
+        "Read a document", inputs.DocumentInput, _read_document, DocumentPageResponse
     ),
-    "search_jira_tickets": Tool(
-        "Search Jira tickets",
-        "Search Jira tickets and their comments; returns status and related documents as well.",
-        inputs.TicketSearchInput,
-        ToolSearchResponse,
-        _search(source_type="jira"),
-    ),
-    "search_confluence": Tool(
-        "Search Confluence pages",
-        "Search Confluence pages: how-tos, designs, decisions, runbooks.",
-        inputs.WikiSearchInput,
-        ToolSearchResponse,
-        _search(source_type="confluence"),
-    ),
-    "get_document": Tool(
-        "Read a document",
-        "Read a chunk, or a whole document in pages.",
-        inputs.DocumentInput,
-        DocumentPageResponse,
-        _read_document,
-    ),
-    "build_context": Tool(
-        "Build context for a task",
-        "Gather what to read before a task, from all sources, within a token budget.",
-        inputs.ContextInput,
-        ContextResponse,
-        _build_context,
+    "build_context": _build_tool(
+        "Build context for a task", inputs.ContextInput, _build_context, ContextResponse
     ),
     **{method: _build_graph_tool(method, text) for method, text in _GRAPH_DESCRIPTIONS.items()},
 }
