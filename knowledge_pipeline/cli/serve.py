@@ -234,12 +234,12 @@ def _format_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_alone(session: Session, settings: Settings, listener: socket.socket, url: str) -> None:
-    from knowledge_pipeline.serve.service import Service
+    from knowledge_pipeline.serve.service import Service, answers_this_machine
     from knowledge_pipeline.serve.workers import run
 
     service = Service(settings, config=session.config_path)
     session.screen.print_note(f"Answering on {url}")
-    if service.answers_this_machine and _has_private_content(settings):
+    if answers_this_machine(settings.serve) and _has_private_content(settings):
         token = service.tokens.create_for_process("start of the server")
         session.screen.print_note(_FULL_ACCESS.format(url=url, token=token))
     run(service, listener)
