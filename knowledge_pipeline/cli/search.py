@@ -286,8 +286,6 @@ _MAX_LINE_CHARS = 200
 _MAX_FULL_LINE_CHARS = 20_000
 _MAX_NEIGHBOURS = 3  # of each kind
 _MAX_COMMITS = 5  # that changed the lines of a result
-
-
 _MAX_NAME_CHARS = 80
 
 
@@ -315,12 +313,9 @@ def _show_relations(screen: Screen, target: str, response: RelationsResponse, *,
         screen.print_note(f"{rest}: --limit shows them")
     if response.is_truncated:
         screen.print_note("note: more documents mention it than were read")
-    if mentions := [
-        unresolved_mention.target
-        for unresolved_mention in response.unresolved_mentions
-        if unresolved_mention.kind != "references"
-    ]:
-        screen.print_note(f"not indexed, or not visible: {', '.join(map(one_line, mentions))}")
+    unresolved = response.unresolved_mentions
+    if mentions := [one_line(mention.target) for mention in unresolved if mention.kind != "references"]:
+        screen.print_note(f"not indexed, or not visible: {', '.join(mentions)}")
 
 
 def _format_document_name(document: RelatedDocument) -> str:
@@ -374,13 +369,8 @@ def _show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, 
 def _show_search_steps(screen: Screen, answer: SearchResponse) -> None:
     screen.print_json(answer.as_json())
     explain = answer.explain or {}
-    understood = {
-        **explain.get("question", {}),
-        **{
-            name: explain.get(name)
-            for name in ("corrected", "generated", "filters", "confidence", "degraded")
-        },
-    }
+    names = ("corrected", "generated", "filters", "confidence", "degraded")
+    understood = {**explain.get("question", {}), **{name: explain.get(name) for name in names}}
     rows = [{"understood": name, "as": _format_nested(value)} for name, value in understood.items() if value]
     screen.print_table(rows)
     steps = [{"step": step, "ms": spent} for step, spent in answer.timings_ms.items()]
@@ -394,12 +384,10 @@ def _show_search_steps(screen: Screen, answer: SearchResponse) -> None:
 
 def _format_heading(number: int, result: SearchResult, *, scores: bool) -> str:
     """`1. src/flask/app.py:10-24  0.83  Flask.run  [flask-code]`, and the id that `get` takes."""
-    score = f"  {result.score:.2f}" if scores else ""
-    label = "  ".join(filter(None, (_format_label(result), one_line(describe_branches(result)))))
-    return (
-        f"{number}. {_format_location(result)}{score}{f'  {label}' if label else ''}"
-        f"  [{result.citation.source}]  {result.id}"
-    )
+    label, branches = _format_label(result), one_line(describe_branches(result))
+    score, source = f"{result.score:.2f}" if scores else "", f"[{result.citation.source}]"
+    parts = (f"{number}. {_format_location(result)}", score, label, branches, source, result.id)
+    return "  ".join(filter(None, parts))
 
 
 def _format_location(result: SearchResult) -> str:

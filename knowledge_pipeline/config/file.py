@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import SecretStr, ValidationError, create_model
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
-from knowledge_pipeline.config.expansion import add_members, find_listings_folder
+from knowledge_pipeline.config.organisations import LISTINGS, read_listing
 from knowledge_pipeline.config.problems import (
     SECRET_KEYS,
     ConfigPath,
@@ -29,6 +29,7 @@ from knowledge_pipeline.config.problems import (
     to_problem,
 )
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.config.store import ObjectStore, StoreOptions, parse_store_url
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.real_paths import resolve_links
@@ -89,7 +90,7 @@ def load_settings(path: Path, *, allow_unset: bool = False, override: bool = Tru
     if override and (store := os.environ.get("KNOWLEDGE_STORE")):
         settings = settings.model_copy(update=_override_store(settings, store))
     stamp += _stat_listings(settings)
-    settings = add_members(settings).with_stamp(stamp)
+    settings = _add_members(settings).with_stamp(stamp)
     return _apply_embedding_mode(settings) if override else settings
 
 
@@ -101,8 +102,7 @@ def read_stamp(path: Path, settings: Settings) -> tuple[int, ...]:
 
 def _stat_listings(settings: Settings) -> tuple[int, ...]:
     """What differs once an organisation is listed anew: each listing is renamed into the folder."""
-    folder = find_listings_folder(settings)
-    return _stat_parts(folder) if folder else ()
+    return _stat_parts(settings.local_folder / LISTINGS) if settings.organisations else ()
 
 
 def _stat_parts(path: Path) -> tuple[int, ...]:
@@ -124,6 +124,29 @@ def read_config(path: Path) -> str:
         raise ConfigError(f"{path.name}:{line}: the file is not UTF-8: save it as UTF-8") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}): check its permissions") from None
+
+
+def _add_members(settings: Settings) -> Settings:
+    """The settings with the sources of all organisations, by their last listings."""
+    sources: list[SourceConfig] = []
+    unlisted: list[str] = []
+    declared = {source.id for source in settings.sources}
+    for organisation in settings.organisations:
+        listing = read_listing(
+            settings.local_folder / LISTINGS, organisation.id, organisation.connection.location
+        )
+        if listing is None:
+            unlisted.append(organisation.id)
+            continue
+        for member in filter(organisation.takes, listing.members):
+            for source in organisation.build_sources(member):
+                if source.id in declared:
+                    raise ConfigError(
+                        f"source {source.id!r} has the id of a source of organisation {organisation.id!r} "
+                        f"(member {member.name}): rename it, or exclude the member"
+                    )
+                sources.append(source)
+    return settings.with_members(sources, unlisted)
 
 
 def list_variables(path: Path) -> list[str]:

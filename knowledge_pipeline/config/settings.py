@@ -32,7 +32,7 @@ from knowledge_pipeline.config.operation import (
     SqlModelSettings,
     TuningSettings,
 )
-from knowledge_pipeline.config.organisation import OrganisationSettings
+from knowledge_pipeline.config.organisations import OrganisationSettings
 from knowledge_pipeline.config.sources import SourceConfig, dump_filters, resolve_sanitize
 from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptions
 from knowledge_pipeline.errors import NotFound
