@@ -39,7 +39,8 @@ def install(session: Session, folder: RepositoryFolder = None, dagster: Dagster 
     The refresh runs in the background; its messages are in `.git/knowledge-hook.log`. What
     a hook does already stays.
     """
-    from knowledge_pipeline.connectors.git.remote_heads import find_git_folder, find_hooks_folder
+    from knowledge_pipeline.connectors.git.command import find_git_folder
+    from knowledge_pipeline.connectors.git.remote_heads import find_hooks_folder
 
     repositories = _find_repositories(session, folder)
     for repository in repositories:
@@ -82,7 +83,7 @@ def run(
     commits; others end at once.
     """
     from knowledge_pipeline.cli.refresh import run_refresh
-    from knowledge_pipeline.connectors.git.remote_heads import find_git_folder
+    from knowledge_pipeline.connectors.git.command import find_git_folder
     from knowledge_pipeline.stages.context import RefreshOptions
     from knowledge_pipeline.store.locks import acquire_lock
 

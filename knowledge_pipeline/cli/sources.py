@@ -446,9 +446,6 @@ def _probe_organisation(session: Session, organisation: OrganisationSettings) ->
 
     Returns:
         The exit code.
-
-    Raises:
-        SourceRefused, SourceUnavailable: it cannot be listed.
     """
     from knowledge_pipeline.connectors.registry import list_members
 
@@ -589,9 +586,6 @@ def _probe_source(session: Session, source: SourceConfig) -> int:
 
     Returns:
         The exit code: whether the source can be read, and be embedded.
-
-    Raises:
-        SourceRefused: it lists no document that can be read.
     """
     from knowledge_pipeline.connectors.registry import open_source
 
@@ -621,11 +615,7 @@ def _probe_embedding(settings: EmbeddingSettings) -> tuple[dict[str, Any] | None
 
 
 def _probe_permissions(source: SourceConfig, uris: list[str]) -> dict[str, Any]:
-    """Of how many documents the permissions can be read, and what cannot.
-
-    Raises:
-        SourceRefused: those of none can.
-    """
+    """Of how many documents the permissions can be read, and what cannot."""
     from knowledge_pipeline.connectors.registry import read_permissions
 
     readers = read_permissions(source, uris)

@@ -11,9 +11,9 @@ from knowledge_pipeline.code_graph.facts import Binding, FileFacts, first_segmen
 from knowledge_pipeline.code_graph.facts_builder import Captures, ExtractionRules, FactsBuilder
 from knowledge_pipeline.code_graph.file_index import FileIndex, build_index
 from knowledge_pipeline.code_graph.languages.registry import MANIFESTS, get_extraction, get_language
+from knowledge_pipeline.file_languages import GRAPH_LANGUAGES
 from knowledge_pipeline.syntax.grammars import part_of, run_queries
 from knowledge_pipeline.syntax.outline import open_outline
-from knowledge_pipeline.text import GRAPH_LANGUAGES
 
 FACTS_VERSION = 1
 """Part of the fingerprint of each file's facts: raise it when the same text gives other facts."""

@@ -1,7 +1,8 @@
 """The files of a ZIP or TAR archive as a tree, as if it had been unpacked.
 
 An archive is a file of this machine or an object of a bucket, read by ranges. Its last listing is kept, so
-that an archive which did not change is not read.
+that an archive which did not change is not read. A name in it is only a name: nothing is unpacked to disk,
+and no name reaches the file system.
 """
 
 from __future__ import annotations
@@ -18,18 +19,17 @@ import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import astuple
+from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, BinaryIO, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipInfo
 
 from knowledge_pipeline.config.connections import ArchiveFileConnection
 from knowledge_pipeline.connectors.base import Sleep
-from knowledge_pipeline.connectors.bucket_objects import Bucket
 from knowledge_pipeline.connectors.buckets import open_bucket
 from knowledge_pipeline.connectors.files import (
     NOT_REGULAR_REASON,
@@ -38,20 +38,12 @@ from knowledge_pipeline.connectors.files import (
     FileEntry,
     format_too_large,
 )
-from knowledge_pipeline.connectors.packed_files import (
-    ArchiveContents,
-    ChangedArchive,
-    DamagedArchive,
-    PackedFile,
-    arrange_files,
-    build_file,
-    require_bounded,
-    size_of,
-    translate_damage,
-)
 from knowledge_pipeline.connectors.patterns import FileSelection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.text import is_object
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.connectors.bucket_client import Bucket
 
 NESTED_REASON = "an archive inside of the archive, which is not unpacked"
 
@@ -73,7 +65,6 @@ class ArchiveTree:
         cache: Path,
         sleep: Sleep = time.sleep,
     ) -> None:
-        """`cache`: a folder for the listing."""
         self._location = connection.location
         self._selection = selection
         self._place = open_place(connection, sleep=sleep)
@@ -84,9 +75,7 @@ class ArchiveTree:
     def list_entries(self) -> Iterator[FileEntry]:
         """Every wanted file, in the archive's order; it is read if it changed since it was listed last.
 
-        Raises:
-            SourceRefused: the archive does not exist, refuses us, is damaged, or unpacks to too much.
-            SourceUnavailable: its place did not answer, or it changed meanwhile.
+        SourceRefused: it is damaged, or unpacks to too much. SourceUnavailable: it changed meanwhile.
         """
         self._close_contents()
         self._stamp, _ = self._place.read_stamp()
@@ -105,19 +94,10 @@ class ArchiveTree:
     def read_head(self, entry: FileEntry, limit_bytes: int) -> bytes:
         """The first bytes of a file, kept as long as the archive has it."""
         size = min(limit_bytes, entry.size_bytes)
-        head = self._kept.find_head(entry.revision, size)
-        if head is None:
-            head = self._read_member(entry.locator, size)
-            self._kept.keep_head(entry.revision, head)
-        return head
+        return self._kept.read_head(entry.revision, size, lambda: self._read_member(entry.locator, size))
 
     def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
-        """A whole file; neither its author nor its last change are known.
-
-        Raises:
-            DocumentSkipped: it is too large.
-            SourceRefused, SourceUnavailable: as `list_entries`.
-        """
+        """A whole file; neither its author nor its last change are known."""
         del path  # the position says it all
         size = size_of(locator)
         if size > limit_bytes:
@@ -197,10 +177,10 @@ _MAX_HEAD_CHARS = 32_000_000  # of all beginnings together; others are read each
 
 
 class KeptListing:
-    """The last listing of one archive, a cache that the archive's stamp makes exact.
+    """The last listing of one archive, a cache that the archive's stamp makes exact; read by `load`.
 
     It also has the beginnings of files that had to be looked into, by digest: they outlive a change of
-    other files. Nothing is read before `load`.
+    other files.
     """
 
     def __init__(self, cache: Path, connection: ArchiveFileConnection) -> None:
@@ -231,20 +211,17 @@ class KeptListing:
         self._heads = {digest: head for digest, head in self._heads.items() if digest in digests}
         self._files, self._is_saved = files, False
 
-    def find_head(self, digest: str, size: int) -> bytes | None:
-        """The first bytes of a file, if so many are kept."""
-        head = self._heads.get(digest)
-        if head is None:
-            return None
-        content = zlib.decompress(b64decode(head))
-        return content[:size] if len(content) >= size else None
-
-    def keep_head(self, digest: str, head: bytes) -> None:
-        """Keep the first bytes of a file, as long as there is room."""
+    def read_head(self, digest: str, size: int, read: Callable[[], bytes]) -> bytes:
+        """The first bytes of a file, which are kept as long as there is room."""
+        kept = self._heads.get(digest)
+        if kept is not None and len(head := zlib.decompress(b64decode(kept))) >= size:
+            return head[:size]
+        head = read()
         packed = b64encode(zlib.compress(head)).decode("ascii")
         if len(packed) <= self._room:
             self._heads[digest], self._room = packed, self._room - len(packed)
             self._is_saved = False
+        return head
 
     def save(self) -> None:
         """Write what is new, in one step; without it, the archive is read again."""
@@ -336,18 +313,26 @@ class _Object(ArchivePlace):
     def open(self) -> io.RawIOBase:
         if not self._size_bytes:
             self.read_stamp()
-        return _ObjectBytes(self._bucket, self._key, self._locator, self._size_bytes, self._location)
+        return _ObjectBytes(self._size_bytes, self._read)
 
     def close(self) -> None:
         self._bucket.close()
+
+    def _read(self, limit_bytes: int, start_byte: int) -> bytes:
+        try:
+            payload = self._bucket.read(self._key, self._locator, limit_bytes, start_byte).payload
+        except DocumentSkipped as reason:
+            raise SourceRefused(f"the archive {self._location} cannot be read: {reason}") from None
+        if not payload:
+            raise SourceUnavailable(f"the archive {self._location} changed while it was read: refresh again")
+        return payload
 
 
 class _ObjectBytes(io.RawIOBase):
     """The bytes of an object as a file that can be read from any position."""
 
-    def __init__(self, bucket: Bucket, key: str, locator: str, size_bytes: int, location: str) -> None:
-        self._bucket, self._key, self._locator = bucket, key, locator
-        self._size_bytes, self._location, self._position = size_bytes, location, 0
+    def __init__(self, size_bytes: int, read: Callable[[int, int], bytes]) -> None:
+        self._size_bytes, self._read, self._position = size_bytes, read, 0
 
     def readable(self) -> bool:
         return True
@@ -369,15 +354,99 @@ class _ObjectBytes(io.RawIOBase):
         wanted = min(len(buffer), self._size_bytes - self._position)
         if wanted <= 0:
             return 0
-        try:
-            payload = self._bucket.read(self._key, self._locator, wanted - 1, self._position).payload
-        except DocumentSkipped as reason:
-            raise SourceRefused(f"the archive {self._location} cannot be read: {reason}") from None
-        if not payload:
-            raise SourceUnavailable(f"the archive {self._location} changed while it was read: refresh again")
+        payload = self._read(wanted - 1, self._position)
         buffer[: len(payload)] = payload
         self._position += len(payload)
         return len(payload)
+
+
+MAX_FILES = 500_000
+MAX_UNPACKED_BYTES = 50_000_000_000
+MAX_RATIO = 200  # of unpacked bytes to packed ones
+_SMALL_BYTES = 100_000_000  # unpacked, of which no ratio does harm
+
+OUTSIDE_REASON = "a path that leads out of the archive"
+_DRIVE = re.compile(r"[A-Za-z]:")
+_NOT_CONTENT = "__MACOSX"  # what the Finder packs beside the files
+
+
+class DamagedArchive(Exception):
+    """It cannot be read, or not be believed; `str(error)` says why."""
+
+
+class ChangedArchive(Exception):
+    """A file is no longer as it was listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFile:
+    """One file of an archive."""
+
+    path: str  # its name in the archive; by `arrange_files` POSIX, relative to the root; see `decode_path`
+    digest: str  # of the content, then "-" and its size
+    size_bytes: int
+    position: int  # where its archive finds it
+    executable: bool = False
+    skip: str | None = None  # a reason not to read it
+
+
+@contextmanager
+def translate_damage(*errors: type[Exception]) -> Generator[None]:
+    """Raise `DamagedArchive` for what a library raises of bytes that it cannot read."""
+    try:
+        yield
+    except errors as error:
+        raise DamagedArchive(str(error)[:200] or type(error).__name__) from None
+
+
+def size_of(digest: str) -> int:
+    """The size in bytes of a file with a digest."""
+    return int(digest.rpartition("-")[2])
+
+
+def require_bounded(files: int, unpacked_bytes: int, packed_bytes: int) -> None:
+    """Raise DamagedArchive for what unpacks to far more than it has."""
+    if files > MAX_FILES:
+        raise DamagedArchive(f"it holds more than {MAX_FILES:,} files")
+    if unpacked_bytes > MAX_UNPACKED_BYTES:
+        raise DamagedArchive(f"it unpacks to more than {MAX_UNPACKED_BYTES:,} bytes")
+    if unpacked_bytes > max(_SMALL_BYTES, packed_bytes * MAX_RATIO):
+        raise DamagedArchive(f"it unpacks to more than {MAX_RATIO} times its size")
+
+
+def arrange_files(listed: Iterable[PackedFile]) -> Sequence[PackedFile]:
+    """Each path once, the last that has it; without the folder that all of them are in.
+
+    That folder's name tells a version or a day.
+    """
+    clean = map(_clean_file, listed)
+    files = {file.path: file for file in clean if file.path.partition("/")[0] != _NOT_CONTENT}
+    inside = [path for path, file in files.items() if file.skip != OUTSIDE_REASON]
+    tops = {path.partition("/")[0] if "/" in path else "" for path in inside}
+    if len(tops) != 1 or "" in tops:
+        return list(files.values())
+    top = f"{tops.pop()}/"
+    return [
+        file if file.skip == OUTSIDE_REASON else replace(file, path=file.path.removeprefix(top))
+        for file in files.values()
+    ]
+
+
+def _clean_file(file: PackedFile) -> PackedFile:
+    """The file with its path, or with its name and the reason that it is none."""
+    if path := _clean_path(file.path):
+        return file if path == file.path else replace(file, path=path)
+    return replace(file, path=file.path.replace("\0", "\ufffd") or "(no name)", skip=OUTSIDE_REASON)
+
+
+def _clean_path(name: str) -> str:
+    """Empty for a name that leads out of the archive, or to no file."""
+    if "/" not in name:
+        name = name.replace("\\", "/")  # as some programs of Windows write it
+    steps = name.split("/")
+    if "\0" in name or steps[0] == "" or ".." in re.split(r"[/\\]", name) or _DRIVE.match(name):
+        return ""
+    return "/".join(step for step in steps if step not in ("", "."))
 
 
 ZIP_BLOCK_BYTES = 1 << 20  # read at once
@@ -400,7 +469,6 @@ class ZipContents:
     """
 
     def __init__(self, raw: io.RawIOBase, packed_bytes: int) -> None:
-        """Read its directory; raises as `ArchiveContents`."""
         self._packed_bytes = packed_bytes
         self._bytes = _DirectoryGuard(raw, ZIP_BLOCK_BYTES)
         with translate_damage(*_BROKEN_ZIP):
@@ -414,14 +482,8 @@ class ZipContents:
             name = _decode_name(info)
             if not name.endswith("/"):
                 mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
-                yield build_file(
-                    name,
-                    _digest(info),
-                    info.file_size,
-                    position,
-                    executable=bool(mode & 0o111),
-                    skip=_find_zip_reason(info, stat.S_IFMT(mode)),
-                )
+                skip = _find_zip_reason(info, stat.S_IFMT(mode))
+                yield PackedFile(name, _digest(info), info.file_size, position, bool(mode & 0o111), skip)
 
     def read(self, position: int, digest: str, limit_bytes: int) -> bytes:
         """The first bytes of a file; all of them are compared with the directory's checksum."""
@@ -537,16 +599,9 @@ class TarContents:
         self._bytes.close()
 
     def _to_file(self, header: tarfile.TarInfo) -> PackedFile:
-        skip = _find_tar_reason(header)
-        digest = "0" if skip else self._hash_content(header.size)
-        return build_file(
-            header.name,
-            _format_digest(digest, header.size),
-            header.size,
-            header.offset_data,
-            executable=bool(header.mode & 0o111),
-            skip=skip,
-        )
+        size, skip = header.size, _find_tar_reason(header)
+        digest = _format_digest("0" if skip else self._hash_content(size), size)
+        return PackedFile(header.name, digest, size, header.offset_data, bool(header.mode & 0o111), skip)
 
     def _hash_content(self, size: int) -> str:
         """The digest of what follows."""
@@ -588,3 +643,7 @@ def _find_tar_reason(header: tarfile.TarInfo) -> str | None:
 
 def _format_digest(hashed: str, size: int) -> str:
     return f"{hashed[:32]}-{size}"
+
+
+ArchiveContents = ZipContents | TarContents
+"""An archive that is open. Methods raise DamagedArchive, and what reading its bytes raises."""

@@ -94,7 +94,6 @@ class AttachmentReader:
 
         Raises:
             DocumentSkipped: it cannot be taken; the reason is recorded.
-            SourceRefused, SourceUnavailable: as `Source.fetch`.
         """
         if item.skip:
             raise DocumentSkipped(item.skip)

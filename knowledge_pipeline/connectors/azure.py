@@ -11,7 +11,7 @@ import binascii
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from email.utils import formatdate, parsedate_to_datetime
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -21,15 +21,13 @@ from lxml import etree
 
 from knowledge_pipeline.config.connections import AzureConnection
 from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep
-from knowledge_pipeline.connectors.bucket_objects import FetchResult, ObjectInfo
-from knowledge_pipeline.connectors.http_bucket import HttpBucket
+from knowledge_pipeline.connectors.bucket_client import FetchResult, HttpBucket, ObjectInfo
 from knowledge_pipeline.connectors.http_retry import mount_retries
-from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused
 from knowledge_pipeline.extras import describe_missing
 
 _VERSION = "2021-12-02"  # of the protocol; the first ones list no name with U+FFFF
 _LISTING = {"restype": "container", "comp": "list", "maxresults": "5000"}  # the most that a page holds
-_SETTINGS = "connection.account and connection.endpoint_url"
 _SKIP_REASONS = {
     "BlobArchived": "archived in a tier that has to be rehydrated before it can be read",
     "BlobNotFound": DELETED_REASON,
@@ -40,68 +38,52 @@ _PRIVATE_CODES = {"NoAuthenticationInformation", "PublicAccessNotPermitted", "Re
 
 
 class AzureContainer(HttpBucket):
-    """The container that a connection names; nothing is sent before the first call."""
+    """A container of Azure Blob Storage."""
+
+    setting = "connection.account and connection.endpoint_url"
 
     def __init__(self, connection: AzureConnection, *, sleep: Sleep = time.sleep) -> None:
-        endpoint = connection.endpoint_url
-        service = f"Blob Storage at {urlsplit(endpoint).netloc}" if endpoint else "Azure Blob Storage"
-        super().__init__(service, _SETTINGS, sleep=sleep)
+        super().__init__("Azure", "Blob Storage", connection.endpoint_url, sleep=sleep)
         self._connection = connection
         self._address = f"{connection.account_url}/{connection.container}"
 
-    def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Every blob below a prefix, five thousand a call; names come in order, so that none is lost.
-
-        Raises:
-            ConfigError: the identity library is needed and not installed.
-            SourceRefused: the container does not exist or refuses us, or the endpoint is not Blob Storage.
-            SourceUnavailable: it did not answer, or limits us.
-        """
-        for page in self._iter_pages("marker", prefix=prefix or None):
-            for blob in page.findall("Blobs/Blob"):
-                if blob.findtext("Properties/ResourceType") != "directory":
-                    yield self._to_object_info(blob)
-
-    def list_folders(self, prefix: str) -> Iterator[str]:
-        """The prefixes of what is below a prefix, each up to the next slash. Raises as `list_objects`."""
-        for page in self._iter_pages("marker", prefix=prefix or None, delimiter="/"):
-            yield from map(self._name_of, page.findall("Blobs/BlobPrefix"))
-
     def read(self, key: str, locator: str, limit_bytes: int, start_byte: int = 0) -> FetchResult:
-        """The bytes of one blob from one on, as they are stored.
-
-        Raises:
-            DocumentSkipped: it is gone, archived, or not for us to read.
-            SourceRefused, SourceUnavailable: as `list_objects`.
-        """
+        """The bytes of one blob from one on, as they are stored."""
         payload, headers = self._read_range(f"{self._address}/{quote(key, safe='')}", limit_bytes, start_byte)
         written = parsedate_to_datetime(headers["Last-Modified"])
         return FetchResult(payload, headers.get("Content-Encoding", ""), written)
 
-    def _fetch_page(self, parameters: Mapping[str, Any]) -> tuple[Any, str | None]:
+    def _fetch_page(self, prefix: str, delimiter: str | None, token: str | None) -> tuple[Any, str | None]:
+        parameters = {"prefix": prefix or None, "delimiter": delimiter, "marker": token}
         answer = self._request(self._address, params={**_LISTING, **parameters})
         if answer.status_code != 200:
-            raise self._to_error(answer)
+            raise self._to_error(answer, reading=False)
         try:
             page: Any = etree.fromstring(answer.content, etree.XMLParser(resolve_entities=False))
         except etree.XMLSyntaxError:
-            raise self._build_listing_error() from None
+            raise self._build_foreign_error() from None
         container, marker = page.get("ContainerName"), page.find("NextMarker")
         if page.tag != "EnumerationResults" or container != self._connection.container or marker is None:
-            raise self._build_listing_error()
+            raise self._build_foreign_error()
         return page, marker.text or None
 
-    def _to_object_info(self, blob: Any) -> ObjectInfo:
-        etag, size = map(blob.findtext, ("Properties/Etag", "Properties/Content-Length"))
-        if not etag or not (size or "").isdecimal():
-            raise self._build_listing_error()
-        # the ETag changes with each write
-        return ObjectInfo(self._name_of(blob), int(size), f"{etag}-{size}")
+    def _iter_objects(self, page: Any) -> Iterator[ObjectInfo]:
+        for blob in page.findall("Blobs/Blob"):
+            if blob.findtext("Properties/ResourceType") == "directory":
+                continue
+            etag, size = map(blob.findtext, ("Properties/Etag", "Properties/Content-Length"))
+            if not etag or not (size or "").isdecimal():
+                raise self._build_foreign_error()
+            # the ETag changes with each write
+            yield ObjectInfo(self._name_of(blob), int(size), f"{etag}-{size}")
+
+    def _iter_folders(self, page: Any) -> Iterator[str]:
+        return map(self._name_of, page.findall("Blobs/BlobPrefix"))
 
     def _name_of(self, listed: Any) -> str:
         name = listed.find("Name")
         if name is None:
-            raise self._build_listing_error()
+            raise self._build_foreign_error()
         return unquote(name.text or "") if name.get("Encoded") == "true" else name.text or ""
 
     def _request(self, address: str, **options: Any) -> requests.Response:
@@ -116,21 +98,16 @@ class AzureContainer(HttpBucket):
             session.params = dict(parse_qsl(signed))
         return session
 
-    def _require_readable(self, response: requests.Response) -> None:
-        status, code = response.status_code, _code_of(response)
-        if code in _SKIP_REASONS:
-            raise DocumentSkipped(_SKIP_REASONS[code])
-        if status == 403 and code.startswith("Authorization"):
-            raise DocumentSkipped(f"the service forbids us to read it ({code})")
-        if status not in (200, 206):
-            raise self._to_error(response)
-
-    def _to_error(self, answer: requests.Response) -> Exception:
-        status, code = answer.status_code, _code_of(answer)
-        container = repr(self._connection.container)
+    def _to_error(self, response: requests.Response, *, reading: bool) -> Exception:
+        status, container = response.status_code, repr(self._connection.container)
+        # what went wrong, in the service's own words for programs
+        code = response.headers.get("x-ms-error-code") or str(status)
+        if reading and code in _SKIP_REASONS:
+            return DocumentSkipped(_SKIP_REASONS[code])
+        if reading and status == 403 and code.startswith("Authorization"):
+            return DocumentSkipped(f"the service forbids us to read it ({code})")
         if status in (408, 429) or status >= 500:
-            limits = "limits our calls" if status in (429, 503) else "failed"
-            return SourceUnavailable(f"{self.service} {limits} ({code}): try again later")
+            return self._build_overload_error(code, is_limit=status in (429, 503))
         if self._connection.anonymous and (status in (401, 403) or code in _PRIVATE_CODES):
             return SourceRefused(
                 f"{self.service} does not let anonymous callers list the container {container}: "
@@ -152,7 +129,7 @@ class AzureContainer(HttpBucket):
         if status == 404:
             return SourceRefused(f"{self.service} has no container {container}: correct connection.container")
         return SourceRefused(
-            f"{self.service} refuses to answer ({code}): correct connection.container or {_SETTINGS}"
+            f"{self.service} refuses to answer ({code}): correct connection.container or {self.setting}"
         )
 
     @property
@@ -164,11 +141,6 @@ class AzureContainer(HttpBucket):
                 "make a new SAS for connection.sas_token: it may have expired, or belong to another container"
             )
         return "log in with `az login`, or set connection.account_key or connection.sas_token"
-
-
-def _code_of(answer: requests.Response) -> str:
-    """What went wrong, in the service's own words for programs."""
-    return answer.headers.get("x-ms-error-code") or str(answer.status_code)
 
 
 _SCOPE = "https://storage.azure.com/.default"

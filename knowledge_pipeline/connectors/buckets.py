@@ -10,19 +10,28 @@ import re
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from knowledge_pipeline.config.connections import AzureConnection, GcsConnection, S3Connection
+from knowledge_pipeline.config.connections import ARCHIVE_NAME, AzureConnection, GcsConnection, S3Connection
+from knowledge_pipeline.config.organisations import (
+    BucketArchivesConnection,
+    BucketFoldersConnection,
+    OrganisationMember,
+)
 from knowledge_pipeline.connectors.base import Sleep
-from knowledge_pipeline.connectors.bucket_objects import Bucket, FetchResult
 from knowledge_pipeline.connectors.files import FileContent, FileEntry, format_too_large
 from knowledge_pipeline.connectors.patterns import FileSelection
-from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.connectors.bucket_client import Bucket, FetchResult
 
 BucketConnection = S3Connection | GcsConnection | AzureConnection
 
 NOT_UTF8_REASON = "a key that is not UTF-8, which the service cannot be asked for"
+_NOT_UTF8 = re.compile("[\ud800-\udfff]")
 
 
 class BucketTree:
@@ -36,19 +45,13 @@ class BucketTree:
         self._bucket = open_bucket(connection, sleep=sleep)
 
     def list_entries(self) -> Iterator[FileEntry]:
-        """Every wanted file, in the order of the keys.
-
-        Raises:
-            ConfigError: the service's client is not installed.
-            SourceRefused: the bucket does not exist, or refuses us; a listing makes no sense.
-            SourceUnavailable: it did not answer, or limits us.
-        """
+        """Every wanted file, in the order of the keys; errors as `Bucket`."""
         for stored in self._bucket.list_objects(self._folder):
             path = stored.key.removeprefix(self._folder)
             if not path or path.endswith("/") or self._selection.is_pruned(path.rpartition("/")[0]):
                 continue
             if self._selection.accepts(path):
-                skip = NOT_UTF8_REASON if re.search("[\ud800-\udfff]", stored.key) else None
+                skip = NOT_UTF8_REASON if _NOT_UTF8.search(stored.key) else None
                 yield FileEntry(path, stored.size_bytes, stored.revision, stored.locator, skip)
 
     def read_head(self, entry: FileEntry, limit_bytes: int) -> bytes:
@@ -59,12 +62,7 @@ class BucketTree:
         return _decompress(result, limit_bytes)[:limit_bytes]
 
     def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
-        """A whole file and when it was last written; its author is not known.
-
-        Raises:
-            DocumentSkipped: it is gone, too large, archived, or not for us to read.
-            SourceRefused, SourceUnavailable: as `list_entries`.
-        """
+        """A whole file and when it was last written; its author is not known."""
         result = self._bucket.read(self._folder + path, locator, limit_bytes)
         payload = result.payload
         if len(payload) <= limit_bytes:
@@ -117,3 +115,32 @@ def _decompress(result: FetchResult, limit_bytes: int) -> bytes:
     with suppress(zlib.error):
         return zlib.decompressobj(wbits=31).decompress(result.payload, limit_bytes + 1)
     return result.payload
+
+
+def list_bucket_members(
+    connection: BucketFoldersConnection, *, sleep: Sleep = time.sleep
+) -> Iterator[OrganisationMember]:
+    """Every folder directly below the connection's prefix, or every archive below it; a thousand keys a call.
+
+    Left out are other files, and folders that no prefix can name: without a name (`a//b`), or with one that
+    is not UTF-8. SourceRefused where there is none; other errors as `Bucket`.
+    """
+    folder = folder_of(connection.prefix)
+    searched = connection.at(folder)
+    web_prefix, is_empty = build_bucket_web_prefix(searched), True
+    is_packed = isinstance(connection, BucketArchivesConnection)
+    with closing(open_bucket(searched, sleep=sleep)) as bucket:
+        keys = bucket.list_folders(folder)
+        if is_packed:
+            keys = (info.key for info in bucket.list_objects(folder) if ARCHIVE_NAME.search(info.key))
+        for key in keys:
+            name = key.removeprefix(folder)
+            if name != "/" and not _NOT_UTF8.search(key):
+                is_empty = False
+                url = f"{web_prefix}{quote(name)}" if web_prefix else ""
+                yield OrganisationMember(key, title=name.rstrip("/"), url=url)
+    if is_empty:
+        what = "archive (.zip, .tar, .tar.gz, .tgz)" if is_packed else "folder"
+        raise SourceRefused(
+            f"{searched.location} holds no {what}: correct connection.prefix, below which each member has one"
+        )

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal
 
 from knowledge_pipeline.config.sources import DEFAULT_PARTS, Part
-from knowledge_pipeline.connectors.base import ApiSource, ListedSource, build_revision
+from knowledge_pipeline.connectors.base import ListedSource, build_revision
 from knowledge_pipeline.connectors.github.markdown_cleaning import clean_markdown
 from knowledge_pipeline.connectors.patterns import ChangedPaths
 from knowledge_pipeline.connectors.permissions import CodeHostClient, list_pages
+from knowledge_pipeline.connectors.service import ClientT, ServiceSource
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.times import parse_since, parse_time
@@ -89,16 +90,11 @@ class FileDiff:
 
 
 def list_changed_files(client: CodeHostClient, path: str, uri: str, max_count: int) -> list[dict[str, Any]]:
-    """The first changed files with their diffs, as the service's REST API has them.
-
-    Raises:
-        SourceRefused: the service does not show them.
-        SourceUnavailable: it did not answer.
-    """
+    """The first changed files with their diffs, as the service's REST API has them."""
     files = list_pages(client, path, max_count=max_count)
     if files is None:
         raise SourceRefused(
-            f"{client.errors.service} does not show the diff of {uri}: give the identity the right to read "
+            f"{client.service} does not show the diff of {uri}: give the identity the right to read "
             "pull requests and code, or take diff out of parts (nothing is deleted meanwhile)"
         )
     return files
@@ -158,7 +154,6 @@ def _format_location(path: str, heading: str) -> str:
 
 State = Literal["open", "closed", "merged", "all"]
 Node = dict[str, Any]
-BatchT = TypeVar("BatchT")
 
 FORMAT_VERSION = "1"
 """Changes whenever the same responses may make another document."""
@@ -245,12 +240,11 @@ class ChangedFiles:
         }
 
 
-class ConversationSource(ApiSource, Generic[BatchT]):
+class ConversationSource(ServiceSource[ClientT]):
     """Pull requests, issues or discussions of one repository: listed, then read in batches.
 
-    `BatchT` is the response to a query about several. The nodes of both services use the same names, by
-    aliases: `number`, `title`, `body`, `url`, `author` (`login`, `name`), `createdAt`, `updatedAt`,
-    `mergedAt`.
+    The nodes of both services use the same names, by aliases: `number`, `title`, `body`, `url`, `author`
+    (`login`, `name`), `createdAt`, `updatedAt`, `mergedAt`.
     """
 
     full_listing_interval = timedelta(days=1)
@@ -266,8 +260,9 @@ class ConversationSource(ApiSource, Generic[BatchT]):
     default_state: ClassVar[State]
     default_since: ClassVar[str]
 
-    def __init__(self, filters: ConversationFilters) -> None:
+    def __init__(self, client: ClientT, filters: ConversationFilters) -> None:
         """Raises ConfigError where `since` is not a date, or `state` is not one of theirs."""
+        super().__init__(client)
         self._filters = filters
         self._state: State = filters.state or self.default_state
         if self._state not in self.state_values:
@@ -286,14 +281,8 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         """Those of some that are there and that the filters want, but for `max_results`."""
 
     @abstractmethod
-    def fetch_batch(self, items: Sequence[Item]) -> BatchT:
-        """The response for several items; QueryTooLarge where a smaller batch may succeed."""
-
-    @abstractmethod
-    def parse_batch(
-        self, items: Sequence[Item], batch: BatchT
-    ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Each item of the batch with its document."""
+    def fetch_batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        """Read several by one query, sent at once: QueryTooLarge where a smaller one may succeed."""
 
     @abstractmethod
     def fetch_one(self, item: Item) -> Document | DocumentSkipped:
@@ -388,15 +377,15 @@ class ConversationSource(ApiSource, Generic[BatchT]):
     def _read_batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """Halve what is too much."""
         try:
-            answer = self.fetch_batch(items)
+            documents = self.fetch_batch(items)
         except QueryTooLarge:
             if middle := len(items) // 2:
                 yield from self._read_batch(items[:middle])
                 yield from self._read_batch(items[middle:])
             else:
                 yield items[0], self.fetch_one(items[0])
-            return
-        yield from self.parse_batch(items, answer)
+        else:
+            yield from documents
 
     def _iter_diff_turns(self, uri: str, node: Node) -> Iterator[Turn]:
         """The hunks of the files that include and exclude take, if they are wanted."""
@@ -444,25 +433,29 @@ def build_mentions(kind: str, targets: Iterable[str]) -> list[dict[str, str]]:
 MAX_ASSETS = 100  # named in the text and in the metadata
 
 
-class ReleaseSource(ListedSource):
+class ReleaseSource(ListedSource, Generic[ClientT]):
     """One document per release: "release/v1.2".
 
     The nodes of both services use the same names: `tag`, `name`, `notes`, `publishedAt`, `updatedAt`,
     `author`, `commit`, `status`, `assets` (their first `names`, and whether there are `more`).
     """
 
-    def __init__(self, filters: ConversationFilters, project: str) -> None:
+    def __init__(self, client: ClientT, filters: ConversationFilters, project: str) -> None:
         """Raises ConfigError where `since` is not a date."""
-        self._filters, self._project = filters, project
+        self._client, self._filters, self._project = client, filters, project
         self._oldest = parse_since(filters.since) if filters.since else None
 
     @abstractmethod
     def iter_releases(self) -> Iterator[Node]:
         """Every published release, the newest first; complete, or an exception."""
 
-    @abstractmethod
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
     def clean_text(self, markdown: str) -> str:
         """Clean Markdown of the notes."""
+        return clean_markdown(markdown)
 
     @abstractmethod
     def build_url(self, tag: str) -> str:

@@ -52,13 +52,9 @@ class Downloader:
         *,
         sleep: Sleep = time.sleep,
     ) -> None:
-        """Nothing is sent yet.
+        """Nothing is sent yet. `origins` are addresses whose scheme, host and port are the service's.
 
-        Args:
-            service: as a person knows it: "Jira at example.atlassian.net".
-            origins: addresses whose scheme, host and port are the service's.
-            identity: headers that say who we are; None: nobody.
-            sleep: waits between attempts.
+        `service` is as a person knows it: "Jira at example.atlassian.net". `identity` are headers.
         """
         self._service, self._sleep = service, sleep
         self._origins = frozenset(map(_find_origin, origins))
@@ -72,17 +68,10 @@ class Downloader:
         self._session = None
 
     def read(self, address: str, name: str, max_bytes: int) -> bytes:
-        """The bytes of a file.
+        """The bytes of a file at an absolute address; its name tells whether it may be a web page.
 
-        Args:
-            address: absolute.
-            name: of the file: whether it may be a web page.
-            max_bytes: no more is read, whatever the service says of the size.
-
-        Raises:
-            DocumentSkipped: it is not there, not for us, too large, or a web page in its place.
-            SourceRefused: the service does not accept our identity.
-            SourceUnavailable: it did not answer, or not to the end.
+        DocumentSkipped where it is not there, not for us, too large, or a web page in its place; other errors
+        as `Source`.
         """
         for attempt in range(1, _MAX_BODY_READS + 1):
             try:
@@ -171,10 +160,7 @@ def _find_origin(address: str) -> tuple[str, str, int]:
     """Scheme, host and port; an address that is none has no origin of ours."""
     try:
         parts = urlsplit(address)
-        return (
-            parts.scheme,
-            parts.hostname or "",
-            parts.port or {"https": 443, "http": 80}.get(parts.scheme, 0),
-        )
+        port = parts.port or {"https": 443, "http": 80}.get(parts.scheme, 0)
+        return parts.scheme, parts.hostname or "", port
     except ValueError:
         return "", "", 0

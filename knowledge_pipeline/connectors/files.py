@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from cachetools import LRUCache
 from pathspec import GitIgnoreSpec
@@ -36,13 +36,13 @@ from knowledge_pipeline.connectors.base import (
     path_to_uri,
     uri_to_path,
 )
-from knowledge_pipeline.connectors.git.command import GitError, git_folder_of, run_git
+from knowledge_pipeline.connectors.git.command import find_git_folder
 from knowledge_pipeline.connectors.patterns import FileSelection, build_selection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extraction.notebook import NOTEBOOK_VERSION, is_notebook, read_notebook
 from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, ExtractedText, decode_text
+from knowledge_pipeline.file_languages import detect_language, is_code
 from knowledge_pipeline.records import Document, Item, Metadata, locate_front_matter
-from knowledge_pipeline.text import detect_language, is_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,6 @@ class FileTree(Protocol):
 
     def close(self) -> None:
         """Free what was opened."""
-        ...
 
 
 def format_too_large(size_bytes: int, limit_bytes: int) -> str:
@@ -112,17 +111,10 @@ FileReader = Callable[[str, bytes], ExtractedText]
 """From a file's name and bytes to its text; raises DocumentSkipped."""
 
 
-class _ListedItem(NamedTuple):
-    """What an entry became; None where it is not listed."""
-
-    entry: FileEntry
-    item: Item | None
-
-
-_listed_items: LRUCache[Hashable, Mapping[int, _ListedItem]] = LRUCache(
+_listed_items: LRUCache[Hashable, Mapping[int, tuple[FileEntry, Item | None]]] = LRUCache(
     _MAX_REMEMBERED_ITEMS, getsizeof=lambda listed: len(listed)
 )
-"""Of the last listing of a source, by the identity of its entries, which are kept."""
+"""Of the last listing of a source, what each entry became, by its identity; None where it is not listed."""
 _listed_items_lock = threading.Lock()
 
 
@@ -151,22 +143,19 @@ class FileSource(Source):
         return self.list_branches()
 
     def discover(self) -> Iterator[Item]:
-        """Every wanted file with its revision; too large ones, links and submodules as skipped.
-
-        A variant that is skipped is left out.
-        """
+        """Every wanted file with its revision; too large ones, links and submodules as skipped."""
         if self.memory is None:
             yield from filter(None, map(self._list_entry, self.tree.list_entries()))
             return
         with _listed_items_lock:
-            earlier, listed = _listed_items.get(self.memory, {}), dict[int, _ListedItem]()
+            earlier, listed = _listed_items.get(self.memory, {}), dict[int, tuple[FileEntry, Item | None]]()
         for entry in self.tree.list_entries():
             listing = earlier.get(id(entry))
-            if listing is None or listing.entry is not entry:
-                listing = _ListedItem(entry, self._list_entry(entry))
+            if listing is None or listing[0] is not entry:
+                listing = entry, self._list_entry(entry)
             listed[id(entry)] = listing
-            if listing.item is not None:
-                yield listing.item
+            if listing[1] is not None:
+                yield listing[1]
         if len(listed) <= _MAX_REMEMBERED_ITEMS:
             with _listed_items_lock:
                 _listed_items[self.memory] = listed
@@ -197,7 +186,7 @@ class FileSource(Source):
             item = self._to_item(entry, entry.skip)
         except DocumentSkipped as reason:
             item = self._to_item(entry, str(reason))
-        return None if item.skip and entry.variant else item
+        return None if item.skip and entry.variant else item  # what cannot be read is a variant of nothing
 
     def _to_item(self, entry: FileEntry, skip: str | None) -> Item:
         if skip is None and entry.size_bytes == 0:
@@ -226,45 +215,32 @@ def read_text(name: str, payload: bytes) -> ExtractedText:
     return ExtractedText(text, extract_title(name, text, language), language=language)
 
 
-def accept_all(entry: FileEntry) -> bool:
-    """List every wanted file."""
-    del entry
-    return True
+def build_filter(type: str, tree: FileTree, selection: FileSelection) -> EntryFilter:
+    """Which wanted files a source type lists: where names do not tell, their beginnings do."""
 
+    def read_start(entry: FileEntry, limit_bytes: int) -> str:
+        return tree.read_head(entry, limit_bytes).decode("utf-8", "replace")
 
-def build_code_filter(tree: FileTree, selection: FileSelection) -> EntryFilter:
-    """List what is code by name, or a script by its first line."""
-
-    def is_listed(entry: FileEntry) -> bool:
+    def is_code_file(entry: FileEntry) -> bool:
+        """By name, or a script by its first line."""
         if not selection.is_script_candidate(entry.path):
             return True
-        head = tree.read_head(entry, _FIRST_LINE_BYTES).decode("utf-8", "replace")
-        language = detect_language(entry.path, head)
+        language = detect_language(entry.path, read_start(entry, _FIRST_LINE_BYTES))
         return is_code(language) and (not selection.languages or language in selection.languages)
 
-    return is_listed
-
-
-def build_markup_filter(tree: FileTree, selection: FileSelection) -> EntryFilter:
-    """List what is markup by name, or, among the text files of documentation, by its first 64 KiB."""
-
-    def is_listed(entry: FileEntry) -> bool:
+    def is_markup(entry: FileEntry) -> bool:
+        """By name, or a text file of documentation by its first 64 KiB."""
         if not selection.is_markup_candidate(entry.path):
             return True
-        head = tree.read_head(entry, HEAD_BYTES).decode("utf-8", "replace")
-        return detect_language(entry.path, head) == "rst"
+        return detect_language(entry.path, read_start(entry, HEAD_BYTES)) == "rst"
 
-    return is_listed
-
-
-def build_openapi_filter(tree: FileTree) -> EntryFilter:
-    """List files that declare OpenAPI 3 or Swagger 2 within their first 64 KiB."""
-
-    def is_listed(entry: FileEntry) -> bool:
+    def is_openapi(entry: FileEntry) -> bool:
+        """Declares OpenAPI 3 or Swagger 2 within its first 64 KiB."""
         head = tree.read_head(entry, HEAD_BYTES)
         return _OPENAPI_YAML.search(head) is not None or _OPENAPI_JSON.search(head) is not None
 
-    return is_listed
+    filters = {"code": is_code_file, "markdown": is_markup, "openapi": is_openapi}
+    return filters.get(type, lambda entry: True)
 
 
 SUBMODULE_REASON = "git submodule; declare it as a source of its own"
@@ -281,15 +257,10 @@ class LocalTree:
         self._selection = selection
 
     def list_entries(self) -> Iterator[FileEntry]:
-        """Every wanted file, folder by folder, sorted by name.
-
-        Raises:
-            SourceRefused: the folder is missing or no folder, or one in it is not readable.
-            SourceUnavailable: reading the folder failed otherwise, or it changed meanwhile.
-        """
+        """Every wanted file, folder by folder, sorted by name."""
         if not self._root.is_dir():
-            entries = "is not a folder" if self._root.exists() else "does not exist"
-            raise SourceRefused(f"the folder {self._root} {entries}: correct connection.path")
+            problem = "is not a folder" if self._root.exists() else "does not exist"
+            raise SourceRefused(f"the folder {self._root} {problem}: correct connection.path")
         pending: list[tuple[str, IgnoreRules | None]] = [("", load_root_rules(self._root.resolve()))]
         while pending:
             folder, rules = pending.pop()
@@ -317,11 +288,7 @@ class LocalTree:
             raise DocumentSkipped(_unreadable_reason(error)) from error
 
     def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
-        """A whole file; its last change as the file system has it, its author unknown.
-
-        Raises:
-            DocumentSkipped: it is gone, not readable, not a file any more, or too large.
-        """
+        """A whole file; its last change as the file system has it, its author unknown."""
         del locator  # the path says it all
         try:
             with os.fdopen(self._open_file(path), "rb") as file:
@@ -355,8 +322,9 @@ class LocalTree:
     def _to_entries(
         self, dir_entry: os.DirEntry[bytes], path: str, rules: IgnoreRules | None
     ) -> Iterator[FileEntry]:
-        if dir_entry.is_symlink() and _is_folder_link(dir_entry):
-            return
+        with suppress(OSError):  # a loop of links, or one whose end we may not see
+            if dir_entry.is_symlink() and dir_entry.is_dir():
+                return
         executable = "." not in path.rpartition("/")[2] and _is_executable(dir_entry)
         if not self._selection.accepts(path, executable=executable) or (rules and rules.ignores(path)):
             return
@@ -385,12 +353,6 @@ def _stat(dir_entry: os.DirEntry[bytes]) -> os.stat_result | None:
 def _is_executable(dir_entry: os.DirEntry[bytes]) -> bool:
     status = _stat(dir_entry)
     return status is not None and stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o111)
-
-
-def _is_folder_link(dir_entry: os.DirEntry[bytes]) -> bool:
-    with suppress(OSError):  # a loop of links, or one whose end we may not see
-        return dir_entry.is_dir()
-    return False
 
 
 def _unreadable_reason(error: OSError) -> str:
@@ -426,10 +388,9 @@ class IgnoreRules:
 
 
 def load_root_rules(root: Path) -> IgnoreRules | None:
-    """The rules that hold in the folder where a walk begins.
+    """The rules that hold in the folder where a walk begins, those of the repository around it included.
 
-    Those of the repository around it hold too, unless they ignore the folder itself: it
-    was asked for by name.
+    Unless they ignore the folder itself: it was asked for by name.
     """
     outer: IgnoreRules | None = None
     folders = [root, *root.parents]
@@ -490,7 +451,10 @@ def find_watched_folder(source: SourceConfig) -> Path | None:
     if not isinstance(source.connection, LocalConnection):
         return None
     folder = source.connection.path.expanduser().absolute()
-    return _find_git_folder(folder) if source.type == "git_history" else folder
+    if source.type == "git_history":
+        with suppress(SourceRefused, OSError):  # there is no repository yet
+            return find_git_folder(folder)
+    return folder
 
 
 def is_affected_by(
@@ -506,16 +470,10 @@ def is_affected_by(
     Cheap and generous: only `.gitignore` files are read, and a refresh knows what really changed.
 
     Args:
-        source: one for which `find_watched_folder` has a folder.
-        folder: that folder.
+        folder: that of `find_watched_folder`.
         changed: absolute paths of files and folders in it that came, changed or went.
         store: a folder that never concerns it: our own tables may lie inside.
-        was_document: whether a path within the folder is, or contained, a document at the last refresh;
-            asked of what is gone.
-
-    Raises:
-        SourceRefused: a `.gitignore` file cannot be read.
-        ConfigError: a pattern of the source is wrong.
+        was_document: whether a path in the folder was, or contained, a document; asked of what is gone.
     """
     outside = (Path(path) for path in changed)
     paths = [path for path in outside if not path.is_relative_to(store)]
@@ -565,16 +523,6 @@ class _FolderView:
         if not folder:
             return load_root_rules(self._root.resolve())
         return load_folder_rules(self._root / folder, folder, self._cached_rules(folder.rpartition("/")[0]))
-
-
-def _find_git_folder(checkout: Path) -> Path:
-    """Where the branches of a checkout are kept; the checkout itself where there is no repository yet."""
-    arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
-    try:
-        output = run_git(arguments, repository=git_folder_of(checkout))
-    except (GitError, SourceRefused, OSError):
-        return checkout
-    return Path(output.decode("utf-8", "surrogateescape").strip())
 
 
 def _is_ref_change(path: Path) -> bool:

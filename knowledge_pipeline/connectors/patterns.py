@@ -20,14 +20,14 @@ from knowledge_pipeline.config.connections import WikiConnection
 from knowledge_pipeline.config.sources import AttachmentSettings, SourceConfig
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.records import hash_strings
-from knowledge_pipeline.text import (
+from knowledge_pipeline.file_languages import (
     LANGUAGES,
     PARSED_LANGUAGES,
     detect_language,
     is_code,
     list_possible_languages,
 )
+from knowledge_pipeline.records import hash_strings
 
 ALWAYS_EXCLUDED = frozenset({".git", ".knowledge"})
 MAX_JUDGED_PATHS = 200_000  # that one selection remembers, some 30 MB

@@ -21,8 +21,9 @@ from knowledge_pipeline import times
 from knowledge_pipeline.connectors.conversations import Turn, format_conversation
 from knowledge_pipeline.connectors.files import build_original_metadata, extract_title
 from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, ExtractedText, decode_text
+from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.records import MAX_CHARS, Metadata, locate_front_matter
-from knowledge_pipeline.text import detect_language, is_list, is_object
+from knowledge_pipeline.text import is_list, is_object
 
 ARCHIVE_VERSION = f"1.{DECODING_VERSION}"
 """Changes whenever the same bytes may give another document."""

@@ -10,40 +10,26 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-from knowledge_pipeline.config import organisations
-from knowledge_pipeline.config.connections import (
-    ARCHIVE_NAME,
-    ArchiveFileConnection,
-    ConfluenceConnection,
-    CustomConnection,
-    GitConnection,
-    GithubConnection,
-    GitlabConnection,
-    JiraConnection,
-    LocalConnection,
-    ServiceConnection,
-    SlackConnection,
-    SlackExportConnection,
-    WikiConnection,
-)
+from knowledge_pipeline.config import connections, organisations
 from knowledge_pipeline.config.organisations import OrganisationMember
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.connectors.base import BatchSource, Sleep, Source
-from knowledge_pipeline.connectors.buckets import BucketConnection, BucketTree, build_bucket_web_prefix
+from knowledge_pipeline.connectors.buckets import (
+    BucketConnection,
+    BucketTree,
+    build_bucket_web_prefix,
+    list_bucket_members,
+)
 from knowledge_pipeline.connectors.conversations import ConversationFilters
 from knowledge_pipeline.connectors.files import (
     FORMAT_VERSION,
     FileSource,
     FileTree,
     LocalTree,
-    accept_all,
-    build_code_filter,
-    build_markup_filter,
-    build_openapi_filter,
+    build_filter,
     read_text,
     text_version,
 )
@@ -75,15 +61,15 @@ def open_source(source: SourceConfig, *, cache: Path) -> Source:
     Raises:
         ConfigError: the type cannot be read over this connection, or a pattern is wrong.
     """
-    if isinstance(source.connection, ServiceConnection):
+    if isinstance(source.connection, connections.ServiceConnection):
         return open_api_source(source)
-    if isinstance(source.connection, SlackExportConnection):
+    if isinstance(source.connection, connections.SlackExportConnection):
         from knowledge_pipeline.connectors.slack.export import SlackExport
         from knowledge_pipeline.connectors.slack.threads import ChannelFilters
 
         filters = ChannelFilters(source.channels, source.since, source.max_results)
         return SlackExport(source.connection, filters)
-    if isinstance(source.connection, CustomConnection):
+    if isinstance(source.connection, connections.CustomConnection):
         from knowledge_pipeline.connectors.guarded import open_custom_source
 
         return open_custom_source(source.connection, source.max_bytes)
@@ -103,10 +89,10 @@ def list_branches(source: Source) -> tuple[str, ...]:
 
 def _open_git_history(source: SourceConfig, cache: Path) -> GitHistorySource:
     connection = source.connection
-    if isinstance(connection, LocalConnection):
+    if isinstance(connection, connections.LocalConnection):
         history = FolderHistory(connection.path)
     else:
-        assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
+        assert isinstance(connection, connections.GitConnection)  # `SourceConfig` allows no other
         history = MirrorHistory(Mirror(build_remote(connection), cache), connection.branch)
     return GitHistorySource(
         history,
@@ -120,57 +106,50 @@ def _open_git_history(source: SourceConfig, cache: Path) -> GitHistorySource:
 def _open_file_source(source: SourceConfig, cache: Path) -> Source:
     selection = build_selection(source)
     tree = _open_tree(source, cache, selection)
+    accepts = build_filter(source.type, tree, selection)
     max_bytes = source.max_bytes or SELECTION_DEFAULTS[source.type].max_bytes
     if source.type == "archive":
         from knowledge_pipeline.connectors.records import ARCHIVE_VERSION, read_record
 
-        return FileSource(tree, accept_all, read_record, lambda _: ARCHIVE_VERSION, max_bytes)
+        return FileSource(tree, accepts, read_record, lambda _: ARCHIVE_VERSION, max_bytes)
     if source.type == "files":
         extractor = source.files.extractor
         worker = ExtractionWorker(extractor=extractor)
-        version_of = partial(_office_version, own=fingerprint_file_extractor(extractor))
-        return FileSource(tree, accept_all, worker, version_of, max_bytes, worker.close)
-    accepts = accept_all
-    if source.type == "code":
-        accepts = build_code_filter(tree, selection)
-    elif source.type == "markdown":
-        accepts = build_markup_filter(tree, selection)
-    elif source.type == "openapi":
-        accepts = build_openapi_filter(tree)
+        own = fingerprint_file_extractor(extractor)
+
+        def version_of(path: str) -> str:
+            version = f"{FORMAT_VERSION}.{extraction_version(path)}" + (f"+{own}" if own else "")
+            return f"{version}+{NOTEBOOK_VERSION}" if is_notebook(path) else version
+
+        return FileSource(tree, accepts, worker, version_of, max_bytes, worker.close)
     files = FileSource(tree, accepts, read_text, text_version, max_bytes)
     if isinstance(tree, GitTree):
         memory = (*tree.key, max_bytes)
         files = replace(files, list_branches=lambda: tree.branches, memory=memory)
-    return WikiPages(files, source.connection) if isinstance(source.connection, WikiConnection) else files
-
-
-def _office_version(path: str, *, own: str) -> str:
-    """`own`: the fingerprint of a custom extractor; "" for none."""
-    version = f"{FORMAT_VERSION}.{extraction_version(path)}" + (f"+{own}" if own else "")
-    return f"{version}+{NOTEBOOK_VERSION}" if is_notebook(path) else version
+    return (
+        WikiPages(files, source.connection)
+        if isinstance(source.connection, connections.WikiConnection)
+        else files
+    )
 
 
 def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> FileTree:
     connection = source.connection
-    if isinstance(connection, LocalConnection):
+    if isinstance(connection, connections.LocalConnection):
         return LocalTree(connection.path, selection)
     if isinstance(connection, BucketConnection):
         return BucketTree(connection, selection)
-    if isinstance(connection, ArchiveFileConnection):
+    if isinstance(connection, connections.ArchiveFileConnection):
         from knowledge_pipeline.connectors.archive_file import ArchiveTree
 
         return ArchiveTree(connection, selection, cache=cache)
-    assert isinstance(connection, GitConnection)  # `SourceConfig` allows no other
+    assert isinstance(connection, connections.GitConnection)  # `SourceConfig` allows no other
     mirror = Mirror(build_remote(connection), cache)
     return GitTree(mirror, connection.branch, selection, source.branches, find_pull_lister(source))
 
 
 def open_api_source(source: SourceConfig) -> BatchSource:
-    """The source behind a `ServiceConnection`; nothing is sent yet.
-
-    Raises:
-        ConfigError: a filter cannot be read.
-    """
+    """The source behind a `ServiceConnection`; nothing is sent yet. ConfigError: a filter cannot be read."""
     conversations = ConversationFilters(
         source.state,
         source.since,
@@ -180,11 +159,11 @@ def open_api_source(source: SourceConfig) -> BatchSource:
         source.parts,
     )
     match source.connection:
-        case JiraConnection() as connection:
+        case connections.JiraConnection() as connection:
             from knowledge_pipeline.connectors.jira.tickets import JiraTickets
 
             return JiraTickets(connection, build_ticket_criteria(source))
-        case ConfluenceConnection() as connection:
+        case connections.ConfluenceConnection() as connection:
             from knowledge_pipeline.connectors.confluence.pages import ConfluencePages, PageFilters
 
             pages = PageFilters(
@@ -198,7 +177,7 @@ def open_api_source(source: SourceConfig) -> BatchSource:
                 max_bytes=source.max_bytes,
             )
             return ConfluencePages(connection, pages)
-        case GithubConnection() as connection:
+        case connections.GithubConnection() as connection:
             from knowledge_pipeline.connectors.github.documents import (
                 GithubDiscussions,
                 GithubIssues,
@@ -213,7 +192,7 @@ def open_api_source(source: SourceConfig) -> BatchSource:
                 "releases": GithubReleases,
             }
             return github_types[source.type](connection, conversations)
-        case GitlabConnection() as connection:
+        case connections.GitlabConnection() as connection:
             from knowledge_pipeline.connectors.gitlab.documents import (
                 GitlabIssues,
                 GitlabMergeRequests,
@@ -229,7 +208,7 @@ def open_api_source(source: SourceConfig) -> BatchSource:
                 "releases": GitlabReleases,
             }
             return gitlab_types[source.type](connection, conversations)
-        case SlackConnection() as connection:
+        case connections.SlackConnection() as connection:
             from knowledge_pipeline.connectors.slack.channels import SlackChannels
             from knowledge_pipeline.connectors.slack.threads import ChannelFilters
 
@@ -271,19 +250,21 @@ class WebLocation:
 def build_web_location(source: SourceConfig) -> WebLocation:
     """The web location of a source; opens nothing."""
     connection = source.connection
-    if isinstance(connection, GithubConnection):
+    if isinstance(connection, connections.GithubConnection):
         return WebLocation(repo=connection.repository)
-    if isinstance(connection, WikiConnection):  # its pages know their addresses
+    if isinstance(connection, connections.WikiConnection):  # its pages know their addresses
         return WebLocation(connection.repository, connection.branch)
-    if isinstance(connection, GitlabConnection):
+    if isinstance(connection, connections.GitlabConnection):
         return WebLocation(repo=connection.project)
     if isinstance(connection, BucketConnection):
         return WebLocation(web_prefix=build_bucket_web_prefix(connection))
-    if isinstance(connection, LocalConnection):
+    if isinstance(connection, connections.LocalConnection):
         return WebLocation(repo=connection.path.expanduser().absolute().name or None)
-    if isinstance(connection, ArchiveFileConnection):
-        return WebLocation(repo=ARCHIVE_NAME.sub("", connection.location.rpartition("/")[2]) or None)
-    if not isinstance(connection, GitConnection):
+    if isinstance(connection, connections.ArchiveFileConnection):
+        return WebLocation(
+            repo=connections.ARCHIVE_NAME.sub("", connection.location.rpartition("/")[2]) or None
+        )
+    if not isinstance(connection, connections.GitConnection):
         return WebLocation()
     host, path = connection.host_and_path
     if not host:
@@ -302,34 +283,30 @@ def _build_page_prefixes(host: str, path: str, branch: str) -> tuple[str | None,
 
 
 def read_permissions(source: SourceConfig, uris: Sequence[str], *, by_name: bool = False) -> Permissions:
-    """Who may read some documents of a source, as it says now.
+    """Who may read some documents of a source, as it says now; errors as `Source`.
 
     With `by_name` they are few, and were found by their names a moment ago. What cannot be read makes
     documents closed, and is one of the result's problems.
-
-    Raises:
-        SourceRefused: the source refuses us altogether.
-        SourceUnavailable: it did not answer.
     """
     match source.permission_connection:
-        case ConfluenceConnection() as connection:
+        case connections.ConfluenceConnection() as connection:
             from knowledge_pipeline.connectors.confluence.permissions import read_page_permissions
 
             return read_page_permissions(connection, uris)
-        case JiraConnection() as connection:
+        case connections.JiraConnection() as connection:
             from knowledge_pipeline.connectors.jira.permissions import read_ticket_permissions
 
             criteria = build_ticket_criteria(source)
             return read_ticket_permissions(connection, criteria, uris, by_name=by_name)
-        case SlackConnection() as connection:
+        case connections.SlackConnection() as connection:
             from knowledge_pipeline.connectors.slack.permissions import read_channel_permissions
 
             return read_channel_permissions(connection, uris)
-        case GithubConnection() as connection:
+        case connections.GithubConnection() as connection:
             from knowledge_pipeline.connectors.github.permissions import read_repository_permissions
 
             return read_repository_permissions(connection, uris)
-        case GitlabConnection() as connection:
+        case connections.GitlabConnection() as connection:
             from knowledge_pipeline.connectors.gitlab.permissions import ProjectPart, read_project_permissions
 
             if source.type == "snippets":
@@ -350,13 +327,9 @@ def read_permissions(source: SourceConfig, uris: Sequence[str], *, by_name: bool
 def list_members(
     connection: organisations.AnyOrganisationConnection, *, sleep: Sleep = time.sleep
 ) -> Iterator[OrganisationMember]:
-    """The members of an organisation, complete, or an exception: who is not listed is taken for gone.
+    """The members of an organisation, complete, or an exception as of `Source`: who is missing is gone.
 
     Each service has a module with a `list_members` of its own, which reads page by page while it is consumed.
-
-    Raises:
-        SourceRefused: the service shows no such organisation, or refuses us; a retry cannot help.
-        SourceUnavailable: it did not answer, or not to the end; a retry may help.
     """
     match connection:
         case organisations.GithubOrganisationConnection():
@@ -382,9 +355,7 @@ def list_members(
         case organisations.CheckoutsConnection():
             return _list_checkouts(connection.path.expanduser().absolute(), "", connection.depth)
         case organisations.BucketFoldersConnection():
-            from knowledge_pipeline.connectors import bucket_members as bucket
-
-            return bucket.list_members(connection)
+            return list_bucket_members(connection)
 
 
 def _list_checkouts(folder: Path, prefix: str, depth: int) -> Iterator[OrganisationMember]:

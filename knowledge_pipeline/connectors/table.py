@@ -31,9 +31,10 @@ from knowledge_pipeline.connectors.files import format_too_large
 from knowledge_pipeline.connectors.records import parse_time
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extras import describe_missing
+from knowledge_pipeline.file_languages import LANGUAGES
 from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.store.duckdb_session import open_duckdb_file
-from knowledge_pipeline.text import LANGUAGES, is_list
+from knowledge_pipeline.text import is_list
 
 Row = tuple[Any, ...]
 
@@ -52,20 +53,13 @@ class TableReader(Protocol):
         ...
 
     def list_columns(self) -> list[str]:
-        """The names of its columns; of several files, those of the first.
-
-        Raises:
-            SourceRefused, SourceUnavailable: as `Source.discover`.
-        """
+        """The names of its columns; of several files, those of the first."""
         ...
 
     def iter_rows(self, columns: Sequence[str], ids: Sequence[str] | None = None) -> Iterator[Row]:
         """Rows with these columns, the first of them, the id, as text; with `ids`, only theirs.
 
         Memory is bounded by a batch. Values are Python's: text, numbers, times, lists.
-
-        Raises:
-            SourceRefused, SourceUnavailable: as `Source.discover`.
         """
         ...
 
@@ -108,12 +102,7 @@ class TableRows(BatchSource):
         self._plan = None
 
     def discover(self) -> Iterator[Item]:
-        """Every row by its id; rows without an id, or that share one, as skipped.
-
-        Raises:
-            SourceRefused: the table cannot be read, or lacks a column.
-            SourceUnavailable: it did not answer.
-        """
+        """Every row by its id; rows without an id, or that share one, as skipped."""
         plan, counts = self._require_plan(), dict[str, int]()
         revisions: dict[str, str | None] = {}
         for id_, revision in self._iter_revisions(plan):
@@ -207,11 +196,7 @@ class ColumnPlan:
 
 
 def plan_columns(wanted: TableColumns, present: Sequence[str], *, table: str) -> ColumnPlan:
-    """Which columns of a table to read; a key without a column of its own name is not read.
-
-    Raises:
-        SourceRefused: a column that is named, the id or the text is missing.
-    """
+    """Which columns of a table to read; a key without a column of its own name is not read."""
     columns = {key: getattr(wanted, key) or key for key in _SINGLE_KEYS}
     singles = {
         key: name for key, name in columns.items() if getattr(wanted, key) is not None or name in present
@@ -256,11 +241,7 @@ def build_row_document(uri: str, row: Row, plan: ColumnPlan, max_bytes: int) -> 
 
 
 def format_value(value: Any, column: str) -> str:
-    """A value as text; lists and objects as JSON.
-
-    Raises:
-        DocumentSkipped: it is bytes.
-    """
+    """A value as text; lists and objects as JSON. Raises DocumentSkipped: it is bytes."""
     match value:
         case None:
             return ""

@@ -53,7 +53,7 @@ from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import Stopwatch
 from knowledge_pipeline.query.code_graph import CodePlace
-from knowledge_pipeline.query.plan import SearchQuestion, SimilarQuestion
+from knowledge_pipeline.query.plan import SearchQuestion
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.working_tree import Blame
 from knowledge_pipeline.sync_facade import gather_all
@@ -73,21 +73,21 @@ async def find_similar(engine: Engine, access: Access, task: Task, limit: int) -
         KnowledgeError: nothing could be searched for; the first error.
     """
     text, paths = get_example(task), task.paths
-    example = SimilarQuestion(text, source=task.source, filters=task.filters, limit=limit, explain=True)
+    example = SearchQuestion(text, "similar", task.filters, limit=limit, explain=True, source=task.source)
     if len(paths) > 1 and text is None:
         examples = (replace(example, path=path) for path in paths)
         outcomes = await asyncio.gather(
-            *(engine.similar(of_path, access) for of_path in examples), return_exceptions=True
+            *(engine.search(of_path, access) for of_path in examples), return_exceptions=True
         )
         response = _merge_responses(outcomes)
     else:
         path = paths[0] if paths else None
         try:
-            response = await engine.similar(replace(example, path=path), access)
+            response = await engine.search(replace(example, path=path), access)
         except NotFound:  # the file must be in the index unless there is a snippet
             if path is None or text is None:
                 raise
-            response = await engine.similar(replace(example, source=None), access)
+            response = await engine.search(replace(example, source=None), access)
     if len(paths) < 2:
         return response
     return replace(response, results=tuple(_leave_out(response.results, paths, task.source)[:limit]))

@@ -27,7 +27,7 @@ from knowledge_pipeline.query.assemble import find_first_duplicates
 from knowledge_pipeline.query.describe import cite_other_lines
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.understand import remove_stopwords
-from knowledge_pipeline.text import VOWEL_SIGNS, cut, normalize, split_identifier
+from knowledge_pipeline.words import VOWEL_SIGNS, cut, normalize, split_identifier
 
 DocumentKey = tuple[str, str]  # source, URI
 

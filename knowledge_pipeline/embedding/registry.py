@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
-from knowledge_pipeline.embedding.base import BatchEmbedder, Embedder, Space, Usage, space_name
+from knowledge_pipeline.embedding.base import BatchEmbedder, Embedder, Space, WrappedEmbedder, space_name
 from knowledge_pipeline.embedding.encoders import PACKAGED_MODELS, PackagedEmbedder, read_packaged_space
 from knowledge_pipeline.embedding.ensemble import (
     OUTLINE_SUFFIX,
@@ -25,7 +25,6 @@ from knowledge_pipeline.embedding.ensemble import (
     remove_outline_suffix,
     split_member_settings,
 )
-from knowledge_pipeline.records import Tokenize
 from knowledge_pipeline.text import estimate_token_starts
 
 if TYPE_CHECKING:
@@ -131,20 +130,12 @@ def build_prompted_space(inner: Space, prompts: Prompts, *, replaces_own: bool) 
     return replace(inner, name=name, max_tokens=max(16, inner.max_tokens - read_before))
 
 
-class PromptedEmbedder:
+class PromptedEmbedder(WrappedEmbedder):
     """A model whose texts get a prompt before them."""
 
     def __init__(self, inner: Embedder, prompts: Prompts, space: Space) -> None:
-        self._inner, self._prompts, self.space = inner, prompts, space
-
-    @property
-    def usage(self) -> Usage:
-        """Tokens with those of the prompts."""
-        return self._inner.usage
-
-    def tokenizer(self) -> Tokenize:
-        """The model's own tokenizer."""
-        return self._inner.tokenizer()
+        super().__init__(inner, space)
+        self._prompts = prompts
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`."""
@@ -161,10 +152,9 @@ class PromptedEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.BatchEmbedder.embed_queries`."""
-        prompted = [self._prompts.query + text for text in texts]
         if isinstance(self._inner, BatchEmbedder):
-            return self._inner.embed_queries(prompted)
-        return np.stack([self._inner.embed_query(text) for text in prompted])
+            return self._inner.embed_queries([self._prompts.query + text for text in texts])
+        return np.stack([self.embed_query(text) for text in texts])
 
 
 def open_embedder(settings: EmbeddingSettings) -> Embedder:

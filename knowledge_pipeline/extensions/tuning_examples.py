@@ -22,6 +22,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.contract.filters import SearchType, SourceType
 from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
+from knowledge_pipeline.file_languages import DATA_LANGUAGES, PARSED_LANGUAGES, classify_file
 from knowledge_pipeline.query.features import TEXT_FEATURES, compute_features
 from knowledge_pipeline.query.hits import Hit, IndexedChunk, SpaceCandidates, to_outlines
 from knowledge_pipeline.query.retrieve import SearchScope, join_candidates
@@ -34,7 +35,7 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.search import IndexReader, ScoredRow, ScoredRows
 from knowledge_pipeline.syntax.grammars import GRAMMARS, choose_grammar, parse
 from knowledge_pipeline.syntax.outline import Outline
-from knowledge_pipeline.text import DATA_LANGUAGES, PARSED_LANGUAGES, classify_file, expand_identifiers
+from knowledge_pipeline.words import expand_identifiers
 
 ANSWER = "answer"
 MAX_HITS = 80  # of a question, best first: those below rise too rarely to learn from
@@ -231,11 +232,11 @@ class DocstringMask:
             for row in candidates.keyword_matches
             if by_words.get(row.row_id, 1.0) > 0
         ]
-        matched = _keep_best(masked_matches, by_words, scope.limit)
+        matched = _keep_best(masked_matches, by_words, scope.plan.candidate_limit)
         vector = candidates.query_vector
         similarities = {} if vector is None else self._compare(reader.space, affected, vector)
         compared = [row._replace(score=similarities.get(row.row_id, row.score)) for row in candidates.nearest]
-        near = {row.row_id for row in _keep_best(compared, similarities, scope.limit)}
+        near = {row.row_id for row in _keep_best(compared, similarities, scope.plan.candidate_limit)}
         kept = near | {row.row_id for row in matched}
         nearest = ScoredRows.of(row for row in compared if row.row_id in kept)
         masked = await join_candidates(scope, reader, nearest, ScoredRows.of(matched))

@@ -466,19 +466,16 @@ def assemble(
 
 
 async def assemble_best(
-    hits: Sequence[Hit[RankedChunk]],
-    scope: SearchScope,
-    *,
-    limit: int,
-    explain: bool,
-    drop_near_duplicates: bool,
+    hits: Sequence[Hit[RankedChunk]], scope: SearchScope
 ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...]]:
     """See `assemble`; with the chunks that were read for it: many only where contents are alike."""
-    count = 2 * limit
+    plan, count = scope.plan, 2 * scope.plan.limit
     while True:
         best = await read_hits(scope, hits[:count])
-        results = assemble(best, limit=limit, explain=explain, drop_near_duplicates=drop_near_duplicates)
-        if len(results) == limit or count >= len(hits):
+        results = assemble(
+            best, limit=plan.limit, explain=plan.question.explain, drop_near_duplicates=plan.diverse
+        )
+        if len(results) == plan.limit or count >= len(hits):
             return [hit.chunk for hit in best], results
         count *= 4
 

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from knowledge_pipeline.contract.filters import Filters, NodeRole
 from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
 from knowledge_pipeline.errors import InvalidQuery, NotFound
+from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import replace_invalid_characters, to_conditions
 from knowledge_pipeline.query.open_release import Index, OpenRelease
@@ -32,7 +33,6 @@ from knowledge_pipeline.query.visible_graph import (
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.search import Row
-from knowledge_pipeline.text import detect_language
 
 EdgeDirection = Literal["in", "out"]
 EdgeKey = tuple[str, str, str, str]  # kind, source, target, path

@@ -26,13 +26,13 @@ from knowledge_pipeline.contract.responses import (
     TracedRefresh,
     TraceResponse,
 )
+from knowledge_pipeline.embedding.query_embedder import to_unit_length
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access, build_visibility_filter
 from knowledge_pipeline.query.answer_cache import Stopwatch
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
 from knowledge_pipeline.query.hits import CHUNK_COLUMNS, IndexedChunk
 from knowledge_pipeline.query.open_release import Index, find_rows
-from knowledge_pipeline.query.retrieve import to_unit_length
 from knowledge_pipeline.records import Mention
 from knowledge_pipeline.relations import (
     KINDS,

@@ -32,11 +32,12 @@ import numpy as np
 import Stemmer
 
 from knowledge_pipeline.embedding.word_vectors import WordVectors
+from knowledge_pipeline.file_languages import ROLE_WORDS, find_side_role
 from knowledge_pipeline.query.hits import IndexedChunk, RankedChunk
 from knowledge_pipeline.query.understand import QUESTION_KINDS, ParsedQuery, list_kinds
 from knowledge_pipeline.store.fragments import OutlineFile, Outlines
-from knowledge_pipeline.text import ROLE_WORDS, find_side_role, split_identifier
 from knowledge_pipeline.times import parse_time
+from knowledge_pipeline.words import split_identifier
 
 TRAINED_FAMILIES = ("code", "documentation", "history", "discussion")
 _FAMILIES: Mapping[str, str] = {

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from functools import reduce
 
 from knowledge_pipeline.contract.filters import Filters, build_namespace_tag
+from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.query.access import Access, build_visibility_filter
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
-from knowledge_pipeline.text import detect_language
 from knowledge_pipeline.times import ensure_zone
 
 _Compile = Callable[[Sequence[str]], Filter]

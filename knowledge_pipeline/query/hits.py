@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -153,19 +152,13 @@ class Hit(NamedTuple, Generic[ChunkT]):
     explanation: ScoreExplanation  # names the space that it was found in
     row: int = 0  # its place in that space's table
 
-    def with_log_odds(self, name: str, boost: float) -> Hit[ChunkT]:
-        """The hit with the log-odds of its score raised by `boost`; the explanation shows it by name."""
-        boosts = {**self.explanation.boosts, name: round(boost, 6)}
-        raised = self.score * math.exp(boost)
-        score = raised / (1 - self.score + raised)
-        return self._replace(score=score, explanation=replace(self.explanation, boosts=boosts))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FusedCandidates:
-    """The candidates of all spaces with their fused scores, as columns with one value of each row.
+class Hits(Sequence[Hit[RankedChunk]]):
+    """The candidates of all spaces as columns, with one value of each; as a sequence the hits, best first.
 
-    A rank of 0 means that the search did not find it.
+    A question has two hundred and shows ten: those that are looked at become objects. A rank of 0 means that
+    the search did not find it.
     """
 
     chunks: Outlines
@@ -175,48 +168,37 @@ class FusedCandidates:
     similarities: Sequence[float]
     word_ranks: Sequence[int]
     word_scores: Sequence[float]
-    scores: np.ndarray  # float64, in [0, 1]
+    fused: np.ndarray  # float64, in [0, 1]
+    scores: np.ndarray  # the same, until they are ranked
+    order: np.ndarray  # int64: positions of the hits
+    boosts: Sequence[Mapping[str, float]] | None = None
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def take(self, at: np.ndarray) -> FusedCandidates:
-        """Some candidates, by their positions."""
-        chunks, scores = self.chunks.take(at), self.scores[at]
+    def drop_other_candidates(self) -> Hits:
+        """The hits alone, in an order of no meaning."""
+        if len(self.order) == len(self.rows):
+            return self
         names = ("rows", "spaces", "vector_ranks", "similarities", "word_ranks", "word_scores")
         columns: dict[str, Any] = {
-            name: [getattr(self, name)[position] for position in at.tolist()] for name in names
+            name: [getattr(self, name)[at] for at in self.order.tolist()] for name in names
         }
-        return FusedCandidates(chunks=chunks, scores=scores, **columns)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Hits(Sequence[Hit[RankedChunk]]):
-    """Hits, best first. A question has two hundred and shows ten: those that are looked at become objects."""
-
-    candidates: FusedCandidates
-    order: np.ndarray  # int64: positions of candidates
-    scores: np.ndarray  # of each candidate
-    boosts: Sequence[Mapping[str, float]] | None = None  # of each candidate
-
-    def explain(self, at: int) -> ScoreExplanation:
-        """Where the score of a candidate comes from, by its position."""
-        candidates = self.candidates
-        by_vector, by_words = candidates.vector_ranks[at], candidates.word_ranks[at]
-        return ScoreExplanation(
-            candidates.spaces[at],
-            by_vector or None,
-            candidates.similarities[at] if by_vector else None,
-            by_words or None,
-            candidates.word_scores[at] if by_words else None,
-            self.boosts[at] if self.boosts else _NO_BOOSTS,
-            float(candidates.scores[at]),
-        )
+        chunks, fused, scores = self.chunks.take(self.order), self.fused[self.order], self.scores[self.order]
+        return Hits(chunks=chunks, fused=fused, scores=scores, order=np.arange(len(fused)), **columns)
 
     def list_parts(self) -> list[tuple[float, ScoreExplanation, int]]:
         """Score, explanation and row of each hit, without its chunk."""
-        rows = self.candidates.rows
-        return [(float(self.scores[at]), self.explain(at), rows[at]) for at in self.order.tolist()]
+        return [(float(self.scores[at]), self._explain(at), self.rows[at]) for at in self.order.tolist()]
+
+    def _explain(self, at: int) -> ScoreExplanation:
+        by_vector, by_words = self.vector_ranks[at], self.word_ranks[at]
+        return ScoreExplanation(
+            self.spaces[at],
+            by_vector or None,
+            self.similarities[at] if by_vector else None,
+            by_words or None,
+            self.word_scores[at] if by_words else None,
+            self.boosts[at] if self.boosts else _NO_BOOSTS,
+            float(self.fused[at]),
+        )
 
     def keep_relevant(self, floor: float) -> Hits:
         """Hits with a score of at least `floor`."""
@@ -237,8 +219,7 @@ class Hits(Sequence[Hit[RankedChunk]]):
         if isinstance(index, slice):
             return replace(self, order=self.order[index])
         at = int(self.order[index])
-        candidates = self.candidates
-        return Hit(candidates.chunks[at], float(self.scores[at]), self.explain(at), candidates.rows[at])
+        return Hit(self.chunks[at], float(self.scores[at]), self._explain(at), self.rows[at])
 
 
 def sort_best_first(hits: Iterable[Hit[AnyChunkT]]) -> list[Hit[AnyChunkT]]:

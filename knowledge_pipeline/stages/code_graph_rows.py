@@ -42,6 +42,7 @@ from knowledge_pipeline.code_graph import (
     to_json,
 )
 from knowledge_pipeline.config.sources import SanitizeSettings, resolve_sanitize
+from knowledge_pipeline.file_languages import GRAPH_LANGUAGES, detect_language
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.sanitizing.sanitize import SanitizerFailed
@@ -53,7 +54,6 @@ from knowledge_pipeline.store.graph import build_payload, node_id
 from knowledge_pipeline.store.held_terms import ChangeTracker, TermLookup
 from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, reconcile
 from knowledge_pipeline.store.tables import Table, split_batches
-from knowledge_pipeline.text import GRAPH_LANGUAGES, detect_language
 
 _PRELOAD_BYTES = 64 << 20  # of facts as text
 _recent_facts: LRUCache[tuple[str, str], FileFacts] = LRUCache(256)

@@ -24,8 +24,9 @@ import Stemmer
 from cachetools import LRUCache
 
 from knowledge_pipeline.store.filters import Filter
-from knowledge_pipeline.store.fragments import ListedValues, OutlineColumns
+from knowledge_pipeline.store.fragments import OutlineColumns
 from knowledge_pipeline.store.graph import MAX_CACHED_FILTERS, GraphReader, KeyedTable, RowLookup
+from knowledge_pipeline.store.matching_rows import ListedValues
 from knowledge_pipeline.store.search import (
     LANCE_ERRORS,
     TIE_TOLERANCE,
@@ -39,7 +40,7 @@ from knowledge_pipeline.store.search import (
     keep_tied,
 )
 from knowledge_pipeline.store.vectors import VectorMemory
-from knowledge_pipeline.text import VOWEL_SIGNS
+from knowledge_pipeline.words import VOWEL_SIGNS
 
 K1, B = 1.2, 0.75  # of Lance's BM25
 MAX_TERM_BYTES = 79  # a longer word is not indexed

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
@@ -18,12 +17,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from cachetools import LRUCache
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store import filters
+from knowledge_pipeline.store.file_cache import DueValue, RecentValues
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, eq
+from knowledge_pipeline.store.fragments import KeyIndex
+from knowledge_pipeline.store.lance_internals import count_rows, take_rows
 from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
 from knowledge_pipeline.store.schemas import GRAPH
 from knowledge_pipeline.store.search import LANCE_ERRORS, Locations, Row
@@ -76,36 +77,6 @@ class RowLookup:
 
 
 @dataclass(frozen=True, slots=True)
-class _KeyIndex:
-    """Where the rows of each key are."""
-
-    hashes: np.ndarray  # int64, ascending: of the keys
-    starts: np.ndarray  # int32: where the rows of each key begin among the positions, and the end of all
-    positions: np.ndarray  # int32: of the rows that have a key, by key
-
-    @classmethod
-    def build(cls, column: Any) -> _KeyIndex:
-        """Of all rows of an encoded column."""
-        hashes = np.fromiter(map(hash, column.dictionary.to_pylist()), np.int64, len(column.dictionary))
-        order = np.argsort(hashes)
-        ranks = np.empty_like(order)
-        ranks[order] = np.arange(len(order))
-        codes = column.indices.fill_null(-1).to_numpy()
-        positions = np.flatnonzero(codes >= 0).astype(np.int32)
-        keys = ranks[codes[positions]]
-        counts = np.bincount(keys, minlength=len(order))
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        return cls(hashes[order], starts, positions[np.argsort(keys, kind="stable")])
-
-    def find(self, values: Collection[str]) -> list[np.ndarray]:
-        """The positions of the rows with each of the keys."""
-        hashes = np.fromiter(map(hash, values), np.int64, len(values))
-        starts = self.starts[np.searchsorted(self.hashes, hashes, "left")]
-        ends = self.starts[np.searchsorted(self.hashes, hashes, "right")]
-        return [self.positions[start:end] for start, end in zip(starts, ends, strict=True)]
-
-
-@dataclass(frozen=True, slots=True)
 class _WholeColumns:
     """All values of some columns; a text that several rows or columns have is held once."""
 
@@ -155,14 +126,11 @@ class _Keys:
     """The keys and numbers of all rows of one version of a table, in its order, and some whole columns."""
 
     rows: np.ndarray  # int64: row ids
-    indexes: Mapping[str, _KeyIndex]  # by column
+    indexes: Mapping[str, KeyIndex]  # by column
     numbers: Mapping[str, np.ndarray]  # by column
     codes: Mapping[str, tuple[np.ndarray, Mapping[str, int]]]  # of `kind` and `source`
     whole: _WholeColumns
-    _visible: LRUCache[str, np.ndarray] = field(
-        default_factory=lambda: LRUCache[str, np.ndarray](MAX_CONDITIONS)
-    )
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _visible: RecentValues[np.ndarray] = field(default_factory=lambda: RecentValues(MAX_CONDITIONS))
 
     @classmethod
     def load(cls, dataset: Any, keys: Sequence[str], numbers: Sequence[str], whole: Collection[str]) -> _Keys:
@@ -177,7 +145,7 @@ class _Keys:
             codes[name] = columns[name].indices.to_numpy(zero_copy_only=False), code_by_value
         return cls(
             dataset.to_table(columns=[], with_row_id=True)["_rowid"].to_numpy().astype(np.int64),
-            {name: _KeyIndex.build(columns[name]) for name in keys},
+            {name: _index_keys(columns[name]) for name in keys},
             {name: columns[name].to_numpy() for name in numbers},
             codes,
             _WholeColumns.build({name: columns[name] for name in whole}),
@@ -187,7 +155,8 @@ class _Keys:
         """The positions of the rows that match and are visible, ascending."""
         matches = [np.empty(0, np.int32)]
         for column, values in lookup.keys.items():
-            for value, of_key in zip(values, self.indexes[column].find(values), strict=True):
+            for value in values:
+                of_key = self.indexes[column].find(value)
                 bounds = lookup.lines.get(value)
                 matches.append(of_key[self._is_in_lines(of_key, lookup, bounds)] if bounds else of_key)
         at = np.unique(np.concatenate(matches))
@@ -208,7 +177,7 @@ class _Keys:
 
     def knows(self, visible: Filter) -> bool:
         """Whether it is known which rows are visible, so that finding reads nothing."""
-        return visible == MATCH_ALL or visible.sql in self._visible
+        return visible == MATCH_ALL or self._visible.get(visible.sql) is not None
 
     def _is_in_lines(self, at: np.ndarray, lookup: RowLookup, bounds: tuple[int, int]) -> np.ndarray:
         first, last = lookup.line_columns
@@ -225,14 +194,20 @@ class _Keys:
 
     def _is_visible(self, visible: Filter, at: np.ndarray, dataset: Any) -> np.ndarray:
         """Of some rows, whether they match: as the store says, for the last conditions."""
-        with self._lock:
-            packed = self._visible.get(visible.sql)
-        if packed is None:
+
+        def read() -> np.ndarray:
             matching = dataset.to_table(columns=[], filter=visible.sql, with_row_id=True)["_rowid"]
-            packed = np.packbits(np.isin(self.rows, matching.to_numpy().astype(np.int64)), bitorder="little")
-            with self._lock:
-                self._visible[visible.sql] = packed
+            return np.packbits(np.isin(self.rows, matching.to_numpy().astype(np.int64)), bitorder="little")
+
+        packed = self._visible.load(visible.sql, read)
         return ((packed[at >> 3] >> (at & 7)) & 1).astype(bool)
+
+
+def _index_keys(column: Any) -> KeyIndex:
+    """Where the rows of each value of an encoded column are."""
+    codes = column.indices.fill_null(-1).to_numpy()
+    positions = np.flatnonzero(codes >= 0).astype(np.int32)
+    return KeyIndex.build(column.dictionary.to_pylist(), codes[positions], positions)
 
 
 class KeyedTable:
@@ -254,46 +229,34 @@ class KeyedTable:
         """Read nothing yet; later, beside the keys and numbers, `whole` columns, of so many rows at most."""
         self._dataset, self._keys, self._numbers, self._whole = dataset, keys, numbers, whole
         self._max_rows, self._max_whole_rows = max_rows, max_whole_rows
-        self._lookups = 0
-        self._loaded: _Keys | None = None
-        self._rows: int | None = None
-        self._reading = threading.Lock()
+        self._loaded = DueValue(self._load, min_uses=_MIN_LOOKUPS)
 
     def reads_nothing(self, visible: Filter, columns: Sequence[str]) -> bool:
         """Whether the next read finds all in memory."""
-        return self._loaded is not None and self._loaded.knows(visible) and self._loaded.whole.has(columns)
+        loaded = self._loaded.value
+        return loaded is not None and loaded.knows(visible) and loaded.whole.has(columns)
 
     def read(self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """Rows that match and are visible, in no particular order."""
         if not any(lookup.keys.values()) or visible == MATCH_NONE:
             return []
-        loaded = self._load_if_due()
+        loaded = self._loaded.use()
         if loaded is None:
-            where = visible & lookup.to_filter()
-            rows = self._dataset.to_table(columns=list(columns), filter=where.sql, limit=limit)
-            return rows.to_pylist()
+            return _read_rows(self._dataset, visible & lookup.to_filter(), limit, columns)
         at = loaded.find(lookup, visible, self._dataset)[:limit]
         if loaded.whole.has(columns):
             return loaded.whole.to_rows(at, columns)
-        ids = loaded.rows[at].tolist()
-        return self._dataset._take_rows(ids, columns=list(columns)).to_pylist() if ids else []
+        addresses = loaded.rows[at].tolist()
+        if not addresses:
+            return []
+        return [*take_rows(self._dataset, addresses, columns).to_pylist()]
 
-    def _load_if_due(self) -> _Keys | None:
-        self._lookups += 1
-        if self._loaded or self._lookups < _MIN_LOOKUPS:
-            return self._loaded
-        if not self._reading.acquire(blocking=False):
-            return None  # another search reads them
-        try:
-            rows: int = self._dataset.count_rows() if self._rows is None else self._rows
-            self._rows = rows
-            is_due = rows <= min(self._max_rows, self._lookups * _ROWS_PER_LOOKUP)
-            if is_due and self._loaded is None:
-                whole = self._whole if rows <= self._max_whole_rows else ()
-                self._loaded = _Keys.load(self._dataset, self._keys, self._numbers, whole)
-            return self._loaded
-        finally:
-            self._reading.release()
+    def _load(self, lookups: int) -> _Keys | None:
+        rows = count_rows(self._dataset)
+        if rows > min(self._max_rows, lookups * _ROWS_PER_LOOKUP):
+            return None
+        whole = self._whole if rows <= self._max_whole_rows else ()
+        return _Keys.load(self._dataset, self._keys, self._numbers, whole)
 
 
 PAYLOAD_COLUMNS = (

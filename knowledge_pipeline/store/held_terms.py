@@ -9,8 +9,6 @@ the terms take some 6 MB: the names that files define, and those that files ask 
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
@@ -21,54 +19,40 @@ import pyarrow.compute as pc
 
 from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import Filter, one_of
-from knowledge_pipeline.store.fragments import (
+from knowledge_pipeline.store.fragments import KeyIndex, read_held, read_matching
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.lance_internals import (
     ADDRESS,
+    OFFSET_BITS,
+    FragmentFiles,
     ListedFragment,
     list_fragments,
-    read_held,
-    read_matching,
 )
-from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.row_replacement import find_changed_rows
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
 FEW_ROWS = 2_000  # of files that are not held
 _BATCH_ROWS = 256
 _TERMS = pa.list_(pa.string())
-_OFFSET_BITS = 32  # of a row's address, below its fragment
 
 
 class _FileTerms(NamedTuple):
     """The terms of the rows of one fragment, also of rows deleted since."""
 
     deletion_file: Any  # which rows were deleted before, as Lance says
-    hashes: array[int]  # of the terms, in their order
-    terms: Any  # pyarrow's strings, each once
-    starts: np.ndarray  # where the rows of each term start, and the end
-    rows: np.ndarray  # their places, by term
+    rows: KeyIndex  # by term, their places among these
     keys: list[str]  # of the rows
     addresses: np.ndarray  # of the rows
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.terms, self.starts, self.rows, self.addresses)
-        keys = sum(map(len, self.keys)) + 64 * len(self.keys)
-        return sum(array.nbytes for array in arrays) + 8 * len(self.hashes) + keys
-
-    def find_rows(self, term: str) -> np.ndarray:
-        hashed = hash(term)
-        position = bisect_left(self.hashes, hashed)
-        while position < len(self.hashes) and self.hashes[position] == hashed:
-            if self.terms[position].as_py() == term:
-                return self.rows[self.starts[position] : self.starts[position + 1]]
-            position += 1
-        return self.rows[:0]
+        arrays = (self.rows.hashes, self.rows.starts, self.rows.rows, self.addresses)
+        return sum(array.nbytes for array in arrays) + sum(map(len, self.keys)) + 64 * len(self.keys)
 
 
-_Files = tuple[Any, ...]
-"""Of a fragment, as `list_fragments` has them."""
-
-_TERMS_BY_FILES = Kind[Mapping[_Files, _FileTerms]](lambda files: sum(own.nbytes for own in files.values()))
+_TERMS_BY_FILES = Kind[Mapping[FragmentFiles, _FileTerms]](
+    lambda files: sum(own.nbytes for own in files.values())
+)
 """By columns and condition, of the version that was read last: files of earlier ones are dropped."""
 _WAS_ASKED = Kind[bool](lambda _: 0)  # by columns and condition
 
@@ -102,14 +86,14 @@ class TermLookup:
 
     def is_worth_reading(self) -> bool:
         """Whether few rows have to be read, or it was asked before: a single question is a scan."""
-        listed = list_fragments(self._dataset) if self._dataset is not None else {}
         was_asked = self._cache.get(_WAS_ASKED, self._table, self._name)
         self._cache.put(_WAS_ASKED, self._table, self._name, True)
         cached = self._find_terms()
-        missing = (fragment.fragment for files, fragment in listed.items() if files not in cached)
+        listed = [] if self._dataset is None else list_fragments(self._dataset).items()
+        missing = (fragment.fragment for files, fragment in listed if files not in cached)
         return bool(was_asked) or sum(fragment.physical_rows for fragment in missing) <= FEW_ROWS
 
-    def _find_terms(self) -> Mapping[_Files, _FileTerms]:
+    def _find_terms(self) -> Mapping[FragmentFiles, _FileTerms]:
         return self._cache.get(_TERMS_BY_FILES, self._table, self._name) or {}
 
     def find_keys(self, term: str) -> list[str]:
@@ -118,7 +102,7 @@ class TermLookup:
             self._files = list(self._load_files())
         keys = list[str]()
         for terms, live in self._files:
-            rows = terms.find_rows(term)
+            rows = terms.rows.find(term)
             keys += [terms.keys[row] for row in (rows if live is None else rows[live[rows]]).tolist()]
         return keys
 
@@ -132,7 +116,7 @@ class TermLookup:
         terms = {files: new[files] if files in new else cached[files] for files in listed}
         differing = [files for files in listed if listed[files].deletion_file != terms[files].deletion_file]
         live = self._read_live() if differing else np.empty(0, np.uint64)
-        left, numbers = dict[_Files, np.ndarray](), live >> _OFFSET_BITS
+        left, numbers = dict[FragmentFiles, np.ndarray](), live >> OFFSET_BITS
         for files in differing:
             mask = np.isin(terms[files].addresses, live, assume_unique=True)
             if mask.sum() == (numbers == listed[files].fragment.fragment_id).sum():
@@ -149,7 +133,7 @@ class TermLookup:
             rows = self._dataset.scanner(columns=[], filter=where, with_row_address=True).to_table()
         return rows[ADDRESS].to_numpy()
 
-    def _read_terms(self, listed: Mapping[_Files, ListedFragment]) -> dict[_Files, _FileTerms]:
+    def _read_terms(self, listed: Mapping[FragmentFiles, ListedFragment]) -> dict[FragmentFiles, _FileTerms]:
         """The terms of some fragments."""
         if not listed:
             return {}
@@ -163,7 +147,7 @@ class TermLookup:
         schema = pa.schema([(self._key, pa.string()), (ADDRESS, pa.uint64()), (self._column, _TERMS)])
         batches = [pa.table(list(self._list_columns(batch)), schema=schema) for batch in scanner.to_batches()]
         rows: Any = pa.concat_tables([schema.empty_table(), *batches])
-        numbers, terms_by_files = rows[ADDRESS].to_numpy() >> _OFFSET_BITS, dict[_Files, _FileTerms]()
+        numbers, terms_by_files = rows[ADDRESS].to_numpy() >> OFFSET_BITS, dict[FragmentFiles, _FileTerms]()
         for files, (fragment, deletion_file) in listed.items():
             own: Any = rows.filter(pa.array(numbers == fragment.fragment_id))
             keys, addresses = own[self._key].to_pylist(), own[ADDRESS].to_numpy()
@@ -182,15 +166,9 @@ def _index_terms(deletion_file: Any, keys: list[str], addresses: np.ndarray, ter
     arrow: Any = pc  # whose stubs leave types out
     lists = terms.combine_chunks()
     encoded = lists.flatten().dictionary_encode()
-    names: list[str] = encoded.dictionary.to_pylist()
-    unordered = np.fromiter(map(hash, names), np.int64, len(names))
-    order = np.argsort(unordered, kind="stable")
-    places = np.argsort(order)[encoded.indices.to_numpy()]
-    by_term = np.argsort(places, kind="stable")
-    starts = np.searchsorted(places[by_term], np.arange(len(order) + 1)).astype(np.uint32)
-    rows = arrow.list_parent_indices(lists).to_numpy()[by_term].astype(np.uint32)
-    hashes = array("q", unordered[order].tobytes())
-    return _FileTerms(deletion_file, hashes, encoded.dictionary.take(order), starts, rows, keys, addresses)
+    rows = arrow.list_parent_indices(lists).to_numpy().astype(np.uint32)
+    index = KeyIndex.build(encoded.dictionary.to_pylist(), encoded.indices.to_numpy(), rows)
+    return _FileTerms(deletion_file, index, keys, addresses)
 
 
 MAX_MOVED_ROWS = 20_000  # by a compaction: of more, it is simpler to compare all

@@ -19,7 +19,8 @@ from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import lance_storage, segments
 from knowledge_pipeline.store.file_cache import FileCache, Kind
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter, format_literal, one_of
-from knowledge_pipeline.store.fragments import ADDRESS, MAX_TAKEN_ROWS, count_held, read_matching
+from knowledge_pipeline.store.fragments import MAX_TAKEN_ROWS, count_held, read_matching
+from knowledge_pipeline.store.lance_internals import ADDRESS, describe_version, take_rows
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.locks import confirm_lock
 from knowledge_pipeline.store.object_store import ObjectPath
@@ -185,16 +186,14 @@ class Table:
         if not lance_storage.is_written(stamp):
             return None
         dataset = self._open_by_stamp(stamp)
-        if (
-            getattr(dataset, "valid_schema", None) is not self.schema
-        ):  # asking Lance for its schema takes 0.1 ms
+        if describe_version(dataset).valid_schema is not self.schema:
             if self._migrate(dataset.schema):
                 dataset = self._open_by_stamp(self.version_stamp)
             self.require_schema(dataset.schema)
-            dataset.valid_schema = self.schema
+            describe_version(dataset).valid_schema = self.schema
         if version is not None:
             dataset = dataset.checkout_version(version)
-            dataset.file_cache = self.files
+            describe_version(dataset, self.files)
         return dataset
 
     def _open_by_stamp(self, stamp: VersionStamp) -> Any:
@@ -277,8 +276,7 @@ class Table:
 
     def take_rows(self, addresses: Sequence[int], columns: Sequence[str]) -> pa.Table:
         """Columns of rows by where they are in the newest version, in that order; see `ADDRESS`."""
-        newest = self.open_version()
-        return newest._take_rows(addresses, columns=list(columns))
+        return take_rows(self.open_version(), addresses, columns)
 
     def count_rows(self, where: Filter | None = None, *, version: int | None = None) -> int:
         """How many rows match, now or at a kept version."""

@@ -20,7 +20,7 @@ from operator import attrgetter
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
-from knowledge_pipeline.text import GRAPH_LANGUAGES
+from knowledge_pipeline.file_languages import GRAPH_LANGUAGES
 
 # The limit of a parse is in reports of progress, so that a slow machine cuts a file as a fast
 # one does; sound code needs one report for 30 to 140 bytes. The seconds are a last resort.
@@ -92,7 +92,7 @@ GRAMMARS = {
     "terraform": Grammar("tree_sitter_hcl", ("hcl",), opened=frozenset({"body"})),
     "dockerfile": Grammar("tree_sitter_containerfile", ("dockerfile",)),
 }
-"""By the names of `knowledge_pipeline.text`, and `ocaml_interface` for OCaml's `.mli`."""
+"""By the names of `knowledge_pipeline.file_languages`, and `ocaml_interface` for OCaml's `.mli`."""
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from itertools import chain
 from cachetools import LRUCache
 from tree_sitter import Node
 
+from knowledge_pipeline.file_languages import GRAPH_LANGUAGES
 from knowledge_pipeline.syntax.grammars import SyntaxTree, parse
-from knowledge_pipeline.text import GRAPH_LANGUAGES
 
 _NAME_FIELDS = ("name", "property", "left", "key", "declarator", "type", "pattern")
 _NAME_TYPES = frozenset(

@@ -6,7 +6,10 @@ The answers of `Language` are those of most languages.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
+from functools import cache
+from importlib import resources
 
 from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.project import Layout
@@ -197,9 +200,23 @@ def split_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def map_words(texts: Mapping[str, str]) -> dict[str, str]:
-    """The words of several texts, each with the key of its text; the last text that has a word counts."""
-    return {word: key for key, text in texts.items() for word in text.split()}
+class Words:
+    """The names of a language's file in `words/`: what its library defines, and its containers give."""
+
+    def __init__(self, language: str) -> None:
+        file = resources.files("knowledge_pipeline.code_graph") / "words" / f"{language}.toml"
+        self._texts = tomllib.loads(file.read_text("utf-8"))
+
+    def __getitem__(self, name: str) -> frozenset[str]:
+        """The words of a list."""
+        return split_words(self._texts[name])
+
+    def by_word(self, name: str) -> dict[str, str]:
+        """The words of a table's lists, each with the key of its list; the last list with a word counts."""
+        return {word: key for key, text in self._texts[name].items() for word in text.split()}
+
+
+load_words = cache(Words)
 
 
 def split_scoped_name(text: str) -> list[str]:

@@ -11,19 +11,13 @@ from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import Import
 from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, ExtractionRules, FactsBuilder
-from knowledge_pipeline.code_graph.languages.base import Language, split_words
+from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.project import Layout, join_path
 from knowledge_pipeline.syntax.grammars import part_of
 
-BUILTINS = split_words(
-    """
-    echo printf cd pwd test true false exit return export set unset shift read eval exec trap wait local
-    declare typeset readonly let getopts type command builtin hash ulimit umask alias kill jobs : [ break
-    continue pushd popd shopt cat cp mv rm mkdir rmdir ls ln chmod chown touch grep sed awk cut sort uniq
-    head tail tr wc tee xargs find basename dirname readlink realpath mktemp date sleep env which id uname
-    diff cmp tar gzip seq expr du df ps HOME PATH PWD USER IFS OSTYPE RANDOM BASH_SOURCE FUNCNAME LINENO
-    """
-)
+_WORDS = load_words("bash")
+
+BUILTINS = _WORDS["builtins"]
 _SOURCE_ARGUMENT = re.compile(r"([\w.+-]+(?:/[\w.+-]+)*)[\"']?$")
 _NAME = re.compile(r"[\w:-]+")
 

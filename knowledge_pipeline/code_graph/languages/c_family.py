@@ -7,7 +7,7 @@ Sources: https://en.cppreference.com/w/c/language, https://en.cppreference.com/w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from tree_sitter import Node
 
@@ -27,10 +27,12 @@ from knowledge_pipeline.code_graph.facts_builder import (
     PathWriter,
     TypeSyntax,
 )
-from knowledge_pipeline.code_graph.languages.base import Language, map_words, split_scoped_name, split_words
+from knowledge_pipeline.code_graph.languages.base import Language, load_words, split_scoped_name, split_words
 from knowledge_pipeline.code_graph.project import Layout, climb_path, count_shared_folders
 from knowledge_pipeline.syntax.grammars import children_of_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
+
+_WORDS = load_words("c_family")
 
 _SMART_POINTERS = split_words("unique_ptr shared_ptr weak_ptr optional reference_wrapper atomic const_ptr")
 _CASTS = split_words("static_cast dynamic_cast reinterpret_cast const_cast make_unique make_shared")
@@ -135,20 +137,7 @@ EXPRESSIONS = ExpressionSyntax(
 )  # fmt: skip
 
 
-BUILTINS = split_words(
-    """
-    std NULL nullptr true false size_t ssize_t ptrdiff_t int8_t int16_t int32_t int64_t uint8_t uint16_t
-    uint32_t uint64_t intptr_t uintptr_t bool wchar_t FILE va_list va_start va_end va_arg va_copy time_t
-    off_t stdin stdout stderr errno EOF assert offsetof sizeof defined printf fprintf sprintf snprintf
-    vsnprintf vfprintf puts fputs fputc putchar getchar fgets fgetc fopen fclose fread fwrite fseek ftell
-    fflush perror sscanf scanf malloc calloc realloc free exit abort atexit getenv atoi atol strtol strtoul
-    strtod qsort bsearch rand srand memcpy memmove memset memcmp memchr strlen strcpy strncpy strcat
-    strncat strcmp strncmp strchr strrchr strstr strdup strtok strerror strcasecmp strncasecmp isalpha
-    isdigit isalnum isspace isupper islower toupper tolower isprint isxdigit abs labs fabs floor ceil pow
-    sqrt sin cos tan exp log time clock INT_MAX INT_MIN UINT_MAX LONG_MAX LONG_MIN SIZE_MAX UINT64_MAX
-    static_cast dynamic_cast reinterpret_cast const_cast
-    """
-)
+BUILTINS = _WORDS["builtins"]
 _MAX_NAMESPACE_DEPTH = 12
 
 
@@ -350,12 +339,7 @@ EXTRACTION = ExtractionRules(
 
 
 SUFFIXES = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".inl", ".ipp", ".c++", ".h++", ".inc")
-_STANDARD_HEADERS = split_words(
-    """
-    assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h limits.h locale.h math.h setjmp.h signal.h
-    stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h time.h wchar.h
-    """
-)
+_STANDARD_HEADERS = _WORDS["standard_headers"]
 _MEMBERS_PREFIX = "members of "
 
 
@@ -371,16 +355,8 @@ class CFamily(Language):
     has_dotted_modules = True
     has_scattered_members = True
     constructors_named_after_type = True
-    container_methods: Mapping[str, str] = map_words(
-        {"[]": "at front back begin end find top value get lock cbegin cend data rbegin rend"}
-    )
-    common_methods = split_words(
-        """
-        size empty begin end push_back emplace_back insert erase find at clear get reset front back c_str str
-        data resize reserve append substr count swap first second value push pop top lock unlock join load
-        store length close open read write run start stop name what release emplace
-        """
-    )
+    container_methods = _WORDS.by_word("container_methods")
+    common_methods = _WORDS["common_methods"]
 
     def is_star_exported(self, name: str) -> bool:
         """All that a header has is brought."""

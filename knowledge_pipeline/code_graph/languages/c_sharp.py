@@ -18,7 +18,7 @@ from knowledge_pipeline.code_graph.facts_builder import (
     PathWriter,
     TypeSyntax,
 )
-from knowledge_pipeline.code_graph.languages.base import PackageLanguage, map_words, split_words
+from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words
 from knowledge_pipeline.code_graph.languages.visibility import has_private_modifier
 from knowledge_pipeline.syntax.grammars import (
     ancestor_of_type,
@@ -30,6 +30,8 @@ from knowledge_pipeline.syntax.grammars import (
 )
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
+_WORDS = load_words("c_sharp")
+
 TYPES = TypeSyntax(
     generic={"generic_name": "type_argument_list"},
     arrays={"array_type": "type"},
@@ -38,13 +40,7 @@ TYPES = TypeSyntax(
     prefix="@type.",  # a property may have the name of its type
 )
 
-_CALLBACK_METHODS = split_words(
-    """
-    Where Select SelectMany Any All First FirstOrDefault Last LastOrDefault Single SingleOrDefault OrderBy
-    OrderByDescending ThenBy GroupBy ToDictionary ToLookup Sum Max Min Average Count TakeWhile SkipWhile
-    ForEach Find FindAll Exists RemoveAll TrueForAll ContinueWith MaxBy MinBy DistinctBy Aggregate
-    """
-)
+_CALLBACK_METHODS = _WORDS["callback_methods"]
 
 
 def _lambda_argument_values(writer: PathWriter, node: Node) -> Values:
@@ -106,12 +102,7 @@ EXPRESSIONS = ExpressionSyntax(
 )  # fmt: skip
 
 
-BUILTINS = split_words(
-    """
-    var dynamic nameof string object bool byte sbyte char decimal double float int uint long ulong short
-    ushort nint nuint void value field get set
-    """
-)
+BUILTINS = _WORDS["builtins"]
 GLOBAL_USING = "shared using"
 """The setting of a file with a global using."""
 
@@ -355,26 +346,6 @@ class CSharp(PackageLanguage):
     has_extensions = True
     shared_imports = GLOBAL_USING
     element_accessors = ("@held[]", "GetEnumerator().Current")
-    container_methods: Mapping[str, str] = map_words(
-        {
-            "[]": """
-                First FirstOrDefault Last LastOrDefault Single SingleOrDefault ElementAt Find FindLast Max Min
-                MaxBy MinBy Pop Peek Dequeue Value Result GetValueOrDefault Invoke Current GetOrAdd Aggregate
-                GetAwaiter GetResult
-                """,
-            "": """
-                Where OrderBy OrderByDescending ThenBy Distinct Skip Take Reverse ToList ToArray AsEnumerable
-                Values Concat Union Except Append Prepend ToHashSet AsQueryable ConfigureAwait FindAll
-                """,
-        }
-    )
-    common_methods = split_words(
-        """
-        Add Remove Clear Contains ContainsKey TryGetValue ToString Equals GetHashCode GetType CompareTo
-        Dispose Close Read Write WriteLine ReadLine Select Where First FirstOrDefault ToList ToArray Any All
-        Count Max Min Sum Join Split Trim Replace Substring StartsWith EndsWith IndexOf Format Parse TryParse
-        Invoke Run Start Stop Wait Get Set Insert Sort Append Open Create Delete Exists Copy Next Reset
-        Load Save Execute Send Name Value Key Push Pop Peek Enqueue Dequeue Find Concat Clone
-        """
-    )
+    container_methods = _WORDS.by_word("container_methods")
+    common_methods = _WORDS["common_methods"]
     standard_prefixes = ("System.", "Microsoft.")

@@ -16,7 +16,7 @@ from knowledge_pipeline.code_graph.facts import (
     step_values,
 )
 from knowledge_pipeline.code_graph.facts_builder import ExtractionRules, FactsBuilder
-from knowledge_pipeline.code_graph.languages.base import Language, split_words
+from knowledge_pipeline.code_graph.languages.base import Language, load_words, split_words
 from knowledge_pipeline.code_graph.languages.ecmascript_modules import (
     SUFFIXES,
     find_entry_file,
@@ -44,6 +44,8 @@ from knowledge_pipeline.code_graph.languages.visibility import is_not_exported
 from knowledge_pipeline.code_graph.project import Layout
 from knowledge_pipeline.syntax.grammars import children_of, first_of_type, has_child, part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS
+
+_WORDS = load_words("ecmascript")
 
 _MAX_DEPTH = 6
 _NAME_NODES = frozenset({"identifier", "shorthand_property_identifier_pattern"})
@@ -367,26 +369,7 @@ def _read_type_parameter(builder: FactsBuilder, node: Node) -> None:
         builder.bind(scope, name, "")
 
 
-BUILTINS = split_words(
-    """
-    Object Array Promise Map Set WeakMap WeakSet WeakRef Proxy Reflect JSON Math Date RegExp Symbol
-    String Number Boolean BigInt Function Error TypeError RangeError SyntaxError ReferenceError
-    EvalError URIError AggregateError Int8Array Uint8Array Uint8ClampedArray Int16Array Uint16Array
-    Int32Array Uint32Array Float32Array Float64Array BigInt64Array BigUint64Array ArrayBuffer
-    SharedArrayBuffer DataView Atomics Intl WebAssembly globalThis console parseInt parseFloat isNaN
-    isFinite encodeURIComponent decodeURIComponent encodeURI decodeURI escape unescape eval require
-    setTimeout clearTimeout setInterval clearInterval setImmediate clearImmediate queueMicrotask
-    structuredClone requestAnimationFrame cancelAnimationFrame fetch window document navigator
-    location history process Buffer URL URLSearchParams AbortController AbortSignal Event EventTarget
-    Headers Request Response FormData Blob File TextEncoder TextDecoder ReadableStream WritableStream
-    TransformStream performance crypto localStorage sessionStorage undefined NaN Infinity arguments
-    Partial Required Readonly Record Pick Omit Exclude Extract NonNullable Parameters ReturnType
-    InstanceType ConstructorParameters Awaited ReadonlyArray ReadonlyMap ReadonlySet PromiseLike
-    Iterable Iterator IterableIterator AsyncIterable AsyncIterator AsyncIterableIterator Generator
-    AsyncGenerator ArrayLike PropertyKey ThisType Uppercase Lowercase Capitalize Uncapitalize NoInfer
-    HTMLElement Element Node NodeJS JSX PropertyDescriptor TemplateStringsArray module exports
-    """
-)
+BUILTINS = _WORDS["builtins"]
 _MAX_CHAINED_ASSIGNMENTS = 8  # a = b = c
 _FUNCTION_NODES = frozenset({"arrow_function", "function_expression", "generator_function"})
 _CALLBACK_NODES = _FUNCTION_NODES | {"object"}
@@ -531,29 +514,8 @@ EXTRACTION = ExtractionRules(
 )  # fmt: skip
 
 
-_COMMON = split_words(
-    """
-    push pop shift unshift slice splice concat join reverse sort map filter forEach reduce reduceRight
-    some every find findIndex findLast includes indexOf lastIndexOf flat flatMap fill keys values
-    entries get set has delete clear add size length then catch finally resolve reject all race next
-    return throw call apply bind toString valueOf toJSON toLocaleString hasOwnProperty split replace
-    replaceAll match matchAll test exec trim trimStart trimEnd padStart padEnd startsWith endsWith
-    substring substr charAt charCodeAt codePointAt toLowerCase toUpperCase normalize repeat at log warn
-    error info debug trace assign freeze create parse stringify floor ceil round max min abs now
-    getTime toISOString on off once emit addEventListener removeEventListener dispatchEvent
-    querySelector querySelectorAll appendChild removeChild setAttribute getAttribute focus blur click
-    send write end close open read abort json text blob arrayBuffer append subscribe unsubscribe
-    constructor render update start stop run
-    """
-)
-_NODE_MODULES = split_words(
-    """
-    assert async_hooks buffer child_process cluster console constants crypto dgram diagnostics_channel
-    dns domain events fs http http2 https inspector module net os path perf_hooks process punycode
-    querystring readline repl stream string_decoder timers tls trace_events tty url util v8 vm
-    worker_threads zlib
-    """
-)
+_COMMON = _WORDS["common_methods"]
+_NODE_MODULES = _WORDS["node_modules"]
 
 
 class EcmaScript(Language):
@@ -565,15 +527,7 @@ class EcmaScript(Language):
     builtins = BUILTINS
     call_method = "@call"
     element_accessors = ("@@iterator()[]",)
-    container_methods: Mapping[str, str] = {
-        **dict.fromkeys(("get", "pop", "shift", "at", "find", "findLast"), "[]"),
-        **dict.fromkeys(
-            split_words(
-                "values filter slice reverse sort concat toSorted toReversed splice keys entries flat"
-            ),
-            "",
-        ),
-    }
+    container_methods = _WORDS.by_word("container_methods")
     common_methods = _COMMON
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:

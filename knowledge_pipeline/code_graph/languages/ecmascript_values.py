@@ -22,28 +22,19 @@ from knowledge_pipeline.code_graph.facts import (
     parent_scope,
 )
 from knowledge_pipeline.code_graph.facts_builder import VARIABLE_KINDS, ExpressionSyntax, PathWriter
-from knowledge_pipeline.code_graph.languages.base import map_words, split_words
+from knowledge_pipeline.code_graph.languages.base import load_words, split_words
 from knowledge_pipeline.syntax.grammars import children_of, part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS, OutlineDefinition
+
+_WORDS = load_words("ecmascript")
 
 _MAX_DEPTH = 8
 _PARAMETERS = frozenset({"required_parameter", "optional_parameter"})
 MAX_PARAMETERS = 5
 """So many parameters of a function are told to what it is given to."""
 
-_WRAPPERS = split_words(
-    """
-    Promise PromiseLike Awaited Partial Required Readonly NonNullable NoInfer DeepPartial Pick Omit
-    Extract Exclude MaybePromise Awaitable Mutable Writable Simplify Prettify WritableDraft Draft
-    Immutable ThisType
-    """
-)
-_COLLECTIONS = split_words(
-    """
-    Array ReadonlyArray Set ReadonlySet WeakSet Iterable Iterator IterableIterator AsyncIterable
-    AsyncIterator AsyncIterableIterator Generator AsyncGenerator ArrayLike ReadableStream
-    """
-)
+_WRAPPERS = _WORDS["wrappers"]
+_COLLECTIONS = _WORDS["collections"]
 _MAPPING_TYPES = split_words("Map ReadonlyMap WeakMap Record")
 _REF_TYPES = split_words("RefObject MutableRefObject Ref ForwardedRef LegacyRef")
 _IGNORED_TYPES = split_words("Function Object String Number Boolean Symbol Date RegExp bigint")
@@ -195,7 +186,7 @@ _NAME_TRANSPARENT_NODES = split_words(
 )
 _FIELDS = frozenset({"public_field_definition", "field_definition"})
 _NOT_OWNERS = frozenset({"module", "exports", "prototype", "this", "window", "self", "globalThis"})
-_WORDS = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
+_IDENTIFIERS = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
 _UNSAFE_NAME_CHARS = re.compile(r"[.()\[\]]")
 
 
@@ -263,7 +254,7 @@ def _naming_of(node: Node) -> tuple[str, bool]:
         return "", False
     text = (name_node.text or b"").decode(errors="replace")[:200]
     if node.type == "assignment_expression":
-        owners = [word for word in _WORDS.findall(text) if word not in _NOT_OWNERS]
+        owners = [word for word in _IDENTIFIERS.findall(text) if word not in _NOT_OWNERS]
         text = owners[-1] if owners else ""
     return text, node.type == "pair"
 
@@ -273,28 +264,13 @@ _MAX_TUPLE_PLACES = 8
 _UNSAFE_CHARS = re.compile(r"[.()\[\]\s]")
 
 # Calls that hand on their first argument, or what it holds.
-_PASS_THROUGH_CALLS = split_words(
-    """
-    Object.freeze Object.seal Object.assign Object.create Object.preventExtensions Array.from
-    Promise.resolve Promise.all Promise.race Promise.any Promise.allSettled structuredClone
-    useCallback React.useCallback memo React.memo forwardRef React.forwardRef markRaw readonly
-    shallowReadonly Object.values
-    """
-)
+_PASS_THROUGH_CALLS = _WORDS["pass_through_calls"]
 _MEMO_CALLS = split_words("useMemo React.useMemo lazy React.lazy computed")
-_HOLDER_CALLS = map_words(
-    {"[0]": "useState React.useState", ".current": "useRef React.useRef createRef React.createRef"}
-)
-_SAME_METHODS = split_words(
-    """
-    filter slice reverse sort concat toSorted toReversed values splice catch finally toArray fill
-    """
-)
+_HOLDER_CALLS = _WORDS.by_word("holder_calls")
+_SAME_METHODS = _WORDS["same_methods"]
 _ELEMENT_METHODS = split_words("find findLast at pop shift")
 _MAPPING_METHODS = split_words("map flatMap then")
-CALLBACK_METHODS = split_words(
-    "forEach map flatMap filter find findIndex findLast findLastIndex some every sort toSorted partition"
-)
+CALLBACK_METHODS = _WORDS["callback_methods"]
 """Methods of containers that give what they hold to the function that they are given."""
 
 

@@ -30,19 +30,15 @@ from knowledge_pipeline.code_graph.facts_builder import (
     PathWriter,
     TypeSyntax,
 )
-from knowledge_pipeline.code_graph.languages.base import Language, split_words
+from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.languages.visibility import is_lower_case
 from knowledge_pipeline.code_graph.project import Layout
 from knowledge_pipeline.syntax.grammars import ancestor_of_type, children_of, children_of_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
-BUILTINS = split_words(
-    """
-    any bool byte comparable complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune
-    string _ uint uint8 uint16 uint32 uint64 uintptr true false iota nil append cap clear close complex
-    copy delete imag len make max min new panic print println real recover
-    """
-)
+_WORDS = load_words("go")
+
+BUILTINS = _WORDS["builtins"]
 
 
 def _result_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
@@ -464,15 +460,7 @@ class Go(Language):
     nested_methods_in_scope = False
     element_accessors = ("@held[]",)
     call_method = "@held"
-    common_methods = split_words(
-        """
-        Error String Close Read Write Len Less Swap Lock Unlock RLock RUnlock Add Done Wait Get Set Next
-        Scan Text Bytes Name Run Start Stop Value Key Err Reset Flush Format Print Printf Println Errorf
-        Fatal Fatalf Log Logf Helper Unwrap Is As Load Store Delete Range Do Equal Before After Sub Copy
-        Append Seek ReadAll WriteString WriteByte ReadByte ReadString Marshal Unmarshal Encode Decode
-        MarshalJSON UnmarshalJSON ServeHTTP Header Body Status Type Kind Size Path Open Create Remove
-        """
-    )
+    common_methods = _WORDS["common_methods"]
 
     def lookup_home(self, facts: FileFacts) -> str:
         """The folder; for a test, with the tests in it."""

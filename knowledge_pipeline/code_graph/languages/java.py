@@ -24,7 +24,7 @@ from knowledge_pipeline.code_graph.facts_builder import (
     PathWriter,
     TypeSyntax,
 )
-from knowledge_pipeline.code_graph.languages.base import PackageLanguage, map_words, split_words
+from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words
 from knowledge_pipeline.code_graph.languages.visibility import has_private_modifier
 from knowledge_pipeline.syntax.grammars import (
     ancestor_of_type,
@@ -34,23 +34,9 @@ from knowledge_pipeline.syntax.grammars import (
     part_of,
 )
 
-BUILTINS = split_words(
-    """
-    String Object Integer Long Short Byte Character Boolean Float Double Number Void Math StrictMath
-    System Thread Runnable Iterable Comparable CharSequence StringBuilder StringBuffer Class
-    ClassLoader Enum Record Process ProcessBuilder Runtime ThreadLocal InheritableThreadLocal
-    AutoCloseable Cloneable Appendable Readable Package Module StackTraceElement Throwable Exception
-    RuntimeException Error AssertionError ArithmeticException ArrayIndexOutOfBoundsException
-    ArrayStoreException ClassCastException ClassNotFoundException CloneNotSupportedException
-    IllegalAccessException IllegalArgumentException IllegalMonitorStateException IllegalStateException
-    IndexOutOfBoundsException InstantiationException InterruptedException LinkageError
-    NegativeArraySizeException NoClassDefFoundError NoSuchFieldException NoSuchMethodException
-    NullPointerException NumberFormatException OutOfMemoryError ReflectiveOperationException
-    SecurityException StackOverflowError StringIndexOutOfBoundsException UnsupportedOperationException
-    ExceptionInInitializerError VirtualMachineError Override Deprecated SuppressWarnings SafeVarargs
-    FunctionalInterface var
-    """
-)
+_WORDS = load_words("java")
+
+BUILTINS = _WORDS["builtins"]
 """Names of `java.lang`, which every file sees."""
 
 TYPES = TypeSyntax(
@@ -260,13 +246,7 @@ def _read_constructor_call(builder: FactsBuilder, node: Node) -> None:
     builder.add_use("calls", builder.writer.path(part_of(extended, 0)), node)
 
 
-_CALLBACK_METHODS = split_words(
-    """
-    forEach filter map mapToInt mapToLong mapToDouble mapToObj flatMap anyMatch allMatch noneMatch
-    removeIf peek ifPresent ifPresentOrElse takeWhile dropWhile sort sorted min max forEachOrdered
-    replaceAll thenAccept thenApply thenCompose computeIfPresent
-    """
-)
+_CALLBACK_METHODS = _WORDS["callback_methods"]
 
 EXTRACTION = ExtractionRules(
     is_private=has_private_modifier, expressions=EXPRESSIONS,
@@ -283,38 +263,10 @@ EXTRACTION = ExtractionRules(
 )  # fmt: skip
 
 
-COLLECTION_METHODS: Mapping[str, str] = map_words(
-    {
-        "[]": """
-            get getFirst getLast getOrDefault getValue next previous poll pop peek remove take element
-            first last pollFirst pollLast peekFirst peekLast removeFirst removeLast orElse orElseGet
-            orElseThrow computeIfAbsent computeIfPresent putIfAbsent put merge join apply call acquire
-            getAndSet set elementAt firstElement lastElement getPlain getNow resultNow floor ceiling
-            higher lower
-            """,
-        "": """
-            values entrySet iterator listIterator stream parallelStream filter sorted distinct limit skip
-            peek findFirst findAny min max toList subList headSet tailSet descendingIterator reversed
-            takeWhile dropWhile firstEntry lastEntry descendingMap clone
-            """,
-    }
-)
+COLLECTION_METHODS = _WORDS.by_word("container_methods")
 """What methods of collections, optionals, suppliers and futures give of what they hold."""
 
-COMMON_METHODS = split_words(
-    """
-    add addAll append apply accept asList call charAt clear clone close collect compareTo compare
-    contains containsKey containsAll copyOf count create delete endsWith entrySet equals equalsIgnoreCase
-    exists filter find finalize findFirst first flatMap flush forEach format get getAndIncrement
-    getBytes getClass getKey getMessage getName getOrDefault getPath getValue group hasNext hashCode
-    indexOf insert intValue isEmpty isInstance isPresent iterator join keySet last lastIndexOf length
-    limit list lock longValue map match matcher matches max merge min name newInstance next notify of
-    offer orElse ordinal parse peek poll pop print printStackTrace println printf push put putAll read
-    readLine remove removeIf replace replaceAll reset reverse run set setName size skip sort sorted
-    split start startsWith stop stream submit substring sum test toArray toByteArray toList toLowerCase
-    toString toUpperCase trim unlock update valueOf values wait write
-    """
-)
+COMMON_METHODS = _WORDS["common_methods"]
 
 
 class Java(PackageLanguage):

@@ -5,8 +5,6 @@ Source: https://kotlinlang.org/spec/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import (
@@ -24,7 +22,7 @@ from knowledge_pipeline.code_graph.facts_builder import (
     PathWriter,
     TypeSyntax,
 )
-from knowledge_pipeline.code_graph.languages.base import PackageLanguage, map_words, split_words
+from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words
 from knowledge_pipeline.code_graph.languages.java import COLLECTION_METHODS, COMMON_METHODS
 from knowledge_pipeline.code_graph.languages.visibility import has_private_modifier
 from knowledge_pipeline.syntax.grammars import (
@@ -36,22 +34,9 @@ from knowledge_pipeline.syntax.grammars import (
 )
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
-BUILTINS = split_words(
-    """
-    Any Unit Nothing Int Long Short Byte Char Boolean Float Double String CharSequence Number Comparable
-    Array IntArray LongArray ByteArray CharArray BooleanArray DoubleArray FloatArray List MutableList Set
-    MutableSet Map MutableMap Collection MutableCollection Iterable MutableIterable Iterator ListIterator
-    Sequence Pair Triple Throwable Exception RuntimeException Error IllegalArgumentException
-    IllegalStateException NullPointerException UnsupportedOperationException IndexOutOfBoundsException
-    NoSuchElementException NumberFormatException ClassCastException AssertionError ArrayList HashMap HashSet
-    LinkedHashMap LinkedHashSet StringBuilder Regex Lazy Result Function Enum Annotation Deprecated Suppress
-    JvmStatic JvmField JvmOverloads JvmName JvmInline Throws Volatile Synchronized OptIn println print
-    require requireNotNull check checkNotNull error TODO run with apply also let takeIf takeUnless repeat
-    lazy listOf mutableListOf arrayListOf setOf mutableSetOf mapOf mutableMapOf hashMapOf hashSetOf emptyList
-    emptySet emptyMap arrayOf arrayOfNulls intArrayOf sequenceOf sequence buildList buildMap buildString
-    maxOf minOf to it field this super null true false synchronized runCatching assert listOfNotNull
-    """
-)
+_WORDS = load_words("kotlin")
+
+BUILTINS = _WORDS["builtins"]
 
 TYPES = TypeSyntax(
     generic={"user_type": "type_arguments"},
@@ -64,20 +49,8 @@ TYPE_NODES = frozenset(
 
 _SELF_RETURNING = frozenset({"also", "apply", "takeIf", "takeUnless", "onEach"})
 _SELF_CALLBACKS = frozenset({"let", "also", "takeIf", "takeUnless"})
-CALLBACK_METHODS = split_words(
-    """
-    map forEach filter filterNot any all none first firstOrNull last lastOrNull find single singleOrNull
-    flatMap mapNotNull associateBy associateWith associate groupBy sortedBy sortedByDescending sumOf
-    maxByOrNull minByOrNull maxOf minOf partition count takeWhile dropWhile onEach distinctBy indexOfFirst
-    mapIndexed forEachIndexed filterIsInstance removeIf joinToString
-    """
-)
-_COLLECTION_FACTORIES = split_words(
-    """
-    listOf mutableListOf arrayListOf setOf mutableSetOf hashSetOf arrayOf sequenceOf emptyList emptySet
-    mapOf mutableMapOf hashMapOf linkedMapOf emptyMap listOfNotNull ArrayList HashMap HashSet LinkedHashMap
-    """
-)
+CALLBACK_METHODS = _WORDS["callback_methods"]
+_COLLECTION_FACTORIES = _WORDS["collection_factories"]
 
 
 def _find_type(node: Node) -> Node | None:
@@ -415,24 +388,6 @@ class Kotlin(PackageLanguage):
     private_to_file = True
     call_method = "invoke"
     element_accessors = ("iterator().next()", "get()")
-    container_methods: Mapping[str, str] = {
-        **COLLECTION_METHODS,
-        **map_words(
-            {
-                "[]": """
-                first firstOrNull last lastOrNull single singleOrNull find findLast getOrNull getOrElse random
-                maxByOrNull minByOrNull elementAt removeAt invoke getOrPut await component1 component2
-                maxBy minBy value getValue
-                """,
-                "": """
-                filter filterNot filterNotNull sortedBy sortedByDescending sortedWith take drop takeLast
-                reversed shuffled distinctBy asSequence asIterable toMutableList toSet toList
-                onEach plus minus orEmpty asReversed withIndex toSortedSet values
-                """,
-            }
-        ),
-    }
-    common_methods = COMMON_METHODS | split_words(
-        "let also apply run with to map forEach use invoke plus minus"
-    )
+    container_methods = COLLECTION_METHODS | _WORDS.by_word("container_methods")
+    common_methods = COMMON_METHODS | _WORDS["common_methods"]
     standard_prefixes = ("kotlin.", "kotlinx.", "java.", "javax.")

@@ -18,24 +18,15 @@ from knowledge_pipeline.code_graph.facts_builder import (
     PathWriter,
     TypeSyntax,
 )
-from knowledge_pipeline.code_graph.languages.base import PackageLanguage, map_words, split_words
+from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words, split_words
 from knowledge_pipeline.code_graph.languages.visibility import has_private_modifier
 from knowledge_pipeline.code_graph.project import Layout, climb_path
 from knowledge_pipeline.syntax.grammars import children_of, children_of_type, first_of_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
-BUILTINS = split_words(
-    """
-    strlen count sprintf printf implode explode in_array array_map array_filter array_merge array_keys
-    array_values isset empty is_array is_string is_null is_int str_replace trim substr strpos strtolower
-    strtoupper json_encode json_decode file_get_contents file_put_contents preg_match preg_replace
-    is_callable is_object is_numeric func_get_args array_key_exists array_shift array_pop array_push
-    array_unshift array_slice array_splice array_reverse array_unique array_search usort ksort sort
-    ucfirst lcfirst rtrim ltrim dirname basename file_exists is_dir is_file define defined function_exists
-    class_exists method_exists get_class call_user_func call_user_func_array var_dump print_r intval
-    floatval strval min max round floor ceil abs date time microtime rand mt_rand md5 sha1 hash
-    """
-)
+_WORDS = load_words("php")
+
+BUILTINS = _WORDS["builtins"]
 _REQUIRED_FILE = re.compile(r"""['"]/?([^'"\s]+\.(?:php|inc))['"]""")
 _PLACE_NODES = split_words("member_access_expression scoped_property_access_expression subscript_expression")
 _NAME_NODES = split_words("name qualified_name relative_scope namespace_name variable_name")
@@ -243,13 +234,8 @@ class Php(PackageLanguage):
     members_in_body = False
     element_accessors = ("getIterator()[]", "current()", "offsetGet()")
     call_method = "__invoke"
-    container_methods: Mapping[str, str] = map_words({"[]": "first last get pop current find"})
-    common_methods = split_words(
-        """
-        get set add has remove all count first last map filter each push pop __construct toArray toString
-        getName getId setName execute run handle save delete find create update load make render format
-        """
-    )
+    container_methods = _WORDS.by_word("container_methods")
+    common_methods = _WORDS["common_methods"]
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """A namespace; a file that is required."""

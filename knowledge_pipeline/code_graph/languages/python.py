@@ -24,11 +24,13 @@ from knowledge_pipeline.code_graph.facts import (
     values_at,
 )
 from knowledge_pipeline.code_graph.facts_builder import Captures, ExtractionRules, FactsBuilder
-from knowledge_pipeline.code_graph.languages.base import Language, split_words
+from knowledge_pipeline.code_graph.languages.base import Language, load_words, split_words
 from knowledge_pipeline.code_graph.languages.python_values import EXPRESSIONS, values_of_annotation
 from knowledge_pipeline.code_graph.languages.visibility import is_underscored
 from knowledge_pipeline.code_graph.project import Layout, count_shared_folders, iter_folders
 from knowledge_pipeline.syntax.grammars import has_child, part_of
+
+_WORDS = load_words("python")
 
 _PROPERTY_DECORATORS = split_words("property cached_property hybrid_property abstractproperty getter setter")
 _CONTEXT_MANAGERS = {"contextmanager": "__enter__", "asynccontextmanager": "__aenter__"}
@@ -446,16 +448,7 @@ EXTRACTION = ExtractionRules(
 
 _SUFFIXES = (".py", ".pyi", ".pyw")
 _BUILTIN_TYPES = (str, bytes, dict, list, set, frozenset, tuple, int, float, bool, object)
-_COMMON_METHODS = split_words(
-    """
-    close read write readline readlines seek tell flush open fileno start join run acquire release
-    wait notify send recv put get_nowait info debug warning error exception log group match search sub
-    findall fullmatch finditer submit result cancel set is_set connect execute commit rollback
-    fetchone fetchall cursor exists is_file is_dir mkdir unlink read_text write_text iterdir glob
-    resolve with_suffix as_posix load loads dump dumps parse_args add_argument strftime isoformat
-    total_seconds timestamp appendleft popleft most_common
-    """
-)
+_COMMON_METHODS = _WORDS["common_methods"]
 
 
 class Python(Language):
@@ -466,10 +459,7 @@ class Python(Language):
     builtins = BUILTINS
     element_accessors = ("__getitem__()", "__iter__()[]", "__next__()")
     call_method = "__call__"
-    container_methods: Mapping[str, str] = {
-        **dict.fromkeys(("get", "pop", "popleft", "setdefault", "get_nowait", "__getitem__"), "[]"),
-        **dict.fromkeys(("values", "copy", "keys"), ""),
-    }
+    container_methods = _WORDS.by_word("container_methods")
     common_methods = frozenset(name for of in _BUILTIN_TYPES for name in dir(of)) | _COMMON_METHODS
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:

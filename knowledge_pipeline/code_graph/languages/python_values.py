@@ -17,32 +17,18 @@ from knowledge_pipeline.code_graph.facts import (
     tuple_values,
 )
 from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, PathWriter
-from knowledge_pipeline.code_graph.languages.base import split_words
+from knowledge_pipeline.code_graph.languages.base import load_words
 from knowledge_pipeline.syntax.grammars import children_of, part_of
+
+_WORDS = load_words("python")
 
 _TOKEN = re.compile(r"""[^\W\d][\w.]*|\.\.\.|[\[\],|]|(?:"[^"\n]*"|'[^'\n]*')""")
 _MAX_TOKENS = 200
 _MAX_DEPTH = 8
 
-_WRAPPERS = split_words(
-    """
-    Optional Union Annotated Final ClassVar Required NotRequired ReadOnly InitVar Awaitable Unpack
-    Mapped
-    """
-)
-_COLLECTIONS = split_words(
-    """
-    list List set Set frozenset FrozenSet deque Deque Sequence MutableSequence Iterable Iterator
-    Collection Container AbstractSet MutableSet Generator AsyncIterator AsyncIterable AsyncGenerator
-    Reversible KeysView ValuesView
-    """
-)
-_MAPPINGS = split_words(
-    """
-    dict Dict Mapping MutableMapping DefaultDict defaultdict OrderedDict ChainMap WeakValueDictionary
-    WeakKeyDictionary
-    """
-)
+_WRAPPERS = _WORDS["wrappers"]
+_COLLECTIONS = _WORDS["collections"]
+_MAPPINGS = _WORDS["mappings"]
 _TUPLES = frozenset({"tuple", "Tuple"})
 _TYPE_OBJECTS = frozenset({"type", "Type"})
 _CONTEXTS = frozenset({"ContextManager", "AbstractContextManager"})
@@ -147,15 +133,7 @@ def _container_values(last: str, name: str, arguments: list[Values]) -> Iterator
 _MAX_PARTS = 100
 
 # Calls that hand on their first argument, or what it holds.
-_PASS_THROUGH_CALLS = split_words(
-    """
-    list tuple set frozenset sorted reversed iter aiter deque collections.deque copy.copy
-    copy.deepcopy copy deepcopy partial functools.partial dataclasses.replace replace asyncio.run
-    asyncio.create_task asyncio.ensure_future asyncio.wait_for asyncio.shield cached lru_cache
-    functools.wraps inspect.unwrap weakref.proxy types.MappingProxyType MappingProxyType dict
-    staticmethod classmethod filterfalse
-    """
-)
+_PASS_THROUGH_CALLS = _WORDS["pass_through_calls"]
 _ELEMENT_CALLS = frozenset({"next", "anext", "max", "min", "random.choice"})
 _CAST_CALLS = frozenset({"cast", "typing.cast", "t.cast"})
 _FIELD_CALLS = frozenset({"field", "dataclasses.field", "Field", "attr.ib", "attrs.field", "attrib"})

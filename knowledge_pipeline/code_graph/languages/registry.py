@@ -46,7 +46,7 @@ _LANGUAGES: Mapping[str, tuple[ExtractionRules, Language]] = {
     "tsx": _ECMASCRIPT,
     "typescript": _ECMASCRIPT,
 }
-"""By the names of `knowledge_pipeline.text`."""
+"""By the names of `knowledge_pipeline.file_languages`."""
 
 MANIFESTS: tuple[tuple[Callable[[str], bool], Callable[[str, str], dict[str, str]]], ...] = (
     (go.is_manifest, go.parse_manifest),

@@ -17,31 +17,19 @@ from knowledge_pipeline.code_graph.facts_builder import (
     FactsBuilder,
     PathWriter,
 )
-from knowledge_pipeline.code_graph.languages.base import Language, map_words, split_words
+from knowledge_pipeline.code_graph.languages.base import Language, load_words, split_words
 from knowledge_pipeline.code_graph.languages.visibility import follows_private
 from knowledge_pipeline.code_graph.project import Layout, join_path
 from knowledge_pipeline.syntax.grammars import children_of, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
-BUILTINS = split_words(
-    """
-    puts print p pp raise require require_relative load attr_reader attr_writer attr_accessor include extend
-    prepend private public protected module_function lambda proc loop catch throw format sprintf rand
-    sleep freeze Integer Float String Array Hash Symbol Object BasicObject Module Class Kernel Comparable
-    Enumerable Struct Proc Range Regexp Time Exception StandardError ArgumentError RuntimeError TypeError
-    NameError NoMethodError KeyError IndexError IOError NotImplementedError StopIteration Set File Dir IO
-    Math Process Thread Mutex Queue Random Rational Complex Numeric Method Enumerator ENV ARGV STDOUT
-    STDERR STDIN RUBY_VERSION ObjectSpace GC Marshal Signal Encoding NilClass TrueClass FalseClass
-    block_given? binding caller exit abort at_exit gets private_constant define_method alias_method
-    instance_variable_get instance_variable_set respond_to? send public_send is_a? nil? dup tap
-    """
-)
+_WORDS = load_words("ruby")
+
+BUILTINS = _WORDS["builtins"]
 _LOAD_METHODS = split_words("require require_relative load autoload")
 _MIXIN_METHODS = split_words("include extend prepend")
 _ACCESSOR_MODES = {"attr_reader": "r", "attr_writer": "w", "attr_accessor": "rw"}
-_CALLBACK_METHODS = split_words(
-    "each map select reject find detect each_with_index flat_map any? all? sum sort_by min_by max_by"
-)
+_CALLBACK_METHODS = _WORDS["callback_methods"]
 
 
 def _scope_resolution_path(writer: PathWriter, node: Node) -> str | None:
@@ -209,20 +197,8 @@ class Ruby(Language):
     builtins = BUILTINS
     members_in_scope = True
     has_scattered_members = True
-    container_methods: Mapping[str, str] = map_words(
-        {
-            "[]": "first last pop shift find detect fetch sample min_by max_by",
-            "": "select reject sort_by sort reverse values to_a compact uniq dup freeze",
-        }
-    )
-    common_methods = split_words(
-        """
-        new each map select reject find first last push pop shift size length count empty? nil? to_s to_a to_h
-        to_i to_sym inspect join split strip gsub sub merge key? keys values fetch dig include? any? all? call
-        name id save update create delete destroy where find_by order limit present? blank? is_a? respond_to?
-        send freeze dup clone sort sort_by uniq flatten compact reverse index sum min max zip class hash ==
-        """
-    )
+    container_methods = _WORDS.by_word("container_methods")
+    common_methods = _WORDS["common_methods"]
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The file beside another one, or on a path where libraries are looked for."""

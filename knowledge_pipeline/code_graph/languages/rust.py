@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from knowledge_pipeline.code_graph.facts import FileFacts, first_segment
-from knowledge_pipeline.code_graph.languages.base import Language, map_words, split_words
+from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.languages.rust_facts import BUILTINS
 from knowledge_pipeline.code_graph.project import Layout, iter_folders
 from knowledge_pipeline.text import is_object
+
+_WORDS = load_words("rust")
 
 _ROOT_FILES = ("lib.rs", "main.rs", "build.rs")
 _CRATE_PER_FILE_FOLDERS = ("tests", "examples", "benches", "src/bin")
@@ -135,17 +137,7 @@ def _get_table(manifest: dict[str, Any], name: str) -> dict[str, Any]:
     return section if is_object(section) else {}
 
 
-_CONTAINER_METHODS: Mapping[str, str] = map_words(
-    {
-        "[]": "unwrap expect unwrap_or unwrap_or_default unwrap_or_else borrow borrow_mut",
-        "": """
-            get get_mut first last first_mut last_mut pop pop_front pop_back next next_back peek find nth
-            remove insert take replace iter iter_mut into_iter values values_mut clone cloned copied collect
-            rev skip filter chain as_ref as_mut as_deref as_deref_mut ok ok_or ok_or_else map_err lock read
-            write drain to_vec into_inner or or_else min_by_key max_by_key by_ref peekable
-            """,
-    }
-)
+_CONTAINER_METHODS: Mapping[str, str] = _WORDS.by_word("container_methods")
 
 
 class Rust(Language):
@@ -159,18 +151,7 @@ class Rust(Language):
     members_in_body = False
     element_accessors = ("next()[]",)
     container_methods = _CONTAINER_METHODS
-    common_methods = split_words(
-        """
-        new clone into from as_ref as_mut to_string to_owned unwrap expect iter iter_mut into_iter next map
-        filter collect len is_empty push pop insert remove get get_mut contains contains_key extend clear
-        eq cmp partial_cmp hash fmt default drop deref deref_mut index add sub mul div neg not write read
-        flush lock join send recv clone_from and_then or_else ok err unwrap_or unwrap_or_else
-        unwrap_or_default take replace borrow borrow_mut as_str as_bytes as_slice split trim parse min max
-        sum count any all find position fold zip enumerate rev skip chain first last sort sort_by source
-        is_some is_none is_ok is_err ok_or ok_or_else map_err copied cloned drain retain entry or_insert
-        starts_with ends_with to_vec append truncate wrapping_add saturating_sub pow abs spawn run close
-        """
-    )
+    common_methods = _WORDS["common_methods"]
 
     def member_home(self, facts: FileFacts) -> str:
         """The crate of the file."""

@@ -29,14 +29,14 @@ from knowledge_pipeline.code_graph.facts_builder import (
     PathWriter,
     TypeSyntax,
 )
-from knowledge_pipeline.code_graph.languages.base import split_scoped_name, split_words
+from knowledge_pipeline.code_graph.languages.base import load_words, split_scoped_name, split_words
 from knowledge_pipeline.code_graph.languages.visibility import lacks_pub
 from knowledge_pipeline.syntax.grammars import children_of, children_of_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
-_TRANSPARENT_TYPES = split_words(
-    "Box Rc Arc Cow Pin Ref RefMut MutexGuard RwLockReadGuard RwLockWriteGuard NonNull"
-)
+_WORDS = load_words("rust")
+
+_TRANSPARENT_TYPES = _WORDS["transparent_types"]
 _MAX_PATH = 160
 
 
@@ -241,24 +241,9 @@ def _read_module(builder: FactsBuilder, node: Node) -> None:
     builder.imports.append(Import(path, "", builder.text(name), line, scope, exported))
 
 
-BUILTINS = split_words(
-    """
-    Some None Ok Err Option Result Vec String Box Clone Copy Send Sync Sized Drop Fn FnMut FnOnce Iterator
-    IntoIterator Extend DoubleEndedIterator ExactSizeIterator Default Eq PartialEq Ord PartialOrd AsRef
-    AsMut Into From TryFrom TryInto ToOwned ToString FromIterator drop true false str u8 u16 u32 u64 u128
-    usize i8 i16 i32 i64 i128 isize f32 f64 bool char println print eprintln eprint format vec panic assert
-    assert_eq assert_ne debug_assert debug_assert_eq debug_assert_ne write writeln todo unimplemented
-    unreachable matches include_str include_bytes include env option_env concat stringify line file column
-    cfg compile_error dbg format_args module_path thread_local try Debug Hash
-    """
-)
+BUILTINS = _WORDS["builtins"]
 _WORD = re.compile(r"[^\W\d]\w*")
-_CALLBACK_METHODS = split_words(
-    """
-    map for_each filter filter_map flat_map any all find position take_while skip_while inspect and_then
-    is_some_and map_or map_or_else retain max_by_key min_by_key sort_by_key
-    """
-)
+_CALLBACK_METHODS = _WORDS["callback_methods"]
 
 
 def _qualify(definition: OutlineDefinition) -> str:

@@ -18,11 +18,13 @@ from knowledge_pipeline.code_graph.facts_builder import (
     PathWriter,
     TypeSyntax,
 )
-from knowledge_pipeline.code_graph.languages.base import PackageLanguage, map_words, split_words
+from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words
 from knowledge_pipeline.code_graph.languages.java import COLLECTION_METHODS, COMMON_METHODS
 from knowledge_pipeline.code_graph.languages.visibility import has_private_modifier
 from knowledge_pipeline.syntax.grammars import children_of_type, first_of_type, has_child, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
+
+_WORDS = load_words("scala")
 
 TYPES = TypeSyntax(
     generic={"generic_type": "type_arguments"},
@@ -30,25 +32,8 @@ TYPES = TypeSyntax(
     transparent={"annotated_type": 0, "lazy_parameter_type": "type", "compound_type": "base"},
     functions={"function_type": "return_type"},
 )
-BUILTINS = split_words(
-    """
-    Any AnyRef AnyVal Unit Nothing Null Int Long Short Byte Char Boolean Float Double String Array List Seq
-    IndexedSeq Vector Set Map Option Some None Either Left Right Iterator Iterable Traversable Stream
-    LazyList Nil Range Tuple2 Function1 Function2 PartialFunction Ordering Numeric BigInt BigDecimal
-    StringBuilder Throwable Exception RuntimeException Error IllegalArgumentException Object Class
-    IllegalStateException NullPointerException UnsupportedOperationException IndexOutOfBoundsException
-    NoSuchElementException NumberFormatException Integer Runnable Thread System Math StringContext Product
-    Serializable println print require assert assume ensuring identity implicitly summon locally tailrec
-    inline deprecated SuppressWarnings throws volatile transient App Symbol Equiv
-    """
-)
-_CALLBACK_METHODS = split_words(
-    """
-    map foreach filter filterNot flatMap exists forall find collect count partition groupBy sortBy takeWhile
-    dropWhile maxBy minBy withFilter foldLeft foldRight reduce sortWith span mapValues zipWithIndex
-    distinctBy tapEach map2 indexWhere fold getOrElseUpdate recover onComplete andThen
-    """
-)
+BUILTINS = _WORDS["builtins"]
+_CALLBACK_METHODS = _WORDS["callback_methods"]
 
 
 def _access_path(writer: PathWriter, node: Node) -> str | None:
@@ -94,9 +79,7 @@ def _call_values(writer: PathWriter, node: Node) -> Values:
     return add_prefix("[]", writer.values(part_of(part_of(node, "arguments"), 0)))
 
 
-_COLLECTION_FACTORIES = split_words(
-    "List Seq Vector Set Array Some Option IndexedSeq Iterator Right Left Future"
-)
+_COLLECTION_FACTORIES = _WORDS["collection_factories"]
 
 
 def _match_values(writer: PathWriter, node: Node) -> Values:
@@ -326,22 +309,6 @@ class Scala(PackageLanguage):
     calls_index = True
     call_method = "apply"
     element_accessors = ("iterator().next()",)
-    container_methods: Mapping[str, str] = {
-        **COLLECTION_METHODS,
-        **map_words(
-            {
-                "[]": """
-                head headOption last lastOption find getOrElse get apply maxBy minBy max min next reduce
-                getOrElseUpdate _2 value
-                """,
-                "": """
-                filter filterNot tail init take drop reverse sorted sortBy sortWith distinct toList toSeq
-                toSet toVector toArray iterator values par view takeWhile dropWhile withFilter toIndexedSeq
-                """,
-            }
-        ),
-    }
-    common_methods = COMMON_METHODS | split_words(
-        "map flatMap foreach filter apply unapply foldLeft mkString exists toList head"
-    )
+    container_methods = COLLECTION_METHODS | _WORDS.by_word("container_methods")
+    common_methods = COMMON_METHODS | _WORDS["common_methods"]
     standard_prefixes = ("scala.", "java.", "javax.")

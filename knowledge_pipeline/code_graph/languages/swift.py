@@ -13,7 +13,7 @@ from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import FileFacts, Values, add_prefix, own_value, tuple_values
 from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, PathReader, PathWriter, TypeSyntax
-from knowledge_pipeline.code_graph.languages.base import Language, map_words, split_words
+from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.project import Layout
 from knowledge_pipeline.syntax.grammars import (
     ancestor_of_type,
@@ -22,6 +22,8 @@ from knowledge_pipeline.syntax.grammars import (
     first_of_type,
     part_of,
 )
+
+_WORDS = load_words("swift")
 
 _FOLDERS = ("Sources", "Source", "Tests", "Plugins")
 _TARGET = re.compile(r"\.(?:executableTarget|testTarget|target|macro|plugin)\s*\(\s*name:\s*\"([^\"]+)\"")
@@ -133,12 +135,7 @@ def find_parameter_type(node: Node) -> Node | None:
 
 _MAX_UP = 12
 _COMPARISONS = ("equality_expression", "comparison_expression")
-_CALLBACK_METHODS = split_words(
-    """
-    map forEach filter compactMap flatMap first last contains allSatisfy min max sorted sort reduce partition
-    drop prefix firstIndex lastIndex removeAll mapValues compactMapValues flatMapValues sink assign
-    """
-)
+_CALLBACK_METHODS = _WORDS["callback_methods"]
 _FUNCTION_NODES = frozenset(
     {"function_declaration", "property_declaration", "subscript_declaration", "lambda_literal"}
 )
@@ -232,27 +229,7 @@ _TRANSPARENT_NODES = _FIRST_CHILD_NODES | {
 }  # fmt: skip
 
 
-BUILTINS = split_words(
-    """
-    Any AnyObject Void Never Int Int8 Int16 Int32 Int64 UInt UInt8 UInt16 UInt32 UInt64 Double Float Float80
-    CGFloat Bool String Substring Character Array ArraySlice ContiguousArray Dictionary Set Optional Result
-    Range ClosedRange Sequence Collection BidirectionalCollection RandomAccessCollection MutableCollection
-    IteratorProtocol AnySequence AnyCollection AnyIterator Equatable Hashable Comparable Codable Encodable
-    Decodable Encoder Decoder CodingKey Identifiable CaseIterable RawRepresentable CustomStringConvertible
-    CustomDebugStringConvertible Error LocalizedError Sendable Actor MainActor Task TaskGroup AsyncSequence
-    AsyncStream AsyncIteratorProtocol Hasher ObjectIdentifier KeyPath WritableKeyPath Mirror
-    UnsafePointer UnsafeMutablePointer UnsafeRawPointer UnsafeMutableRawPointer UnsafeBufferPointer
-    ExpressibleByStringLiteral ExpressibleByIntegerLiteral ExpressibleByArrayLiteral BinaryInteger Numeric
-    FixedWidthInteger FloatingPoint Strideable StringProtocol print debugPrint dump fatalError assert
-    assertionFailure precondition preconditionFailure min max abs zip stride swap type numericCast
-    repeatElement withUnsafePointer withUnsafeBytes unsafeBitCast
-    isKnownUniquelyReferenced withCheckedContinuation
-    withCheckedThrowingContinuation withTaskGroup withThrowingTaskGroup available objc escaping
-    autoclosure discardableResult inlinable usableFromInline propertyWrapper
-    dynamicMemberLookup resultBuilder main
-    testable frozen unchecked Published State Binding ObservedObject nil true false newValue oldValue
-    """
-)
+BUILTINS = _WORDS["builtins"]
 
 _COLLECTION_CONSTRUCTORS = frozenset({"Array", "Set", "Optional", "ContiguousArray", "ArraySlice"})
 
@@ -394,28 +371,9 @@ class Swift(Language):
     has_memberwise_constructor = True
     call_method = "callAsFunction"
     element_accessors = ("subscript()", "makeIterator().next()")
-    container_properties: Mapping[str, str] = map_words(
-        {"[]": "first last wrappedValue randomElement value projectedValue", "": "values lazy indices"}
-    )
-    container_methods: Mapping[str, str] = map_words(
-        {
-            "[]": "first last popLast popFirst removeFirst removeLast remove min max randomElement next",
-            "": """
-                filter sorted reversed prefix suffix dropFirst dropLast shuffled enumerated union subtracting
-                intersection drop lazy values makeIterator
-                """,
-        }
-    )
-    common_methods = split_words(
-        """
-        append insert remove removeAll removeFirst removeLast contains map filter forEach reduce compactMap
-        flatMap sorted sort joined split components replacingOccurrences hasPrefix hasSuffix lowercased
-        uppercased trimmingCharacters index firstIndex min max first last count isEmpty init encode decode
-        hash next add addSubview set get update start stop resume cancel close open read write print send
-        sink store assign async sync perform present dismiss push pop reversed enumerated prefix suffix zip
-        value values keys description sleep wait signal lock unlock post addObserver removeObserver
-        """
-    )
+    container_properties = _WORDS.by_word("container_properties")
+    container_methods = _WORDS.by_word("container_methods")
+    common_methods = _WORDS["common_methods"]
 
     def is_star_exported(self, name: str) -> bool:
         """All that a module exports is brought."""

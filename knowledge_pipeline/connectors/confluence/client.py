@@ -72,11 +72,7 @@ class ConfluenceClient:
         return f"{self.base_url}{path}"
 
     def get_or_status(self, path: str, parameters: Parameters) -> Json | int:
-        """The JSON object at a path, or one of `MISSING_STATUSES`.
-
-        Raises:
-            SourceRefused, SourceUnavailable: for any other status than success.
-        """
+        """The JSON object at a path, or one of `MISSING_STATUSES`."""
         response = self._send(path, parameters)
         if response.status_code in MISSING_STATUSES:
             return response.status_code

@@ -18,12 +18,7 @@ _STATUSES = ("current", "archived")
 
 
 def list_members(connection: ConfluenceSpacesConnection) -> Iterator[OrganisationMember]:
-    """Every space that the token may view, archived ones included; people's own only with `personal`.
-
-    Raises:
-        SourceRefused: the site refuses us, or shows no space.
-        SourceUnavailable: it did not answer, or not to the end.
-    """
+    """Every space that the token may view, archived ones included; people's own only with `personal`."""
     seen: set[str] = set()
     with closing(ConfluenceClient(connection.connect(""))) as client:
         path, paging = "rest/api/space", {"start": 0, "limit": 100}

@@ -110,12 +110,7 @@ class ConfluencePages(ApiSource):
         self._client.close()
 
     def discover(self) -> Iterator[Item]:
-        """Every wanted page with its revision, no bodies.
-
-        Raises:
-            SourceRefused: a space does not exist or is hidden, or the site refuses us.
-            SourceUnavailable: it did not answer, or not to the end.
-        """
+        """Every wanted page with its revision, no bodies."""
         self._spaces = None  # read again for every full listing
         spaces = self._load_spaces()
         listed = self._edition.list_pages(spaces, is_filtered=bool(self._filters.spaces))

@@ -33,11 +33,7 @@ class _Unreadable(Exception):
 
 
 def read_page_permissions(connection: ConfluenceConnection, uris: Sequence[str]) -> Permissions:
-    """The audiences of pages and blog posts, by the site's permissions of now.
-
-    Raises:
-        SourceRefused, SourceUnavailable: the site refuses us altogether; it did not answer.
-    """
+    """The audiences of pages and blog posts, by the site's permissions of now."""
     with closing(ConfluenceClient(connection)) as client:
         return _PermissionReader(client).read(uris)
 

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.connectors.git.command import (
+    CommitSummary,
     build_remote,
     git_folder_of,
-    parse_message,
-    parse_signature,
+    parse_commit,
     resolve_commit,
     run_git,
 )
@@ -44,22 +43,8 @@ class BlamedRange:
     commit: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommitSummary:
-    """What a commit says of itself."""
-
-    author: str | None
-    committed: datetime | None
-    message: str
-
-
 def find_checkout(source: SourceConfig, cache: Path) -> Checkout | None:
-    """The repository that a source's files are from, as it is here; None where it has none.
-
-    Raises:
-        GitError: its commit cannot be read.
-        SourceRefused: it has no such branch, or git is not installed.
-    """
+    """The repository that a source's files are from, as it is here; None where it has none."""
     connection = source.connection
     if isinstance(connection, LocalConnection):
         folder = connection.path.expanduser().absolute()
@@ -108,8 +93,7 @@ def read_commits(checkout: Checkout, commits: list[str]) -> dict[str, CommitSumm
         header, _, output = output.partition(b"\n")
         size_bytes = int(header.split()[2])
         raw, output = output[:size_bytes], output[size_bytes + 1 :]
-        signed = parse_signature(raw)
-        summaries[commit] = CommitSummary(signed.author, signed.committed, parse_message(raw))
+        summaries[commit] = parse_commit(raw)
     return summaries
 
 

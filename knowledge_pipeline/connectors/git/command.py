@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from knowledge_pipeline.child_process import ChildProcess
 from knowledge_pipeline.config.connections import (
@@ -102,9 +102,7 @@ def run_git(
 ) -> bytes:
     """The output of one git command.
 
-    Raises:
-        GitError: it ended with an error, or ran longer than `timeout_s`.
-        SourceRefused: git is not installed.
+    GitError where it ended with an error, or ran too long; SourceRefused where git is not installed.
     """
     with _start_git(arguments, repository, extra_environment) as child:
         try:
@@ -126,6 +124,16 @@ def git_folder_of(checkout: Path) -> Path:
     """The folder that git reads a checkout by; the folder itself for a bare repository."""
     inside = checkout / ".git"
     return inside if inside.exists() else checkout
+
+
+def find_git_folder(repository: Path) -> Path:
+    """Where git keeps a repository, once for all of its worktrees; SourceRefused where it cannot be read."""
+    arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
+    try:
+        output = run_git(arguments, repository=git_folder_of(repository))
+    except GitError as failure:
+        raise SourceRefused(f"the repository in {repository} cannot be read: repair it") from failure
+    return Path(output.decode("utf-8", "surrogateescape").rstrip("\n"))
 
 
 def stream_git(arguments: Sequence[str], *, repository: Path) -> Iterator[bytes]:
@@ -201,11 +209,7 @@ class Remote:
     is_wiki: bool = False
 
     def build_environment(self, *, sleep: Sleep = time.sleep) -> dict[str, str]:
-        """What one command of git needs; an App has a new token every hour.
-
-        Raises:
-            SourceRefused, SourceUnavailable: GitHub gives no token for the App.
-        """
+        """What one command of git needs; an App has a new token every hour."""
         credentials = self.credentials
         if self.app:
             # Imported here: it brings `requests`, which git does without.
@@ -232,11 +236,7 @@ class Remote:
 
 
 def build_remote(connection: GitConnection) -> Remote:
-    """The checked address of a connection.
-
-    Raises:
-        ConfigError: the url would run a program or an option of git, or send a token unencrypted.
-    """
+    """The checked address; ConfigError where it would run a program, or send a token unencrypted."""
     url = connection.url
     if url.startswith("-") or _TRANSPORT_HELPER.match(url) or any(ord(character) < 32 for character in url):
         raise ConfigError(
@@ -248,7 +248,11 @@ def build_remote(connection: GitConnection) -> Remote:
         if SCP_ADDRESS.match(url) and not Path(url).exists():
             return Remote(url)
         return Remote(str(Path(url).expanduser().absolute()))
-    clean, secret = _split_credentials(parts)
+    clean, secret = parts.geturl(), None
+    if parts.scheme in {"http", "https"} and "@" in parts.netloc:  # HTTP would send it
+        userinfo, _, host = parts.netloc.rpartition("@")
+        user, _, password = userinfo.partition(":")
+        clean, secret = parts._replace(netloc=host).geturl(), f"{unquote(user)}:{unquote(password)}"
     token = connection.token.get_secret_value() if connection.token else None
     secret = f"x-access-token:{token}" if token else secret
     if (secret or connection.app) and not (
@@ -267,7 +271,7 @@ def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"(?:fatal|error|remote|ssh):", line, re.I)] or lines
     repository, reason = f"git repository {remote.url}", "; ".join(errors[:3])[:500] or "git said nothing"
-    if _is_permanent(message, timed_out=failure.timed_out):
+    if _is_permanent(message) and not failure.timed_out:
         identity = "that connection.app is installed for it" if remote.app else "token"
         if _REFUSED_CREDENTIALS.search(message):
             remote.forget_credentials()
@@ -278,36 +282,27 @@ def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:
 
 def may_pass(failure: GitError) -> bool:
     """Whether the same fetch may succeed a moment later: the server is busy or down, or the network is."""
-    if failure.timed_out:
-        return False  # after an hour
-    status = _HTTP_STATUS.search(failure.stderr)
-    if status:
-        return status[1] in _TRANSIENT_CLIENT_ERRORS or status[1].startswith("5")
-    return _TRANSIENT_FAILURE.search(failure.stderr) is not None
+    return not failure.timed_out and _is_permanent(failure.stderr) is False
 
 
-def _is_permanent(message: str, *, timed_out: bool) -> bool:
-    status = _HTTP_STATUS.search(message)
-    if timed_out or status:
-        return status is not None and status[1].startswith("4") and status[1] not in _TRANSIENT_CLIENT_ERRORS
-    return _TRANSIENT_FAILURE.search(message) is None and _PERMANENT_FAILURE.search(message) is not None
-
-
-def _split_credentials(url_parts: SplitResult) -> tuple[str, str | None]:
-    """The address without its password, and "user:password" if it had one that HTTP would send."""
-    if url_parts.scheme not in {"http", "https"} or "@" not in url_parts.netloc:
-        return url_parts.geturl(), None
-    userinfo, _, host = url_parts.netloc.rpartition("@")
-    user, _, password = userinfo.partition(":")
-    return url_parts._replace(netloc=host).geturl(), f"{unquote(user)}:{unquote(password)}"
+def _is_permanent(message: str) -> bool | None:
+    """Whether a retry cannot help; None where the message does not tell."""
+    if status := _HTTP_STATUS.search(message):
+        is_passing = status[1] in _TRANSIENT_CLIENT_ERRORS or status[1].startswith("5")
+        return False if is_passing else status[1].startswith("4") or None
+    if _TRANSIENT_FAILURE.search(message):
+        return False
+    return True if _PERMANENT_FAILURE.search(message) else None
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
-    """Who wrote a commit and when it was committed; no address."""
+class CommitSummary:
+    """What a commit says of itself; no address."""
 
+    parents: tuple[str, ...]  # ids, in order
     author: str | None
     committed: datetime | None
+    message: str  # without NUL
 
 
 class ObjectReader(ChildProcess):
@@ -318,11 +313,7 @@ class ObjectReader(ChildProcess):
         super().__init__(command, build_environment(), own_session=True)
 
     def read(self, object_id: str) -> bytes:
-        """The content of one object.
-
-        Raises:
-            GitError: the repository does not have it, or cannot read it.
-        """
+        """The content of one object; GitError where the repository does not have it, or cannot read it."""
         with self._lock:
             child = self._ensure_started()
             assert child.stdin is not None and child.stdout is not None
@@ -340,41 +331,29 @@ class ObjectReader(ChildProcess):
             return content
 
 
-def parse_signature(commit: bytes) -> Signature:
-    """Author's name and time of commit from a commit object.
+def parse_commit(raw: bytes) -> CommitSummary:
+    """A commit from its object.
 
     Format: https://git-scm.com/docs/git-hash-object, "commit" objects: header lines, an
     empty line, the message.
     """
-    fields = _parse_header(commit)
-    name = fields.get(b"author", b"").partition(b" <")[0]
+    header, _, message = raw.partition(b"\n\n")
+    split_lines = (line.partition(b" ") for line in header.split(b"\n"))
+    lines = [(name, value) for name, _, value in split_lines]
+    fields = dict(reversed(lines))  # the first of a name counts
+    encoding = fields.get(b"encoding", b"utf-8").decode("ascii", "replace")
     words = fields.get(b"committer", b"").rpartition(b">")[2].split()
-    return Signature(_decode(name, fields).strip() or None, parse_timestamp(words[0]) if words else None)
+    return CommitSummary(
+        tuple(value.decode("ascii") for name, value in lines if name == b"parent"),
+        _decode(fields.get(b"author", b"").partition(b" <")[0], encoding).strip() or None,
+        parse_timestamp(words[0]) if words else None,
+        _decode(message, encoding).replace("\0", "").replace("\r\n", "\n").strip(),
+    )
 
 
-def parse_message(commit: bytes) -> str:
-    """The message from a commit object, without NUL."""
-    message = _decode(commit.partition(b"\n\n")[2], _parse_header(commit))
-    return message.replace("\0", "").replace("\r\n", "\n").strip()
-
-
-def parse_parents(commit: bytes) -> tuple[str, ...]:
-    """Ids of a commit object's parents, in order."""
-    lines = commit.partition(b"\n\n")[0].split(b"\n")
-    return tuple(line[7:].decode("ascii") for line in lines if line.startswith(b"parent "))
-
-
-def _parse_header(commit: bytes) -> dict[bytes, bytes]:
-    fields: dict[bytes, bytes] = {}
-    for line in commit.partition(b"\n\n")[0].split(b"\n"):
-        name, _, value = line.partition(b" ")
-        fields.setdefault(name, value)
-    return fields
-
-
-def _decode(text: bytes, fields: dict[bytes, bytes]) -> str:
+def _decode(text: bytes, encoding: str) -> str:
     try:
-        return text.decode(fields.get(b"encoding", b"utf-8").decode("ascii", "replace"), "replace")
+        return text.decode(encoding, "replace")
     except LookupError:
         return text.decode("utf-8", "replace")
 

@@ -5,33 +5,37 @@ A document has the message, the author, what changed, and excerpts of the diff.
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
+import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from knowledge_pipeline.child_process import ChildProcess
 from knowledge_pipeline.config.connections import strip_credentials
-from knowledge_pipeline.connectors.base import Source, format_path
+from knowledge_pipeline.connectors.base import Source, decode_path, format_path
 from knowledge_pipeline.connectors.git.command import (
+    CommitSummary,
     GitError,
     ObjectReader,
+    build_command,
+    build_environment,
     git_folder_of,
-    parse_message,
-    parse_parents,
-    parse_signature,
+    parse_commit,
     resolve_commit,
     run_git,
 )
-from knowledge_pipeline.connectors.git.diffs import ChangedFile, Diff, DiffReader, iter_excerpts
 from knowledge_pipeline.connectors.git.mirror import Mirror
 from knowledge_pipeline.connectors.git.tree import iter_touched_paths
 from knowledge_pipeline.connectors.patterns import ChangedPaths
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused
+from knowledge_pipeline.file_languages import DATA_LANGUAGES, detect_language
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.text import DATA_LANGUAGES, detect_language
 from knowledge_pipeline.times import parse_since
 
 _FORMAT_VERSION = "1"
@@ -41,20 +45,6 @@ _LANGUAGES_WITHOUT_EXCERPT = DATA_LANGUAGES | {None}  # drawings, lock files, fi
 _TRAILER = re.compile(
     r"^(?P<name>[A-Z][\w-]*-by: [^<\n]{0,200}?)[ \t]{0,8}<[^<>\s]+@[^<>\s]+>[ \t]*$", re.MULTILINE
 )
-
-
-class History(Protocol):
-    """Where commits are read from."""
-
-    repository: Path
-
-    def find_newest_commit(self) -> str | None:
-        """The commit that the history ends with, up to date; None: nothing was ever committed."""
-        ...
-
-    def to_source_error(self, failure: GitError) -> KnowledgeError:
-        """The error to raise when the history cannot be read."""
-        ...
 
 
 class MirrorHistory:
@@ -110,6 +100,10 @@ class FolderHistory:
             return not run_git(["for-each-ref", "--format=%(refname)", branch], repository=self.repository)
         except GitError:
             return False
+
+
+History = MirrorHistory | FolderHistory
+"""Where commits are read from; `to_source_error` gives the error to raise where that fails."""
 
 
 class GitHistorySource(Source):
@@ -170,35 +164,27 @@ class GitHistorySource(Source):
     def fetch(self, item: Item) -> Document:
         """Read one commit and its diff against its first parent."""
         try:
-            raw = self._objects.read(item.locator)
-            signed, parents = parse_signature(raw), parse_parents(raw)
-            commit = _Commit(item.locator, parents, signed.author, signed.committed, parse_message(raw))
-            diff = self._diffs.read(commit.id, commit.parents[0] if commit.parents else None)
+            commit = parse_commit(self._objects.read(item.locator))
+            diff = self._diffs.read(item.locator, commit.parents[0] if commit.parents else None)
         except GitError as failure:
             raise self._history.to_source_error(failure) from failure
-        text, metadata = _build_commit_text(commit, diff)
+        subject = commit.message.partition("\n")[0].strip() or f"Commit {item.locator[:12]}"
+        text, metadata = _build_commit_text(item.locator, subject, commit, diff)
         return Document(
             uri=item.uri,
             text=text,
-            path=f"commit/{commit.id[:12]}",
-            title=_get_subject(commit),
-            url=f"{self._commit_prefix}{commit.id}" if self._commit_prefix else None,
+            path=f"commit/{item.locator[:12]}",
+            title=subject,
+            url=f"{self._commit_prefix}{item.locator}" if self._commit_prefix else None,
             author=commit.author,
             last_modified=commit.committed,
             metadata=metadata,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    id: str
-    parents: tuple[str, ...]
-    author: str | None
-    committed: datetime | None
-    message: str
-
-
-def _build_commit_text(commit: _Commit, diff: Diff) -> tuple[str, dict[str, Any]]:
+def _build_commit_text(
+    id: str, subject: str, commit: CommitSummary, diff: Diff
+) -> tuple[str, dict[str, Any]]:
     """Text and metadata of a commit.
 
     `segments` in the metadata lists the parts of the text with their offsets in
@@ -207,7 +193,7 @@ def _build_commit_text(commit: _Commit, diff: Diff) -> tuple[str, dict[str, Any]
     body = _TRAILER.sub(r"\g<name>", commit.message.partition("\n")[2].strip())
     date = commit.committed.isoformat() if commit.committed else "unknown"
     signed = f"Author: {commit.author or 'unknown'}\nDate: {date}"
-    message = "\n\n".join(part for part in (_get_subject(commit), body, signed) if part)
+    message = "\n\n".join(part for part in (subject, body, signed) if part)
     parts: list[tuple[dict[str, Any], str]] = [({"kind": "message"}, message)]
     if diff.files:
         parts.append(({"kind": "files"}, _format_files(diff.files)))
@@ -224,7 +210,7 @@ def _build_commit_text(commit: _Commit, diff: Diff) -> tuple[str, dict[str, Any]
         at += len(text) + 2
     inserted, deleted = _count_lines(diff.files)
     metadata = {
-        "sha": commit.id,
+        "sha": id,
         "parents": list(commit.parents),
         "files": [file.path for file in diff.files[:_MAX_FILES]],
         "files_changed": len(diff.files),
@@ -233,10 +219,6 @@ def _build_commit_text(commit: _Commit, diff: Diff) -> tuple[str, dict[str, Any]
         "segments": segments,
     }
     return "\n\n".join(text for _, text in parts), metadata
-
-
-def _get_subject(commit: _Commit) -> str:
-    return commit.message.partition("\n")[0].strip() or f"Commit {commit.id[:12]}"
 
 
 def _format_files(files: tuple[ChangedFile, ...]) -> str:
@@ -253,3 +235,107 @@ def _format_files(files: tuple[ChangedFile, ...]) -> str:
 
 def _count_lines(files: tuple[ChangedFile, ...]) -> tuple[int, int]:
     return sum(file.insertions or 0 for file in files), sum(file.deletions or 0 for file in files)
+
+
+MAX_DIFF_BYTES = 1_000_000  # of one commit's diff; what comes after is not read
+TIMEOUT_S = 120.0
+_EXCERPT_FILES, _EXCERPT_LINES, _EXCERPT_LINE_CHARS = 12, 20, 200
+_OPTIONS = (
+    *("--stdin", "-r", "--root", "--no-commit-id", "--numstat", "-p", "-U1", "-M", "-z"),
+    *("--no-ext-diff", "--no-textconv", "--no-color"),
+    *("--diff-algorithm=myers", "--src-prefix=a/", "--dst-prefix=b/"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """One file of a commit."""
+
+    path: str
+    old_path: str | None  # where it was, if it was renamed
+    insertions: int | None  # lines; None: binary
+    deletions: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What one commit changed against its first parent."""
+
+    files: tuple[ChangedFile, ...]
+    patch: str  # git's own text, one line around each change; may end early
+
+
+class DiffReader(ChildProcess):
+    """Reads diffs through one lasting `git diff-tree`."""
+
+    def __init__(self, repository: Path) -> None:
+        command = build_command(["-c", "core.bigFileThreshold=2m", "diff-tree", *_OPTIONS], repository)
+        super().__init__(command, build_environment(), own_session=True, bufsize=0)
+
+    def read(self, commit: str, first_parent: str | None) -> Diff:
+        """The diff of a commit against its first parent, or against nothing."""
+        with self._lock:
+            child = self._ensure_started()
+            watchdog = threading.Timer(TIMEOUT_S, child.kill)
+            watchdog.start()
+            try:
+                raw, ended = self._ask_git(child, f"{commit} {first_parent}" if first_parent else commit)
+            finally:
+                watchdog.cancel()
+            if not ended:
+                self._stop()
+            if not ended and len(raw) <= MAX_DIFF_BYTES:
+                raise GitError(f"the diff of commit {commit} cannot be read")
+        return _parse_diff(raw)
+
+    def _ask_git(self, child: subprocess.Popen[bytes], request: str) -> tuple[bytes, bool]:
+        """The output up to the mark, which git echoes as it is not a commit, and whether the mark came."""
+        assert child.stdin is not None and child.stdout is not None
+        mark = f"//end {secrets.token_hex(8)}\n".encode("ascii")
+        try:
+            child.stdin.write(request.encode("ascii") + b"\n" + mark)
+            child.stdin.flush()
+        except BrokenPipeError:
+            return b"", False
+        raw = bytearray()
+        while not raw.endswith(mark) and len(raw) <= MAX_DIFF_BYTES + len(mark):
+            if not (block := os.read(child.stdout.fileno(), 1 << 16)):
+                return b"", False
+            raw += block
+        return bytes(raw.removesuffix(mark)), raw.endswith(mark)
+
+
+def _parse_diff(raw: bytes) -> Diff:
+    """Counts of lines, NUL-separated, then an empty field, then the patch."""
+    files: list[ChangedFile] = []
+    at = 0
+    while at < len(raw) and raw[at] != 0:
+        end = raw.find(b"\0", at)
+        if end < 0:
+            break
+        *counts, name = raw[at:end].split(b"\t", 2)
+        at, old = end + 1, None
+        if not name:  # renamed: the old and the new name follow
+            old_name, name, rest = [*raw[at:].split(b"\0", 2), b"", b""][:3]
+            old, at = format_path(decode_path(old_name)), len(raw) - len(rest)
+        inserted, deleted = (int(number) if number.isdigit() else None for number in counts)
+        files.append(ChangedFile(format_path(decode_path(name)), old, inserted, deleted))
+    return Diff(tuple(files), raw[at + 1 :].decode("utf-8", "replace"))
+
+
+def iter_excerpts(patch: str) -> Iterator[tuple[str, str]]:
+    """For the first files of a patch: the path, and its first hunk lines, cut to the limits."""
+    sections = (section.partition("\n@@ ") for section in ("\n" + patch).split("\ndiff --git ")[1:])
+    # without hunks, it is binary, renamed or emptied: nothing to show
+    with_hunks = (section for section in sections if section[1])
+    for head, _, hunks in islice(with_hunks, _EXCERPT_FILES):
+        body = f"@@ {hunks}".split("\n")
+        body = [line[:_EXCERPT_LINE_CHARS] for line in body if not line.startswith("\\ ")]
+        shortened = ["..."] if len(body) > _EXCERPT_LINES else []
+        yield _parse_section_path(head), "\n".join([*body[:_EXCERPT_LINES], *shortened]).rstrip("\n")
+
+
+def _parse_section_path(head: str) -> str:
+    paths = [line[4:].rstrip("\t") for line in head.split("\n") if line.startswith(("--- ", "+++ "))]
+    path = next((path for path in reversed(paths) if path != "/dev/null"), "")
+    return path.removeprefix('"').removesuffix('"')[2:]

@@ -59,9 +59,7 @@ class Mirror:
     def update(self) -> None:
         """Fetch what is new on all branches, or clone; one process at a time.
 
-        Raises:
-            SourceRefused, SourceUnavailable: as git reports.
-            Busy: another process has been fetching for longer than a fetch may take.
+        Raises SourceRefused or SourceUnavailable as git reports, Busy where another process fetches too long.
         """
         with self._lock():
             for leftover in self.folder.parent.glob(f"{self.folder.name}.new-*"):
@@ -83,12 +81,8 @@ class Mirror:
     ) -> dict[str, str]:
         """Fetch what is new of the heads of pull requests; the commits of those that are read, by name.
 
-        Args:
-            patterns: of their names, among other patterns.
-            tip: the newest commit of the branch that they are compared with.
-            open_names: those that are open; None: it is not known, and whatever is not merged counts.
-
-        Raises as `update`.
+        Raises as `update`. `patterns` of names are those of branches too; `tip` is the commit of the branch
+        that heads are compared with. Without `open_names`, whatever is not merged counts as open.
         """
         wanted = select_pull_patterns(patterns)
         with self._lock():
@@ -108,10 +102,9 @@ class Mirror:
             return self._list_pulls(*unmerged)
 
     def resolve_tip(self, branch: str | None) -> str | None:
-        """The newest commit of a branch, or of the remote's HEAD; None: nothing was ever committed.
+        """The newest commit of a branch, or of HEAD; None: nothing was ever committed.
 
-        Raises:
-            SourceRefused: there is no such branch.
+        SourceRefused where there is no such branch.
         """
         name = _HEAD_REF if branch is None else f"refs/heads/{branch}"
         try:
@@ -230,10 +223,7 @@ class Mirror:
 
 
 def find_pull_lister(source: SourceConfig) -> Callable[[], Sequence[str]] | None:
-    """The function that lists the heads of open pull requests by name; None: no service may be asked.
-
-    It raises SourceRefused, SourceUnavailable as the listing of pull requests does.
-    """
+    """The function that lists the heads of open pull requests by name; None: no service may be asked."""
     api = source.permission_connection
     if not isinstance(api, GithubConnection | GitlabConnection):
         return None

@@ -21,6 +21,7 @@ from knowledge_pipeline.connectors.git.command import (
     GitError,
     Remote,
     build_remote,
+    find_git_folder,
     git_folder_of,
     resolve_commit,
     run_git,
@@ -54,10 +55,7 @@ class RemoteHeads:
     head_branch: str | None = None  # what HEAD names, as far as the repository says
 
     def commit_of(self, branch: str | None, further: Sequence[str] = ()) -> str | None:
-        """The commit of a branch, of HEAD for None; None: there is none.
-
-        With patterns of further branches, a hash of the commits of all.
-        """
+        """The commit of a branch, or of HEAD; with patterns of further branches, a hash of all commits."""
         commit = self.head if branch is None else self.branches.get(branch)
         if commit is None or not further:
             return commit
@@ -84,10 +82,7 @@ RemoteHeadResults = dict[str, RemoteHeads | KnowledgeError]
 
 
 def find_watched_branch(source: SourceConfig) -> WatchedBranch | None:
-    """The branch that a source waits for; None if no commit refreshes it, or its folder is in no repository.
-
-    Reads nothing but whether a folder above has a repository.
-    """
+    """The branch that a source waits for; None if no commit refreshes it, or no repository has its folder."""
     trigger, connection = resolve_trigger(source), source.connection
     if isinstance(connection, GitConnection) and trigger in {"on_commit", "realtime"}:
         return WatchedBranch(_repository_name(connection), connection.branch, source.branches)
@@ -111,20 +106,6 @@ def find_local_repository(watch: WatchedBranch) -> Path | None:
     host, _ = GitConnection(type="git", url=watch.repository).host_and_path
     path = unquote(urlsplit(watch.repository).path) if "://" in watch.repository else watch.repository
     return Path(path).resolve() if not host and Path(path).exists() else None
-
-
-def find_git_folder(repository: Path) -> Path:
-    """Where git keeps a repository, once for all of its worktrees.
-
-    Raises:
-        SourceRefused: git cannot read it.
-    """
-    arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
-    try:
-        output = run_git(arguments, repository=git_folder_of(repository))
-    except GitError as failure:
-        raise SourceRefused(f"the repository in {repository} cannot be read: repair it") from failure
-    return Path(output.decode("utf-8", "surrogateescape").rstrip("\n"))
 
 
 def find_hooks_folder(repository: Path) -> Path:
@@ -162,13 +143,10 @@ def build_queries(watched: Mapping[WatchedBranch, Sequence[SourceConfig]]) -> di
 def poll_remote_heads(
     queries: Sequence[RemoteHeadQuery], *, budget_s: float = BUDGET_S, timeout_s: float = TIMEOUT_S
 ) -> RemoteHeadResults:
-    """Ask the repositories in their order, as many as there is time for.
+    """Ask the repositories in their order, as many as there is time for in `budget_s`.
 
-    Args:
-        queries: first those that had no turn the last time.
-        budget_s: seconds after which the call returns.
-        timeout_s: seconds after which a repository counts as one that does not answer; one that
-            was asked too late to have them is missing from the result instead.
+    A repository counts as one that does not answer after `timeout_s`; one that was asked too late to have
+    them is missing from the result instead.
     """
     deadline = time.monotonic() + budget_s
     with ThreadPoolExecutor(THREADS, thread_name_prefix="tips") as pool:
@@ -180,7 +158,7 @@ def poll_remote_heads(
 def _poll_repository(
     query: RemoteHeadQuery, deadline: float, timeout_s: float
 ) -> RemoteHeads | KnowledgeError | None:
-    """The heads of one repository; the last connection's error if none works, None if there was no time."""
+    """The heads; the last connection's error if none works, None if there was no time."""
     last_error: KnowledgeError | None = None
     for connection in query.connections:
         left_s = deadline - time.monotonic()
@@ -216,19 +194,17 @@ def _query_heads(connection: GitConnection | Path, query: RemoteHeadQuery, timeo
 
 
 def _ls_remote(remote: Remote, option: str, timeout_s: float) -> bytes:
+    def refuse_wait(wait_s: float) -> None:  # there is no time for it: the next poll asks again
+        raise SourceUnavailable("GitHub gives no token of the App now: it is asked for again in a moment")
+
     arguments = ["ls-remote", option, "--", remote.url]
-    environment = remote.build_environment(sleep=_refuse_wait)
+    environment = remote.build_environment(sleep=refuse_wait)
     try:
         return run_git(arguments, repository=None, extra_environment=environment, timeout_s=timeout_s)
     except GitError as failure:
         if failure.timed_out:
             raise
         raise to_source_error(remote, failure) from failure
-
-
-def _refuse_wait(wait_s: float) -> None:
-    """There is no time to wait for a token of an App: the next poll asks again."""
-    raise SourceUnavailable("GitHub gives no token of the App now: it is asked for again in a moment")
 
 
 def _parse_ls_remote(output: bytes, query: RemoteHeadQuery) -> RemoteHeads:

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,8 +37,7 @@ from knowledge_pipeline.connectors.files import (
 from knowledge_pipeline.connectors.git.command import (
     GitError,
     ObjectReader,
-    Signature,
-    parse_signature,
+    parse_commit,
     run_git,
     stream_git,
 )
@@ -120,19 +120,14 @@ class GitTree:
         self._further = further
         self._list_open_pulls = list_open_pulls
         self._objects = ObjectReader(mirror.repository)
-        self._signatures: dict[str, Signature] = {}
+        self._signatures: dict[str, tuple[str | None, datetime | None]] = {}
         self.branches: tuple[str, ...] = ()
         """The further branches that the last listing found, by name."""
         self.key = mirror.repository, branch, id(selection)
         """Of the listing, whose entries the next one has again as far as they are the same."""
 
     def list_entries(self) -> Iterator[FileEntry]:
-        """Fetch, then every wanted file in git's order; none if nothing was ever committed.
-
-        Raises:
-            SourceRefused: the repository or the branch does not exist, or refuses us.
-            SourceUnavailable: the repository did not answer, or the mirror is damaged.
-        """
+        """Fetch, then every wanted file in git's order; none if nothing was ever committed."""
         self._objects.close()  # it may hold open a mirror that is about to be replaced
         self._mirror.update()
         self.branches = ()
@@ -163,9 +158,9 @@ class GitTree:
         if not commit:
             return FileContent(payload, None, None, metadata)
         if commit not in self._signatures:
-            self._signatures[commit] = parse_signature(self._read_object(commit))
-        signature = self._signatures[commit]
-        return FileContent(payload, signature.author, signature.committed, metadata)
+            summary = parse_commit(self._read_object(commit))
+            self._signatures[commit] = summary.author, summary.committed
+        return FileContent(payload, *self._signatures[commit], metadata)
 
     def close(self) -> None:
         """End the git that reads objects."""
@@ -245,9 +240,9 @@ class GitTree:
         absent: Sequence[str] = (),
         present: Sequence[str] = (),
     ) -> FileEntry | None:
-        """`absent` names branches that lack the file, `present` those that have it as a variant.
+        """None where it is not wanted.
 
-        None where it is not wanted.
+        `absent` names branches that lack the file, `present` those that have it as a variant.
         """
         attributes, _, name = line.partition(b"\t")
         mode, _, object_id, size = attributes.decode("ascii").split()
@@ -259,15 +254,15 @@ class GitTree:
         if absent or present:
             noted = json.dumps({BRANCHES_KEY: present} if present else {ABSENT_KEY: absent})
             revision, locator = f"{revision}:{hash_strings(noted)[:12]}", f"{locator}:{noted}"
-        if mode == "160000" and not present:
+        if present and not mode.startswith("100"):
+            return None  # what cannot be read is no variant of anything
+        if mode == "160000":
             is_pruned = self._selection.is_pruned(path)
             return None if is_pruned else FileEntry(path, 0, revision, locator, SUBMODULE_REASON)
-        is_file = mode.startswith("100")
-        if (present and not is_file) or not self._selection.accepts(path, executable=mode == "100755"):
-            return None  # what cannot be read is no variant of anything
-        if present:
-            return FileEntry(path, int(size), revision, locator, variant=object_id)
-        return FileEntry(path, int(size), revision, locator, SYMLINK_REASON if mode == "120000" else None)
+        if not self._selection.accepts(path, executable=mode == "100755"):
+            return None
+        skip, variant = SYMLINK_REASON if mode == "120000" else None, object_id if present else ""
+        return FileEntry(path, int(size), revision, locator, skip, variant)
 
     def _read_object(self, object_id: str) -> bytes:
         try:
@@ -283,13 +278,12 @@ def _identify(line: bytes) -> bytes:
 
 
 class WikiPages(Source):
-    """The pages of one wiki of GitHub or GitLab: the files of its repository, with their names and addresses.
+    """The pages of a wiki of GitHub or GitLab: the `files` of its repository, with their names and addresses.
 
     A page is named by its file, whatever its first heading says.
     """
 
     def __init__(self, files: Source, connection: WikiConnection) -> None:
-        """`files`: of the wiki's repository."""
         self._files, self._connection = files, connection
 
     def discover(self) -> Iterator[Item]:
@@ -311,23 +305,19 @@ class WikiPages(Source):
 
 
 def load_newest_commits(repository: Path, tip: str, *, branch: str | None, cache: Path) -> NewestCommits:
-    """The newest commit of every path that any commit up to `tip` touched.
+    """The newest commit of every path that any commit up to `tip` touched; raises GitError.
 
-    Args:
-        repository: the git folder.
-        tip: id of a commit.
-        branch: names the cached file, one for each branch.
-        cache: folder of the cached files, made if missing.
-
-    Raises:
-        GitError: the history cannot be read.
+    `cache` is the folder of cached files, one for each `branch`.
     """
     file = cache / f"touched-{sha256((branch or '').encode()).hexdigest()[:12]}.json"
     cached = _load_cache(file)
     if cached and cached.tip == tip:
         return cached.commits
-    if cached and not _is_ancestor(repository, cached.tip, tip):
-        cached = None
+    if cached:
+        try:
+            run_git(["merge-base", "--is-ancestor", cached.tip, tip], repository=repository)
+        except GitError:  # it is no ancestor, or is gone since a force push
+            cached = None
     base, commits = (cached.tip, cached.commits) if cached else (None, {})
     newest = read_newest_commits(repository, tip, base=base, earlier=commits)
     unsaved = len(find_touched(commits, newest)) + (cached.unsaved if cached else 0)
@@ -347,10 +337,7 @@ def find_touched(before: NewestCommits, now: NewestCommits) -> set[str]:
 def read_newest_commits(
     repository: Path, tip: str, *, base: str | None, earlier: NewestCommits | None = None
 ) -> NewestCommits:
-    """The newest commit of every path, of `earlier` and of the commits since `base`.
-
-    Raises GitError where the history cannot be read.
-    """
+    """The newest commit of every path, of `earlier` and of the commits since `base`; raises GitError."""
     newest = dict(earlier or {})
     since = [f"^{base}"] if base else []
     for path, when, commit in iter_touched_paths(repository, ["-c", tip, *since]):
@@ -362,12 +349,7 @@ def read_newest_commits(
 def iter_touched_paths(repository: Path, revisions: Sequence[str]) -> Iterator[tuple[str, int, str]]:
     """Path, time (seconds since 1970) and id for each file that a commit names; the newest commit first.
 
-    Args:
-        repository: the git folder.
-        revisions: which commits, and how merges are compared, as `git log` takes them.
-
-    Raises:
-        GitError: the history cannot be read.
+    `revisions` are which commits, and how merges are compared, as `git log` takes them. Raises GitError.
     """
     output = ["-z", "--root", "--name-only", "--no-renames", "--format=tformat://%H %ct"]
     plain = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature", "--no-notes"]
@@ -381,14 +363,6 @@ def iter_touched_paths(repository: Path, revisions: Sequence[str]) -> Iterator[t
             # git puts one line feed between a commit and its first path
             yield decode_path(entry.removeprefix(b"\n") if first else entry), when, commit
             first = False
-
-
-def _is_ancestor(repository: Path, older: str, newer: str) -> bool:
-    try:
-        run_git(["merge-base", "--is-ancestor", older, newer], repository=repository)
-    except GitError:  # it is not, or is gone since a force push
-        return False
-    return True
 
 
 def _load_cache(file: Path) -> _CachedFile | None:

@@ -188,7 +188,7 @@ query($owner: String!, $name: String!, $after: String) {{
 }}"""
 
 
-class GithubReleases(ReleaseSource):
+class GithubReleases(ReleaseSource[GithubClient]):
     """The releases of one repository, without drafts; prereleases only where they are wanted.
 
     API: https://docs.github.com/en/graphql/reference/objects#release
@@ -197,14 +197,8 @@ class GithubReleases(ReleaseSource):
     def __init__(
         self, connection: GithubConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
     ) -> None:
-        """Raises ConfigError where `since` is not a date."""
-        super().__init__(filters, connection.repository)
+        super().__init__(GithubClient(connection, sleep=sleep), filters, connection.repository)
         self._location = connection.location
-        self._client = GithubClient(connection, sleep=sleep)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
 
     def iter_releases(self) -> Iterator[Node]:
         """The last created first; 25 a call."""
@@ -215,11 +209,7 @@ class GithubReleases(ReleaseSource):
                 if not node.pop("isDraft"):
                     yield _normalize_release(node)
         if is_incomplete(listed, total):
-            raise self._client.errors.listing_incomplete(f"listed {listed} of {total} releases")
-
-    def clean_text(self, markdown: str) -> str:
-        """Clean Markdown."""
-        return clean_markdown(markdown)
+            raise self._client.listing_incomplete(f"listed {listed} of {total} releases")
 
     def build_url(self, tag: str) -> str:
         """Its page."""

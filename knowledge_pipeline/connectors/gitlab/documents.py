@@ -38,8 +38,8 @@ from knowledge_pipeline.connectors.gitlab.conversations import (
 )
 from knowledge_pipeline.connectors.gitlab.permissions import UNREADABLE, read_snippet_readers
 from knowledge_pipeline.connectors.permissions import Permissions
+from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.text import detect_language
 from knowledge_pipeline.times import parse_time
 
 _SNIPPET_FORMAT_VERSION = "1"  # changes whenever the same responses may make another document
@@ -156,7 +156,7 @@ class GitlabIssues(GitlabConversations):
         }
 
 
-class GitlabReleases(ReleaseSource):
+class GitlabReleases(ReleaseSource[GitlabClient]):
     """The releases of one project; those of the future only where they are wanted.
 
     API: https://docs.gitlab.com/api/graphql/reference/#release
@@ -165,27 +165,21 @@ class GitlabReleases(ReleaseSource):
     def __init__(
         self, connection: GitlabConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
     ) -> None:
-        """Raises ConfigError where `since` is not a date."""
-        super().__init__(filters, connection.project)
+        super().__init__(GitlabClient(connection, "releases", sleep=sleep), filters, connection.project)
         self._connection = connection
-        self._client = GitlabClient(connection, "releases", sleep=sleep)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
 
     def iter_releases(self) -> Iterator[Node]:
         """The last released first; 50 a call. REST tells whether they are shown: GraphQL would list none."""
         path = f"projects/{quote(self._connection.project, safe='')}/releases"
         if isinstance(self._client.get_or_status(path, {"per_page": 1, "page": 1}), int):
-            raise self._client.errors.documents_hidden("releases")
+            raise self._client.documents_hidden()
         listed = total = 0
         for page in self._client.iter_pages("$first: Boolean!", _RELEASES_SELECTION, {}):
             listed, total = listed + len(page["nodes"]), page.get("count", total)
             for node in page["nodes"]:
                 yield _normalize_release(node)
         if is_incomplete(listed, total):
-            raise self._client.errors.listing_incomplete(f"listed {listed} of {total} releases")
+            raise self._client.listing_incomplete(f"listed {listed} of {total} releases")
 
     def clean_text(self, markdown: str) -> str:
         """Clean Markdown, with links to uploads."""
@@ -234,7 +228,7 @@ class GitlabSnippets(ListedSource):
         for snippet in _iter_snippets(self._client, _SNIPPET_FIELDS, page_size=20):
             blobs = snippet.pop("blobs")
             if blobs["hasUnretrievableBlobs"]:
-                raise self._client.errors.listing_incomplete(
+                raise self._client.listing_incomplete(
                     f"does not show the files of snippet {snippet['number']}"
                 )
             uri = f"snippet/{snippet['number']}"
@@ -297,12 +291,7 @@ def _iter_snippets(client: GitlabClient, fields: str, *, page_size: int) -> Iter
 def read_snippet_permissions(
     connection: GitlabConnection, uris: Sequence[str], *, sleep: Sleep = time.sleep
 ) -> Permissions:
-    """An audience for each visibility that snippets have; one that is gone has none.
-
-    Raises:
-        SourceRefused: GitLab refuses the token, or shows no such project.
-        SourceUnavailable: it did not answer.
-    """
+    """An audience for each visibility that snippets have; one that is gone has none."""
     with closing(GitlabClient(connection, "snippets", sleep=sleep)) as client:
         listed = _iter_snippets(client, "", page_size=100)
         audiences = {str(snippet["number"]): f"snippet:{snippet['visibility']}" for snippet in listed}

@@ -63,12 +63,7 @@ class JiraClient:
         return self._is_cloud
 
     def get(self, path: str, version: str | None = None, **parameters: Any) -> Any:
-        """The JSON at a path of the API.
-
-        Raises:
-            JiraRefused: it is refused for good.
-            SourceUnavailable: Jira did not answer, or limits us.
-        """
+        """The JSON at a path of the API. Raises JiraRefused: it is refused for good."""
         return self._request(path, parameters, version, post=False)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:

@@ -22,12 +22,7 @@ _Json = Mapping[str, Any]
 
 
 def list_members(connection: JiraProjectsConnection) -> Iterator[OrganisationMember]:
-    """Every project that the account may browse, archived ones included.
-
-    Raises:
-        SourceRefused: Jira refuses us, or shows no project.
-        SourceUnavailable: it did not answer, or not to the end.
-    """
+    """Every project that the account may browse, archived ones included."""
     with closing(JiraClient(connection.connect(""))) as api:
         if api.is_authenticated:
             api.get("myself")  # fails where we count as a guest, who would see fewer projects

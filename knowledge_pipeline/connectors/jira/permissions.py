@@ -59,10 +59,6 @@ def read_ticket_permissions(
     """The audiences of tickets that pass the filters, as they are now.
 
     With `by_name`, the tickets pass them, and are read one by one instead of listed.
-
-    Raises:
-        SourceRefused: Jira refuses our account.
-        SourceUnavailable: it did not answer, or not to the end.
     """
     with closing(JiraClient(connection)) as api:
         return _PermissionReader(api).read(criteria, uris, by_name=by_name)

@@ -151,9 +151,6 @@ def resolve_site_fields(
         definitions: what `/field` answers.
         display_names: in any case; an id will do.
         service: as a person knows it, for the error.
-
-    Raises:
-        SourceRefused: the site has no field of that name.
     """
     ids: dict[str, list[str]] = {}
     names: dict[str, str] = {}

@@ -56,11 +56,7 @@ class JiraTickets(ApiSource):
     full_listing_interval = timedelta(days=3)
 
     def __init__(self, connection: JiraConnection, filters: TicketCriteria = TicketCriteria()) -> None:  # noqa: B008
-        """Sends nothing yet.
-
-        Raises:
-            ConfigError: `jql` or `since` cannot be read.
-        """
+        """Sends nothing yet. Raises ConfigError: `jql` or `since` cannot be read."""
         self._api = JiraClient(connection)
         self._filters = filters
         self._clauses = build_clauses(filters)
@@ -260,10 +256,6 @@ def list_tickets(
     read again from further back.
 
     Cloud's index of tickets is seconds behind, but for those whose ids `reconcile` names, at most 50.
-
-    Raises:
-        SourceRefused: the query is refused.
-        SourceUnavailable: it did not answer, or a page did not hold what it should.
     """
     columns = ["id", "key", "updated", *fields]
     pages = (
@@ -364,8 +356,6 @@ def _fetch_remote_links(api: JiraClient, raw: Mapping[str, Any]) -> _Entries:
 
     Raises:
         JiraRefused: the ticket is gone.
-        SourceRefused: links are turned off in this Jira.
-        SourceUnavailable: Jira returned no list.
     """
     try:
         links = api.get(f"issue/{raw['id']}/remotelink")
@@ -389,7 +379,6 @@ def _fetch_entries(api: JiraClient, raw: Mapping[str, Any], field: str, name: st
 
     Raises:
         JiraRefused: the ticket is gone, or hidden from us.
-        SourceUnavailable: they could not be read as a whole.
     """
     listing: Mapping[str, Any] = (raw.get("fields") or dict[str, Any]()).get(field) or {}
     entries: _Entries = listing.get(name) or []

@@ -76,12 +76,7 @@ class SlackChannels(ApiSource):
         self._client.close()
 
     def discover(self) -> Iterator[Item]:
-        """Every thread and day of the wanted channels, channel by channel, the newest of each first.
-
-        Raises:
-            SourceRefused: a channel is not shown or closed to us, or the workspace refuses us.
-            SourceUnavailable: it did not answer, or not to the end.
-        """
+        """Every thread and day of the wanted channels, channel by channel, the newest of each first."""
         self._channels = None  # read again for every listing
         yield from select_newest(self._list_activity(self._oldest_day()), self._filters.max_results)
 
@@ -308,12 +303,7 @@ class SlackWorkspace:
         self._is_listed = False
 
     def list_channels(self, filters: ChannelFilters) -> list[Channel]:
-        """The wanted channels by id, as they are now.
-
-        Raises:
-            SourceRefused: one is not shown to us, or the bot is in none.
-            SourceUnavailable: Slack did not answer.
-        """
+        """The wanted channels by id, as they are now."""
         self._channels, self._is_listed = {}, False
         if len(filters.channels) == 1 and (channel := self._find_channel(filters.channels[0])):
             return [channel]
@@ -334,12 +324,7 @@ class SlackWorkspace:
         return sorted(wanted, key=lambda channel: channel.id)
 
     def list_readable(self, *, private: bool) -> list[Json]:
-        """The channels that the bot may read: those that it is in, and archived ones, in which nobody is.
-
-        Raises:
-            SourceRefused: a scope is missing, also that for private ones.
-            SourceUnavailable: Slack did not answer.
-        """
+        """The channels that the bot may read: those that it is in, and archived ones, in which nobody is."""
         kinds = ("public_channel", "private_channel") if private else ("public_channel",)
         lists = (self._list_channels_of_kind(kind, exclude_archived=False) for kind in kinds)
         by_id = {to_string(raw.get("id")): raw for channels in lists for raw in channels}

@@ -82,9 +82,6 @@ class SlackClient:
 
         A page may be empty and have another one after it. A cursor keeps its place, whatever is posted
         or deleted meanwhile.
-
-        Raises:
-            SourceRefused, SourceUnavailable: as `call`, or a page repeats.
         """
         cursors: set[str] = set()
         while True:
@@ -114,7 +111,6 @@ class SlackClient:
 
         Raises:
             SlackRefused: Slack refuses with a code; a retry cannot help.
-            SourceRefused, SourceUnavailable: it does not answer otherwise.
         """
         for attempt in range(1, MAX_ATTEMPTS):
             answer = self._call_once(method, parameters)

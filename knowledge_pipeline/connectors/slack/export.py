@@ -86,11 +86,7 @@ class SlackExport(Source):
             self._files = None
 
     def discover(self) -> Iterator[Item]:
-        """Every thread and day of the wanted channels, channel by channel; a broken day as skipped.
-
-        Raises:
-            SourceRefused: it is not an export, leads out of itself, or lacks a wanted channel.
-        """
+        """Every thread and day of the wanted channels, channel by channel; a broken day as skipped."""
         self._open_files()
         channels = self._filters.channels
         wanted = [
@@ -111,7 +107,6 @@ class SlackExport(Source):
 
         Raises:
             DocumentSkipped: a file is gone or broken, or there are no messages any more.
-            SourceRefused: as `discover`.
         """
         self._open_files()
         channel = self._channels.get(item.uri.split("/")[1])
@@ -276,11 +271,7 @@ class ExportFiles(ABC):
 
 
 def open_export(path: Path) -> ExportFiles:
-    """The files of an export.
-
-    Raises:
-        SourceRefused: it is none.
-    """
+    """The files of an export."""
     path = path.expanduser().absolute()
     if path.is_dir():
         return _FolderExport(path)

@@ -23,10 +23,6 @@ def list_members(
     """Every channel that the bot may read: those that it is in, and archived ones.
 
     Private ones only with `connection.private`: but for `access`, all who may search would read them.
-
-    Raises:
-        SourceRefused: the workspace refuses us, or the bot may read no channel.
-        SourceUnavailable: it did not answer, or not to the end.
     """
     with closing(SlackClient(connection.connect(""), sleep=sleep)) as client:
         workspace = SlackWorkspace(client)

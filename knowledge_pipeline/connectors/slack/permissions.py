@@ -34,12 +34,7 @@ _GUEST_FLAGS = ("is_restricted", "is_ultra_restricted", "is_stranger")
 def read_channel_permissions(
     connection: SlackConnection, uris: Sequence[str], *, sleep: Sleep = time.sleep
 ) -> Permissions:
-    """The audiences of threads and days of channels, as they are now.
-
-    Raises:
-        SourceRefused: the workspace refuses the token.
-        SourceUnavailable: it did not answer.
-    """
+    """The audiences of threads and days of channels, as they are now."""
     audiences, problems = dict[str, Sequence[Readers]](), Counter[str]()
     channel_by_uri = {uri: uri.split("/")[1] for uri in uris}
     documents = Counter(channel_by_uri.values())

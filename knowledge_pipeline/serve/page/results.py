@@ -24,6 +24,7 @@ from knowledge_pipeline.contract.responses import (
     SearchResult,
 )
 from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.file_languages import is_code
 from knowledge_pipeline.query.plan import get_profile
 from knowledge_pipeline.serve.page.markdown_html import (
     LinkResolver,
@@ -32,7 +33,6 @@ from knowledge_pipeline.serve.page.markdown_html import (
     render_markdown,
     render_marked,
 )
-from knowledge_pipeline.text import is_code
 from knowledge_pipeline.times import parse_query_time
 
 _LINES = re.compile(r"L(\d+)(?:-L(\d+))?")

@@ -19,7 +19,6 @@ from knowledge_pipeline.connectors.files import (
     ORIGINAL_KEY,
     FileSource,
     LocalTree,
-    accept_all,
     restore_original_bytes,
 )
 from knowledge_pipeline.connectors.patterns import SELECTION_DEFAULTS, FileSelection
@@ -53,7 +52,7 @@ def archive_of(folder: Path) -> FileSource:
     defaults = SELECTION_DEFAULTS["archive"]
     selection = FileSelection(defaults, None, GitIgnoreSpec.from_lines([]), frozenset(), False)
     return FileSource(
-        LocalTree(folder, selection), accept_all, read_record, lambda _: ARCHIVE_VERSION, 1_000_000
+        LocalTree(folder, selection), lambda _: True, read_record, lambda _: ARCHIVE_VERSION, 1_000_000
     )
 
 

@@ -17,16 +17,13 @@ import pytest
 from pathspec import GitIgnoreSpec
 
 from knowledge_pipeline.config.connections import ArchiveFileConnection
-from knowledge_pipeline.connectors import archive_file as tar_contents
-from knowledge_pipeline.connectors import archive_file as zip_contents
-from knowledge_pipeline.connectors import packed_files
+from knowledge_pipeline.connectors import archive_file
 from knowledge_pipeline.connectors.archive_file import NESTED_REASON, ArchiveTree
 from knowledge_pipeline.connectors.files import (
     NOT_REGULAR_REASON,
     SYMLINK_REASON,
     FileSource,
-    accept_all,
-    build_openapi_filter,
+    build_filter,
     read_text,
 )
 from knowledge_pipeline.connectors.patterns import SELECTION_DEFAULTS, FileSelection
@@ -51,7 +48,7 @@ def source_of(
         SELECTION_DEFAULTS["markdown"], chosen, GitIgnoreSpec.from_lines(["secret/"]), frozenset(), False
     )
     tree = ArchiveTree(connection, selection, cache=cache, sleep=lambda _: None)
-    accepts = build_openapi_filter(tree) if openapi else accept_all
+    accepts = build_filter("openapi" if openapi else "files", tree, selection)
     return FileSource(tree, accepts, read_text, lambda _: "1", 1000)
 
 
@@ -121,7 +118,7 @@ def test_an_object_that_did_not_change_costs_one_call(form, s3, tmp_path):
 
 
 def test_of_a_large_zip_in_a_bucket_its_directory_and_what_changed_are_read(s3, tmp_path, monkeypatch):
-    monkeypatch.setattr(zip_contents, "ZIP_BLOCK_BYTES", 10_000)
+    monkeypatch.setattr(archive_file, "ZIP_BLOCK_BYTES", 10_000)
     noise = {f"{number}.bin": random.Random(number).randbytes(20_000) for number in range(20)}
     s3.create(KEY, pack("zip", {"a.md": b"one", **noise, "b.md": b"two"}))
     with source_of(s3, tmp_path) as source:
@@ -141,7 +138,7 @@ def test_what_leads_out_of_an_archive_is_skipped_and_nothing_is_written(archive,
     for form in FORMS:
         archive.write_bytes(pack(form, {**dict.fromkeys(bad, b"text"), "ok/./a//b.md": b"fine"}))
         found = skipped(archive, tmp_path / "cache")
-        assert set(found) == set(bad) and set(found.values()) == {packed_files.OUTSIDE_REASON}
+        assert set(found) == set(bad) and set(found.values()) == {archive_file.OUTSIDE_REASON}
         assert read(archive, tmp_path / "cache") == {"a/b.md": "fine"}, "below the folder that holds all"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zip", "cache"]
 
@@ -163,7 +160,7 @@ def test_links_devices_and_holes_of_a_tar_are_skipped(archive, tmp_path):
         packed.addfile(header, io.BytesIO(b"text"))
     assert skipped(archive, tmp_path) == {
         "link.md": SYMLINK_REASON,
-        "hard.md": tar_contents.HARD_LINK_REASON,
+        "hard.md": archive_file.HARD_LINK_REASON,
         "pipe.md": NOT_REGULAR_REASON,
         "disk.md": NOT_REGULAR_REASON,
     }
@@ -187,7 +184,7 @@ def test_what_of_a_zip_cannot_be_read_is_skipped_with_the_reason(archive, tmp_pa
         "link.md": SYMLINK_REASON,
         "inner.zip": NESTED_REASON,
         "bz.md": "packed by method 12 of ZIP, which is not read; known are store and deflate",
-        "locked.md": zip_contents.ENCRYPTED_REASON,
+        "locked.md": archive_file.ENCRYPTED_REASON,
     }
 
 
@@ -272,16 +269,16 @@ def test_an_object_whose_key_only_begins_like_it_is_another(s3, tmp_path):
 @pytest.mark.parametrize("form", FORMS)
 def test_an_archive_that_unpacks_to_far_too_much_is_refused(form, archive, tmp_path, monkeypatch):
     archive.write_bytes(pack(form, {"a.md": b"x" * 400_000, "b.md": b"text"}))
-    monkeypatch.setattr(packed_files, "_SMALL_BYTES", 1000)
+    monkeypatch.setattr(archive_file, "_SMALL_BYTES", 1000)
     if form != "tar":
         with pytest.raises(SourceRefused, match="unpacks to more than 200 times its size"):
             listed(archive, tmp_path)
-    monkeypatch.setattr(packed_files, "MAX_RATIO", 10_000)
-    monkeypatch.setattr(packed_files, "MAX_UNPACKED_BYTES", 300_000)
+    monkeypatch.setattr(archive_file, "MAX_RATIO", 10_000)
+    monkeypatch.setattr(archive_file, "MAX_UNPACKED_BYTES", 300_000)
     with pytest.raises(SourceRefused, match="unpacks to more than 300,000 bytes"):
         listed(archive, tmp_path)
-    monkeypatch.setattr(packed_files, "MAX_UNPACKED_BYTES", 500_000)
-    monkeypatch.setattr(packed_files, "MAX_FILES", 1)
+    monkeypatch.setattr(archive_file, "MAX_UNPACKED_BYTES", 500_000)
+    monkeypatch.setattr(archive_file, "MAX_FILES", 1)
     with pytest.raises(SourceRefused, match="holds more than 1 files"):
         listed(archive, tmp_path)
 
@@ -292,7 +289,7 @@ def test_no_header_of_a_tar_and_no_directory_of_a_zip_fills_the_memory(archive, 
     archive.write_bytes(gzip.compress(header.tobuf() + b"\0" * 100_000))
     with pytest.raises(SourceRefused, match="a header of 8000000000 bytes"):
         listed(archive, tmp_path)
-    monkeypatch.setattr(zip_contents, "_MAX_DIRECTORY_BYTES", 300)
+    monkeypatch.setattr(archive_file, "_MAX_DIRECTORY_BYTES", 300)
     archive.write_bytes(pack("zip", FILES))
     with pytest.raises(SourceRefused, match="its directory has"):
         listed(archive, tmp_path)

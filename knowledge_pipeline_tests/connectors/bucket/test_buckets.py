@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.connectors.buckets import NOT_UTF8_REASON, BucketTree
-from knowledge_pipeline.connectors.files import FileSource, accept_all, build_openapi_filter, read_text
+from knowledge_pipeline.connectors.files import FileSource, build_filter, read_text
 from knowledge_pipeline.connectors.patterns import SELECTION_DEFAULTS, FileSelection
 from knowledge_pipeline.connectors.registry import WebLocation, build_web_location
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
@@ -64,7 +64,7 @@ def selected(**patterns: list[str]) -> FileSelection:
 
 def source_of(service: Service, *, connection: Any = None, max_bytes: int = 1000, **patterns) -> FileSource:
     tree = BucketTree(connection or service.connection, selected(**patterns), sleep=lambda _: None)
-    return FileSource(tree, accept_all, read_text, lambda _: "1", max_bytes)
+    return FileSource(tree, lambda _: True, read_text, lambda _: "1", max_bytes)
 
 
 def listed(service: Service, **options) -> dict[str, Item]:
@@ -252,7 +252,9 @@ def test_only_the_first_bytes_are_read_to_see_what_a_file_is(service):
     service.create("other.yaml", "a: 1\n")
     service.create("empty.yaml", "")
     tree = BucketTree(service.connection, selected(include=["*.yaml"]), sleep=lambda _: None)
-    with FileSource(tree, build_openapi_filter(tree), read_text, lambda _: "1", 1_000_000) as source:
+    with FileSource(
+        tree, build_filter("openapi", tree, selected()), read_text, lambda _: "1", 1_000_000
+    ) as source:
         assert [item.uri for item in source.discover()] == ["api.yaml"]
         [entry] = [entry for entry in tree.list_entries() if entry.path == "api.yaml"]
         assert tree.read_head(entry, 20) == b"openapi: 3.1.0\nxxxxx"

@@ -25,8 +25,8 @@ from knowledge_pipeline.config.organisations import (
     SlackChannelsConnection,
     build_source_id,
 )
-from knowledge_pipeline.connectors import bucket_members as bucket
 from knowledge_pipeline.connectors import http_retry
+from knowledge_pipeline.connectors.buckets import list_bucket_members
 from knowledge_pipeline.connectors.confluence import members as confluence
 from knowledge_pipeline.connectors.jira import members as jira
 from knowledge_pipeline.connectors.slack import members as slack
@@ -209,13 +209,13 @@ def test_folders_below_a_prefix_are_members_by_their_prefix(
         connection = kind.model_validate({**dict(server.connection), "type": name, "prefix": "top"})
         fault = {"s3": s3_server, "gcs": gcs_server, "azure": azure_server}[service].Fault(503)
         server.fail_next(fault, fault)
-        members = list(bucket.list_members(connection, sleep=lambda _: None))
+        members = list(list_bucket_members(connection, sleep=lambda _: None))
         assert sorted(member.name for member in members) == folders
         assert {member.title for member in members} == {each[4:-1] for each in folders}
         assert build_source_id("acme", connection, "top/plain/", "files") == "acme-plain-files"
         empty = connection.model_copy(update={"prefix": "elsewhere"})
         with pytest.raises(SourceRefused, match=r"holds no folder: correct connection\.prefix"):
-            list(bucket.list_members(empty))
+            list(list_bucket_members(empty))
 
         kind, name = {
             "s3": (S3ArchivesConnection, "s3_archives"),
@@ -223,7 +223,7 @@ def test_folders_below_a_prefix_are_members_by_their_prefix(
             "azure": (AzureArchivesConnection, "azure_archives"),
         }[service]
         packed: Any = kind.model_validate({**dict(connection), "type": name})
-        assert sorted(member.name for member in bucket.list_members(packed)) == sorted(archives)
+        assert sorted(member.name for member in list_bucket_members(packed)) == sorted(archives)
         place = packed.connect("top/a.zip").object
         assert (place.type, place.prefix) == (service, "top/a.zip")
         ids = [
@@ -232,4 +232,4 @@ def test_folders_below_a_prefix_are_members_by_their_prefix(
         assert ids[0] == "acme-a-code" and len(set(ids)) == 3
         assert packed.location != connection.location, "a listing of the folders is none of the archives"
         with pytest.raises(SourceRefused, match=r"holds no archive .*: correct connection\.prefix"):
-            list(bucket.list_members(packed.model_copy(update={"prefix": "elsewhere"})))
+            list(list_bucket_members(packed.model_copy(update={"prefix": "elsewhere"})))
