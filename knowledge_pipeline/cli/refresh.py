@@ -280,7 +280,7 @@ def _refresh(
     return code
 
 
-_RECORD_MODULE = "knowledge_pipeline.defs.refresh_command"
+_RECORD_MODULE = "knowledge_pipeline.defs.recorded_refresh"
 
 
 def _run_recorded_refresh(session: Session, sources: Sequence[str], options: RefreshOptions) -> int:

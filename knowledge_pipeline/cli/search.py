@@ -164,15 +164,13 @@ def _search_similar(
     ask = partial(base.similar, filters=filters, limit=limit, explain=explain, mode=mode)
     if file is None:
         return ask(text=text)
-    missing: NotFound | None = None
     for path, source in iter_index_locations(file, base.settings):
         only_source = filters.sources[0] if len(filters.sources) == 1 else source
         try:
             return ask(text=text, path=path, source=only_source)
-        except NotFound as error:
-            missing = error
-    if missing and not Path(file).is_file():
-        raise missing
+        except NotFound:
+            if not Path(file).is_file():  # then it has one location only
+                raise
     return ask(text=text or read_beginning(file, base.settings))
 
 
@@ -298,10 +296,10 @@ def _show_relations(screen: Screen, target: str, response: RelationsResponse, *,
     rows = [
         {
             "relation": describe_relation(relation),
-            "document": _format_document_name(relation.document),
-            "source": relation.document.source,
-            "modified": (modified := relation.document.last_modified) and modified.date().isoformat(),
-            "get": f"{relation.document.source}:{relation.document.uri}",
+            "document": _format_document_name(document := relation.document),
+            "source": document.source,
+            "modified": document.last_modified and document.last_modified.date().isoformat(),
+            "get": f"{document.source}:{document.uri}",
         }
         for relation in response.relations[:limit]
     ]
@@ -475,20 +473,18 @@ def _show_trace(screen: Screen, trace: TraceResponse) -> None:
         {"what": "release that answered", "value": trace.release},
     ]
     screen.print_table([row for row in rows if row["value"] is not None])
-    screen.print_table(
-        [
-            {
-                "stage": stage.stage,
-                "done": _format_time(stage.done_at),
-                "changes": stage.changes,
-                "code": stage.code,
-                "settings": " ".join(f"{name}={digest}" for name, digest in stage.settings.items()),
-                "run": stage.run_url or stage.run or "command line",
-            }
-            for stage in trace.stages
-        ],
-        right_aligned=("changes",),
-    )
+    stages = [
+        {
+            "stage": stage.stage,
+            "done": _format_time(stage.done_at),
+            "changes": stage.changes,
+            "code": stage.code,
+            "settings": " ".join(f"{name}={digest}" for name, digest in stage.settings.items()),
+            "run": stage.run_url or stage.run or "command line",
+        }
+        for stage in trace.stages
+    ]
+    screen.print_table(stages, right_aligned=("changes",))
     if not trace.stages:
         screen.print_note("note: the log of its refresh is gone")
 

@@ -245,7 +245,9 @@ class Watcher:
 
     def _print_line(self, source: str, values: dict[str, Any], text: str) -> None:
         now, screen = datetime.now().astimezone(), self._session.screen
-        screen.print_json_line({"at": now.isoformat(timespec="milliseconds"), "source": source, **values})
+        screen.print_json(
+            {"at": now.isoformat(timespec="milliseconds"), "source": source, **values}, indent=None
+        )
         screen.print_text(f"{now:%H:%M:%S}  {source}: {text}")
 
     def _warm_up(self) -> None:
