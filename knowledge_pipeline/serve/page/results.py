@@ -25,7 +25,7 @@ from knowledge_pipeline.contract.responses import (
 )
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.file_languages import is_code
-from knowledge_pipeline.query.plan import get_profile
+from knowledge_pipeline.query.plan import PROFILES
 from knowledge_pipeline.serve.page.markdown_html import (
     LinkResolver,
     TermMatcher,
@@ -364,7 +364,8 @@ class PageQuery:
     mode: SearchMode = "hybrid"
 
     def __post_init__(self) -> None:
-        get_profile(self.type)
+        if self.type not in PROFILES:
+            raise InvalidQuery(f"found the search type {self.type!r}; allowed: {', '.join(PROFILES)}")
         if self.mode not in MODES:
             raise InvalidQuery(f"found the mode {self.mode!r}; allowed: {', '.join(get_args(SearchMode))}")
         if self.limit < 1:
