@@ -142,7 +142,6 @@ def _to_slug(name: str) -> str:
 
 
 def _parse_repository_address(address: str) -> SourceEntry:
-    """The connection of a repository: GitLab's if the host says so, or else GitHub's."""
     match = _REPOSITORY_ADDRESS.match(address.strip().rstrip("/").removesuffix(".git"))
     host, path = (match["host"] or "github.com", match["path"]) if match else ("", "")
     site = _build_site(host)

@@ -319,7 +319,6 @@ COMMANDS = (list_, add, remove, test, discover)
 def _choose_repository(
     session: Session, path: Path | None, url: str | None, branch: str | None, token_variable: str | None
 ) -> source_entries.RepositoryLocation:
-    """The folder or git repository that the options name, or else the person."""
     if path is not None and url is not None:
         raise WrongUsage("give --path or --url, not both")
     if path is not None and (branch or token_variable):
@@ -404,7 +403,6 @@ def list_organisations(settings: Settings) -> list[dict[str, Any]]:
 
 
 def _probe_organisation(session: Session, organisation: OrganisationSettings) -> int:
-    """List an organisation, and read a document of each kind of its sources; returns the exit code."""
     from knowledge_pipeline.connectors.registry import list_members
 
     with show_progress(session.screen):
@@ -528,7 +526,6 @@ PROBED_PERMISSIONS = 100  # documents
 
 
 def _probe_source(session: Session, source: SourceConfig) -> int:
-    """List a source, read one document, and ask the endpoint that embeds it; returns the exit code."""
     from knowledge_pipeline.connectors.registry import open_source
 
     with open_source(source, cache=session.lake.cache) as opened:
@@ -557,7 +554,6 @@ def _probe_embedding(settings: EmbeddingSettings) -> tuple[dict[str, Any] | None
 
 
 def _probe_permissions(source: SourceConfig, uris: list[str]) -> dict[str, Any]:
-    """Of how many documents the permissions can be read, and what cannot."""
     from knowledge_pipeline.connectors.registry import read_permissions
 
     readers = read_permissions(source, uris)

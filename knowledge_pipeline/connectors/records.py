@@ -262,7 +262,6 @@ def _is_turn_list(value: Any) -> bool:
 
 
 def _build_turn(value: Mapping[str, Any]) -> Turn:
-    """One turn; its other fields follow its content."""
     role = str(value.get("role") or "message").lower().replace("_", " ").replace("-", " ")
     author_key, content_key = _find_key(value, _AUTHOR_KEYS), _find_key(value, _CONTENT_KEYS)
     time_key = next((name for name in _TIME_KEYS if parse_time(value.get(name))), None)
@@ -310,7 +309,6 @@ def _iter_sections(record: Any, title: str) -> Iterator[str]:
 
 
 def _iter_lines(value: Any, depth: int) -> Iterator[str]:
-    """Any value, indented by its depth."""
     indent = "  " * depth
     if is_object(value):
         for name, inner in value.items():

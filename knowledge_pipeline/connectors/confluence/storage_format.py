@@ -265,7 +265,6 @@ class _PageRenderer:
         return "".join(parts)
 
     def _render_inline(self, element: Element) -> str:
-        """One element within running text."""
         kind = name_of(element)
         if kind in _SKIPPED_ELEMENTS:
             return ""

@@ -351,7 +351,6 @@ class GithubClient(CodeHostClient):
         return f"the {self._identity} may not read it any more ({reason}): {_PERMISSIONS_REMEDY}"
 
     def _api_not_found(self) -> SourceRefused:
-        """The address leads elsewhere."""
         return SourceRefused(
             f"{self.service} has no API at connection.url: "
             "use https://api.github.com, or https://HOST/api/v3 for GitHub Enterprise Server"

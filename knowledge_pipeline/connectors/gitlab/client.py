@@ -178,7 +178,6 @@ class GitlabClient(CodeHostClient):
         )
 
     def _from_graphql_errors(self, errors: Sequence[Any]) -> KnowledgeError:
-        """From the `errors` of an answer of status 200."""
         valid = [error for error in errors if is_object(error)]
         reason = shorten_reason("; ".join(str(error.get("message") or "") for error in valid))
         codes = {(error.get("extensions") or dict[str, Any]()).get("code") for error in valid}

@@ -186,7 +186,6 @@ class _AdfRenderer:
 
 
 def _type_of(node: Any) -> str:
-    """The type of a node; "" for what is none."""
     kind = descend(node).get("type")
     return kind if isinstance(kind, str) else ""
 
@@ -197,7 +196,6 @@ def _children_of(node: Any) -> list[Any]:
 
 
 def _render_inline_nodes(nodes: list[Any], people: People) -> str:
-    """Inline nodes as one text, their white space as it is."""
     parts: list[str] = []
     for url, group in groupby(nodes, key=_link_of):
         text = _render_runs(list(group), people)

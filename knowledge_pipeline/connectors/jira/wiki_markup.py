@@ -174,7 +174,6 @@ class _WikiRenderer:
 
 
 def _render_panel_title(match: re.Match[str]) -> str:
-    """The markers of a panel leave its title, and set its text apart."""
     title = _TITLE.search(match[2] or "")
     heading = title[1].strip() if title else ""
     return f"\n\n*{heading}*\n\n" if heading else "\n\n"
@@ -230,7 +229,6 @@ class _MaskedLiterals:
 
 
 def _mask_literals(text: str, literals: _MaskedLiterals) -> str:
-    """Put marks for code, links, images, addresses and escaped signs."""
     text = _CODE.sub(lambda match: _mask_code(match, literals), text)
     text = _INLINE_CODE.sub(lambda match: literals.mask("i", match[1]), text)
     text = _IMAGE.sub(lambda match: literals.mask("t", _format_image(match[1].strip())), text)
@@ -242,7 +240,6 @@ def _mask_literals(text: str, literals: _MaskedLiterals) -> str:
 
 
 def _render_emphasis(text: str) -> str:
-    """Text effects, dashes and icons of one block."""
     text = _DASHES.sub(lambda match: "—" if len(match[1]) == 3 else "–", text)
     text = _ICON.sub(lambda match: _ICONS.get(match[1], ""), text)
     text = _EFFECT_IN_WORD.sub(_render_in_word, text)

@@ -125,7 +125,6 @@ class SlackExport(Source):
         return channel.name if channel else None
 
     def _oldest_day(self) -> datetime | None:
-        """The first wanted day; None: all of the export."""
         since = self._filters.since
         return None if since is None else start_of_day(parse_since(since).astimezone(UTC).date())
 
