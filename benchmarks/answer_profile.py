@@ -28,7 +28,7 @@ from benchmarks.scale_build import settings
 from benchmarks.scale_query import Truth, load_by_clients, quantiles
 from benchmarks.scale_truth import open_live_index
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.text import expand_identifiers
+from knowledge_pipeline.words import expand_identifiers
 
 WARM = 20  # questions that open what all need
 TOP = 10

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from benchmarks.graph_accuracy_score import Answer, Score, Site, scored, table
 from knowledge_pipeline.code_graph import Edge, FileFacts, extract, list_defined_names, resolve
-from knowledge_pipeline.text import detect_language
+from knowledge_pipeline.file_languages import detect_language
 
 KINDS = ("calls", "references", "imports", "extends")
 _HERE = Path(__file__).parent

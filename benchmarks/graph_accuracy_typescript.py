@@ -21,7 +21,7 @@ from pathlib import Path
 
 from benchmarks.graph_accuracy_score import Answer, Score, Site, scored, table
 from knowledge_pipeline.code_graph import Edge, FileFacts, extract, is_manifest, list_defined_names, resolve
-from knowledge_pipeline.text import detect_language
+from knowledge_pipeline.file_languages import detect_language
 
 KINDS = ("calls", "references", "imports", "extends")
 COMPILER = ("typescript@5.7.3", "@types/node@22.10.5", "@types/react@18.3.18")

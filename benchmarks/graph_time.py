@@ -32,9 +32,9 @@ from benchmarks.figures import describe_machine
 from benchmarks.graph_time_edits import OWNER, Timed, time_edits
 from benchmarks.graph_time_questions import Asked, p95, time_questions
 from knowledge_pipeline.code_graph import extract
+from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.text import detect_language
 
 _MOST_CHARS = 6_000_000  # of one language
 

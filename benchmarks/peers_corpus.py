@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from knowledge_pipeline.text import classify_file
+from knowledge_pipeline.file_languages import classify_file
 
 PACKAGE = "structlog==25.5.0"
 QUESTIONS = 100

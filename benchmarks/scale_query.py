@@ -26,9 +26,9 @@ from benchmarks.scale_truth import FILTERS, TOP, open_live_index
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
-from knowledge_pipeline.query.search import MIN_CANDIDATES
+from knowledge_pipeline.query.plan import MIN_CANDIDATES
 from knowledge_pipeline.store.search import IndexReader, open_index
-from knowledge_pipeline.text import expand_identifiers
+from knowledge_pipeline.words import expand_identifiers
 
 CLIENTS = 100
 _NAMES = ("", ", a tenth", ", a hundredth", ", a thousandth")  # of the filters, in their order

@@ -55,7 +55,7 @@ from knowledge_pipeline.store import indexes, release
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.search import build_payload, open_index
 from knowledge_pipeline.store.vectors import VectorMemory
-from knowledge_pipeline.text import expand_identifiers
+from knowledge_pipeline.words import expand_identifiers
 
 DIMENSIONS = 256
 TENANTS = ("acme", "bolt", "core", "dune", "echo")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from knowledge_pipeline.config import file
+from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.context.builder import ContextBuilder
 from knowledge_pipeline.contract.filters import Filters, Judgement, SearchMode, SearchType
 from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
 from knowledge_pipeline.garbage import collect_less_often
@@ -21,10 +21,10 @@ from knowledge_pipeline.query.access import Access, Audiences, DeclaredSources
 from knowledge_pipeline.query.answer_cache import AnswerCache
 from knowledge_pipeline.query.background import BackgroundProcess
 from knowledge_pipeline.query.documents import describe_relations, trace_result
-from knowledge_pipeline.query.graph_queries import AsyncGraph, CodeGraph, Graph, GraphRequest
+from knowledge_pipeline.query.graph_queries import AsyncGraph, Graph, GraphRequest
 from knowledge_pipeline.query.logs import FeedbackLog, ModelCallLog, QueryIds, QueryLog
-from knowledge_pipeline.query.open_release import LiveIndex
-from knowledge_pipeline.query.plan import SearchQuestion, SimilarQuestion, choose_type
+from knowledge_pipeline.query.open_release import Index, LiveIndex
+from knowledge_pipeline.query.plan import SearchQuestion, choose_type
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.working_tree import Blame, WorkingTree
 from knowledge_pipeline.store.lake import Lake
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from knowledge_pipeline.contract.operation import ComponentHealth, ModelCallResponse, StatusResponse
     from knowledge_pipeline.contract.requests import ModelCallRequest, Task
     from knowledge_pipeline.contract.responses import ContextResponse, TraceResponse
+    from knowledge_pipeline.extensions.federation import FederatedIndex, MemberStores
     from knowledge_pipeline.llm.budgets import Budgets
-    from knowledge_pipeline.query.federation import FederatedIndex, MemberStores
+    from knowledge_pipeline.llm.model import RecordCall
 
 
 _NO_FILTERS = Filters()
@@ -47,6 +48,47 @@ ResponseT = TypeVar("ResponseT", SearchResponse, GraphResponse, RelationsRespons
 
 ResponseListener = Callable[[str, str, Access, SearchResponse | GraphResponse | RelationsResponse], None]
 """Called with the kind and text of a query, the caller's access and the response; must not raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBuilder:
+    """Builds contexts for one knowledge base; what that takes is imported with the first of them."""
+
+    engine: Engine
+    blame: Blame
+    settings: ContextSettings
+
+    async def build(
+        self, access: Access, task: Task, *, max_tokens: int | None, template: str | Path | None
+    ) -> ContextResponse:
+        """See `get_context`; that of a review says who last changed the lines."""
+        from knowledge_pipeline.context.build import get_context  # most processes only search
+
+        blame = self.blame if task.kind == "code_review" else None
+        return await get_context(
+            self.engine, access, task, self.settings, max_tokens=max_tokens, template=template, blame=blame
+        )
+
+
+def open_engine(
+    settings: Settings,
+    lake: Lake,
+    index: Index,
+    *,
+    record: RecordCall,
+    budgets: Budgets | None = None,
+    cache: AnswerCache | None = None,
+) -> Engine:
+    """An engine, with its extension where the settings ask for what the core lacks.
+
+    Every use of the model is passed to `record`, and none happens for a caller whose `budgets` are spent.
+    """
+    extension = None
+    if settings.query.rewrites_queries or settings.query.list_language_model_keys():
+        from knowledge_pipeline.extensions.llm_steps import LanguageModelSteps  # and the model's client
+
+        extension = LanguageModelSteps(settings, record, budgets)
+    return Engine(settings, lake, index=index, extension=extension, cache=cache)
 
 
 def _on_background_loop(
@@ -91,7 +133,7 @@ class AsyncKnowledgeBase:
     ) -> None:
         self._members: MemberStores | None = None
         if settings.federation.stores:
-            from knowledge_pipeline.query.federation import MemberStores
+            from knowledge_pipeline.extensions.federation import MemberStores
 
             self._members = MemberStores.open(settings.federation.stores)
             settings = self._members.unite_settings(settings)
@@ -112,20 +154,13 @@ class AsyncKnowledgeBase:
             from knowledge_pipeline.llm.budgets import Budgets
 
             self._budgets = Budgets(settings.costs.budgets, self._lake)
-        self._engine = Engine(
-            settings,
-            self._lake,
-            index=self._index,
-            record=self._record_call,
-            budgets=self._budgets,
-            cache=cache,
+        self._engine = open_engine(
+            settings, self._lake, self._index, record=self._record_call, budgets=self._budgets, cache=cache
         )
-        self._code_graph = CodeGraph(self._index)
         self._working_tree = WorkingTree(settings.sources)
         self._blame = Blame(settings.sources, self._lake.cache, self._index)
         self._contexts = ContextBuilder(self._engine, self._blame, settings.context)
-        expensive = (self._engine, self._code_graph, self._contexts)
-        self.components: Mapping[type[Any], Any] = {type(component): component for component in expensive}
+        self.components: Mapping[type[Any], Any] = {Engine: self._engine, ContextBuilder: self._contexts}
         self._query_ids = QueryIds(self._lake)
         self._feedback = FeedbackLog(self._lake, self._query_ids)
         required = settings.logs.required
@@ -190,11 +225,13 @@ class AsyncKnowledgeBase:
         mode: SearchMode = "hybrid",
         access: Access | None = None,
     ) -> SearchResponse:
-        """See `Engine.similar` and `SimilarQuestion`."""
-        question = SimilarQuestion(text, path, source, filters, limit, explain, mode)
-        limits.check_similar(self.settings.limits, question)
+        """Chunks like a text, or like the file at a path: see `Engine.search` and `SearchQuestion`."""
+        question = SearchQuestion(
+            text, "similar", filters, limit=limit, explain=explain, mode=mode, path=path, source=source
+        )
+        limits.check_search(self.settings.limits, question)
         access = await self._resolve_access(access)
-        similar = self._background.choose(self._engine, Engine.similar, True)
+        similar = self._background.choose(self._engine, Engine.search, True)
         response = await self._ask(lambda: similar(question, access))
         return await self._record_search("similar", text or path or "", access, response)
 
@@ -277,7 +314,7 @@ class AsyncKnowledgeBase:
         """The live release, and how much of it the caller may see."""
         access = await self._resolve_access(access)
         if self._members:
-            from knowledge_pipeline.query.federation import read_federation_status
+            from knowledge_pipeline.extensions.federation import read_federation_status
 
             return await read_federation_status(self._members, access)
         from knowledge_pipeline.query.status import read_status  # most processes only search
@@ -348,7 +385,7 @@ class AsyncKnowledgeBase:
         """What questions are asked of, opened anew: for one event loop."""
         if self._members is None:
             return LiveIndex(self._lake)
-        from knowledge_pipeline.query.federation import FederatedIndex
+        from knowledge_pipeline.extensions.federation import FederatedIndex
 
         return FederatedIndex(self._lake, self._members, timeout_s=self.settings.federation.timeout_s)
 
@@ -379,7 +416,7 @@ class AsyncKnowledgeBase:
     async def _query_graph(self, request: GraphRequest, access: Access | None) -> GraphResponse:
         limits.check_graph(self.settings.limits, request)
         access = await self._resolve_access(access)
-        query = self._background.choose(self._code_graph, CodeGraph.query, True)
+        query = self._background.choose(self._engine, Engine.query_graph, True)
         response = await self._ask(lambda: query(request, access))
         return self._record("graph", f"{request.operation.path} {request.target}", access, response)
 

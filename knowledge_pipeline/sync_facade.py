@@ -144,6 +144,13 @@ def blocking(
     return wait
 
 
+def same_arguments(
+    original: Callable[Concatenate[Any, ParamsT], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, ParamsT], None]]:
+    """Declare that a method passes its arguments on to another one, whose signature it has."""
+    return wraps(original)  # pyright: ignore[reportReturnType]
+
+
 async def gather_all(coroutines: Iterable[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:
     """What coroutines return, in their order. One alone runs in the caller's task: most questions have one.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge_pipeline.text import classify_file
+from knowledge_pipeline.file_languages import classify_file
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.text import expand_identifiers, expand_indexed_text, normalize, split_identifier
+from knowledge_pipeline.words import expand_identifiers, expand_indexed_text, normalize, split_identifier
 
 
 @pytest.mark.parametrize(

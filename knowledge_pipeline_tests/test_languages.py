@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowledge_pipeline.text import (
+from knowledge_pipeline.file_languages import (
     LANGUAGES,
     PARSED_LANGUAGES,
     detect_language,

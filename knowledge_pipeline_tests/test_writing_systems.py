@@ -12,7 +12,7 @@ from lance.query import MatchQuery
 
 from knowledge_pipeline.store.federation import split_words
 from knowledge_pipeline.store.indexes import FTS_OPTIONS
-from knowledge_pipeline.text import (
+from knowledge_pipeline.words import (
     cut,
     expand_identifiers,
     expand_indexed_text,

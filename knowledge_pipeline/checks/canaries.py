@@ -37,14 +37,15 @@ from knowledge_pipeline.query.filters import compile_filter, replace_invalid_cha
 from knowledge_pipeline.query.understand import remove_stopwords
 from knowledge_pipeline.store.access import AUDIENCE_PREFIX
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of, starts_with
-from knowledge_pipeline.store.fragments import ADDRESS, read_addresses
+from knowledge_pipeline.store.fragments import read_addresses
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.lance_internals import ADDRESS
 from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.reconcile import find_new_rows
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline.store.search import IndexReader, Row, ScoredRow, SpaceUnreadable, open_index
 from knowledge_pipeline.store.vectors import VectorMemory
-from knowledge_pipeline.text import expand_identifiers
+from knowledge_pipeline.words import expand_identifiers
 
 MAX_SENTENCES = 3  # of one chunk, the rarest first
 MAX_WORDS = 12  # of a sentence, the rarest

@@ -25,9 +25,10 @@ from knowledge_pipeline.embedding.base import find_invalid_vectors
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.store.filters import MATCH_ALL, Filter, at_least, eq, is_null, one_of
-from knowledge_pipeline.store.fragments import ADDRESS, MAX_TAKEN_ROWS
+from knowledge_pipeline.store.fragments import MAX_TAKEN_ROWS
 from knowledge_pipeline.store.held_terms import ChangeTracker
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.lance_internals import ADDRESS
 from knowledge_pipeline.store.reconcile import (
     TypedSource,
     exclude_keys,

@@ -27,9 +27,10 @@ from knowledge_pipeline.chunking.blocks import drop_blobs, parse_front_matter, t
 from knowledge_pipeline.config.sources import ChunkingSettings, ChunkingStrategy, SourceConfig
 from knowledge_pipeline.contract.filters import NAMESPACE_PREFIX
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped
+from knowledge_pipeline.file_languages import GRAPH_LANGUAGES, PARSED_LANGUAGES, is_code
 from knowledge_pipeline.plugins import load_plugin
 from knowledge_pipeline.records import Chunk, Document, Metadata, Tokenize, build_embedded_text
-from knowledge_pipeline.text import GRAPH_LANGUAGES, PARSED_LANGUAGES, is_code, is_list
+from knowledge_pipeline.text import is_list
 
 if TYPE_CHECKING:
     from knowledge_pipeline.chunking.coverage import CoverageReport

@@ -369,12 +369,7 @@ _SHOWN = 5  # names of members in a line
 def discover_members(
     session: Session, ids: Sequence[str] = (), *, accept_removals: bool = False
 ) -> list[Discovery]:
-    """List organisations, all without ids, say what is new or wrong, and read the settings again.
-
-    Raises:
-        NotFound: there is no such organisation.
-        StoreError: a listing cannot be written.
-    """
+    """List organisations, all without ids, say what is new or wrong, and read the settings again."""
     from knowledge_pipeline.stages.organisations import discover, select_organisations
 
     settings = session.settings
@@ -440,16 +435,7 @@ def list_organisations(settings: Settings) -> list[dict[str, Any]]:
 
 
 def _probe_organisation(session: Session, organisation: OrganisationSettings) -> int:
-    """List an organisation without keeping the listing, and read a document of each kind of its sources.
-
-    A kind that the identity may not read fails with what it lacks.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        SourceRefused, SourceUnavailable: it cannot be listed.
-    """
+    """List an organisation, and read a document of each kind of its sources; returns the exit code."""
     from knowledge_pipeline.connectors.registry import list_members
 
     with show_progress(session.screen):
@@ -585,14 +571,7 @@ PROBED_PERMISSIONS = 100  # documents
 
 
 def _probe_source(session: Session, source: SourceConfig) -> int:
-    """List a source, read one document, and ask the endpoint that embeds it, if one does.
-
-    Returns:
-        The exit code: whether the source can be read, and be embedded.
-
-    Raises:
-        SourceRefused: it lists no document that can be read.
-    """
+    """List a source, read one document, and ask the endpoint that embeds it; returns the exit code."""
     from knowledge_pipeline.connectors.registry import open_source
 
     with open_source(source, cache=session.lake.cache) as opened:
@@ -621,11 +600,7 @@ def _probe_embedding(settings: EmbeddingSettings) -> tuple[dict[str, Any] | None
 
 
 def _probe_permissions(source: SourceConfig, uris: list[str]) -> dict[str, Any]:
-    """Of how many documents the permissions can be read, and what cannot.
-
-    Raises:
-        SourceRefused: those of none can.
-    """
+    """Of how many documents the permissions can be read, and what cannot."""
     from knowledge_pipeline.connectors.registry import read_permissions
 
     readers = read_permissions(source, uris)

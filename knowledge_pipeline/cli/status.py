@@ -72,7 +72,7 @@ def _list_events(session: Session, sources: Container[str]) -> list[dict[str, An
 
 def _count_federation(session: Session, *, detailed: bool) -> dict[str, Any]:
     """The stores of a federation as one, each source with its store."""
-    from knowledge_pipeline.query.federation import MemberStores, unite_releases
+    from knowledge_pipeline.extensions.federation import MemberStores, unite_releases
     from knowledge_pipeline.store.release import find_live_release
 
     stores = MemberStores.open(session.settings_without_secrets.federation.stores)

@@ -36,7 +36,7 @@ from knowledge_pipeline.contract.filters import (
 from knowledge_pipeline.contract.requests import GRAPH_OPERATIONS, GraphMethod
 from knowledge_pipeline.contract.usage_labels import UsageLabels
 from knowledge_pipeline.errors import InvalidQuery, TooManyRequests, TransientError
-from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
+from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking, same_arguments
 
 SILENT_S = 60.0  # without an event or a comment, after which a connection counts as broken
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 30.0  # before connecting again
@@ -156,19 +156,8 @@ class AsyncKnowledgeClient:
         include_metadata: bool | None = None,
     ) -> SearchResponseDict:
         """The results that answer a query best; with `blame` they say who last changed their lines."""
-        return await self._transport.send(
-            _post(
-                "search",
-                query=query,
-                type=type,
-                filters=filters,
-                limit=limit,
-                explain=explain,
-                blame=blame,
-                mode=mode,
-                include_metadata=include_metadata,
-            )
-        )
+        options = {"limit": limit, "explain": explain, "blame": blame, "include_metadata": include_metadata}
+        return await self._post("search", query=query, type=type, filters=filters, mode=mode, **options)
 
     async def similar(
         self,
@@ -182,31 +171,20 @@ class AsyncKnowledgeClient:
         mode: SearchMode | None = None,
     ) -> SearchResponseDict:
         """Results similar to a `text`, or to the file at a `path`."""
-        return await self._transport.send(
-            _post(
-                "similar",
-                text=text,
-                path=path,
-                source=source,
-                filters=filters,
-                limit=limit,
-                explain=explain,
-                mode=mode,
-            )
-        )
+        options = {"source": source, "limit": limit, "explain": explain, "mode": mode}
+        return await self._post("similar", text=text, path=path, filters=filters, **options)
 
     async def get(self, id: str, *, blame: bool = False) -> SearchResponseDict:
         """One chunk by its id, or all chunks of a document by "source:uri"; `blame` as for `search`."""
-        path = f"{API_PREFIX}/{quote(id, safe='')}{'?blame=true' if blame else ''}"
-        return await self._transport.send(ApiRequest("GET", path))
+        return await self._get(f"{quote(id, safe='')}{'?blame=true' if blame else ''}")
 
     async def trace(self, id: str) -> TraceResponseDict:
         """What made a chunk: the document as read, the refresh, its Dagster run, the first release."""
-        return await self._transport.send(ApiRequest("GET", f"{API_PREFIX}/trace/{quote(id, safe='')}"))
+        return await self._get(f"trace/{quote(id, safe='')}")
 
     async def related(self, target: str) -> RelationsResponseDict:
         """What a document closes, implements, references, and the documents that do so with it."""
-        return await self._transport.send(_post("related", target=target))
+        return await self._post("related", target=target)
 
     async def context(
         self,
@@ -227,22 +205,9 @@ class AsyncKnowledgeClient:
 
         The history of a chat is `{"role": "user", "content": "…"}` for each message.
         """
-        return await self._transport.send(
-            _post(
-                "context",
-                task=task,
-                kind=kind,
-                file=file,
-                files=files,
-                source=source,
-                snippet=snippet,
-                suffix=suffix,
-                history=history,
-                filters=filters,
-                max_tokens=max_tokens,
-                template=template,
-            )
-        )
+        about = {"kind": kind, "file": file, "files": files, "source": source, "history": history}
+        code, size = {"snippet": snippet, "suffix": suffix}, {"max_tokens": max_tokens, "template": template}
+        return await self._post("context", task=task, filters=filters, **about, **code, **size)
 
     async def graph(
         self,
@@ -255,14 +220,12 @@ class AsyncKnowledgeClient:
         direction: CallDirection | None = None,
     ) -> GraphResponseDict:
         """One operation of the code graph; not all follow a `depth` or a `direction`."""
-        path = f"graph/{GRAPH_OPERATIONS[method].path}"
-        return await self._transport.send(
-            _post(path, target=target, filters=filters, limit=limit, depth=depth, direction=direction)
-        )
+        options = {"target": target, "limit": limit, "depth": depth, "direction": direction}
+        return await self._post(f"graph/{GRAPH_OPERATIONS[method].path}", filters=filters, **options)
 
     async def status(self) -> StatusResponseDict:
         """The live release, as far as the token may see it."""
-        return await self._transport.send(ApiRequest("GET", f"{API_PREFIX}/status"))
+        return await self._get("status")
 
     async def feedback(self, query_id: str, result_id: str, judgement: Judgement) -> None:
         """Report what a result was worth."""
@@ -300,13 +263,28 @@ class AsyncKnowledgeClient:
             **{"prompt": prompt, "response": response},
         }
         content = {name: value for name, value in body.items() if value is not None}
-        return await self._transport.send(
-            ApiRequest("POST", f"{API_PREFIX}/model-calls", content, idempotent=False)
-        )
+        request = ApiRequest("POST", f"{API_PREFIX}/model-calls", content, idempotent=False)
+        return await self._transport.send(request)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
+
+    async def _get(self, path: str) -> Any:
+        return await self._transport.send(ApiRequest("GET", f"{API_PREFIX}/{path}"))
+
+    async def _post(self, route: str, /, *, filters: FiltersLike | None = None, **body: object) -> Any:
+        """Send what is not None, for which the server has defaults; only filters that are set."""
+        if isinstance(filters, Filters):
+            filters = {name: value for name in FILTER_NAMES if (value := getattr(filters, name))}
+        if filters is not None:
+            body["filters"] = {
+                name: value.isoformat() if isinstance(value, datetime) else value
+                for name, value in filters.items()
+            }
+        content = {name: value for name, value in body.items() if value is not None}
+        empty = EMPTY_RESPONSES[_KINDS.get(route, "graph")]
+        return await self._transport.send(ApiRequest("POST", f"{API_PREFIX}/{route}", content, empty=empty))
 
     async def __aenter__(self) -> Self:
         return self
@@ -318,28 +296,9 @@ class AsyncKnowledgeClient:
 class KnowledgeClient(SyncFacade[AsyncKnowledgeClient]):
     """`AsyncKnowledgeClient`, for code that waits for the response. Threads may share one."""
 
-    def __init__(
-        self,
-        url: str,
-        token: str | None = None,
-        *,
-        timeout_s: float | None = None,
-        tries: int | None = None,
-        on_error: OnError = "raise",
-        session: str | None = None,
-        project: str | None = None,
-        on_behalf_of: str | None = None,
-    ) -> None:
-        client = AsyncKnowledgeClient(
-            url,
-            token,
-            timeout_s=timeout_s,
-            tries=tries,
-            on_error=on_error,
-            session=session,
-            project=project,
-            on_behalf_of=on_behalf_of,
-        )
+    @same_arguments(AsyncKnowledgeClient.__init__)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        client = AsyncKnowledgeClient(*arguments, **options)
         loop = BackgroundLoop("KnowledgeClient", on_start=lambda: None, on_close=client.aclose)
         super().__init__(client, loop)
 
@@ -377,18 +336,3 @@ class KnowledgeClient(SyncFacade[AsyncKnowledgeClient]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _post(route: str, /, *, filters: FiltersLike | None = None, **body: object) -> ApiRequest:
-    """A request without what is None, for which the server has defaults; only filters that are set."""
-    if isinstance(filters, Filters):
-        filters = {name: value for name in FILTER_NAMES if (value := getattr(filters, name))}
-    if filters is not None:
-        body["filters"] = {
-            name: value.isoformat() if isinstance(value, datetime) else value
-            for name, value in filters.items()
-        }
-    content = {name: value for name, value in body.items() if value is not None}
-    return ApiRequest(
-        "POST", f"{API_PREFIX}/{route}", content, empty=EMPTY_RESPONSES[_KINDS.get(route, "graph")]
-    )

@@ -5,8 +5,8 @@ A client may also answer with nothing and the reason, instead of raising, while 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Literal
@@ -52,24 +52,23 @@ class CircuitBreaker:
     def __init__(self) -> None:
         self._failures, self._open_until_s, self._reason = 0, float("-inf"), ""
 
-    def check(self) -> None:
-        """Raise `TransientError` while the server is not to be asked."""
+    @contextmanager
+    def guard(self) -> Generator[None]:
+        """Count whether the server answers inside. Raises `TransientError` while it is not to be asked."""
         rest_s = self._open_until_s - monotonic()
         if rest_s > 0:
             raise TransientError(
                 f"{self._reason} (it failed {self._failures} times in a row, and is asked again "
                 f"in {rest_s:.0f} s)"
             )
-
-    def note_success(self) -> None:
-        """The server answers."""
+        try:
+            yield
+        except TransientError as error:
+            self._failures, self._reason = self._failures + 1, str(error)
+            if self._failures >= FAILURES_TO_OPEN:
+                self._open_until_s = monotonic() + OPEN_S
+            raise
         self._failures, self._open_until_s = 0, float("-inf")
-
-    def note_failure(self, error: TransientError) -> None:
-        """The server could not answer."""
-        self._failures, self._reason = self._failures + 1, str(error)
-        if self._failures >= FAILURES_TO_OPEN:
-            self._open_until_s = monotonic() + OPEN_S
 
 
 MAX_WAIT_S = 60.0  # between two tries, whatever the server asks for
@@ -139,24 +138,16 @@ class Transport:
         if self._breaker is None or request.empty is None:
             return await self._send_patiently(request)
         try:
-            self._breaker.check()
+            with self._breaker.guard():
+                return await self._send_patiently(request)
         except TransientError as error:
             return {**request.empty, "problem": str(error)}
-        try:
-            response = await self._send_patiently(request)
-        except TransientError as error:
-            self._breaker.note_failure(error)
-            return {**request.empty, "problem": str(error)}
-        self._breaker.note_success()
-        return response
 
     async def _send_patiently(self, request: ApiRequest) -> Any:
         retrying = tenacity.AsyncRetrying(
             stop=self._stop,
             wait=_compute_pause_s,
-            retry=tenacity.retry_if_exception(
-                lambda error: isinstance(error, _AttemptFailed) and error.retry
-            ),
+            retry=tenacity.retry_if_exception(lambda error: getattr(error, "retry", False)),
             reraise=True,
         )
         try:
@@ -187,24 +178,20 @@ class Transport:
         await self._client.aclose()
 
     async def _send_once(self, request: ApiRequest) -> Any:
+        """Retry a server that was not reached; a slow one does not get the same request again."""
         try:
             response = await self._client.request(request.method, request.path, json=request.body)
         except httpx2.TransportError as error:
-            raise self._to_attempt_failure(error, request) from None
-        return _parse_response(response, request)
-
-    def _to_attempt_failure(self, error: httpx2.TransportError, request: ApiRequest) -> _AttemptFailed:
-        """Retry a server that was not reached; a slow one does not get the same request again."""
-        if isinstance(error, httpx2.TimeoutException) and not isinstance(error, _NOT_SENT_ERRORS):
-            slow = errors.ResponseTimeout(
-                f"{self._url} did not answer within {self._timeout_s:g} s: raise timeout_s"
+            is_sent = not isinstance(error, _NOT_SENT_ERRORS)
+            if isinstance(error, httpx2.TimeoutException) and is_sent:
+                sentence = f"{self._url} did not answer within {self._timeout_s:g} s: raise timeout_s"
+                raise _AttemptFailed(errors.ResponseTimeout(sentence), retry=False) from None
+            unreachable = TransientError(
+                f"{self._url} does not answer ({type(error).__name__}): check the address, and whether the "
+                "server runs"
             )
-            return _AttemptFailed(slow, retry=False)
-        unreachable = TransientError(
-            f"{self._url} does not answer ({type(error).__name__}): check the address, and whether the "
-            "server runs"
-        )
-        return _AttemptFailed(unreachable, retry=request.idempotent or isinstance(error, _NOT_SENT_ERRORS))
+            raise _AttemptFailed(unreachable, retry=request.idempotent or not is_sent) from None
+        return _parse_response(response, request)
 
 
 def _compute_pause_s(state: tenacity.RetryCallState) -> float:
@@ -230,7 +217,11 @@ def _parse_response(response: httpx2.Response, request: ApiRequest) -> Any:
 
 def _to_error(response: httpx2.Response, wait_s: float) -> KnowledgeError:
     """The error that the server had itself, from the problem in a response."""
-    problem = _parse_problem(response)
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = None
+    problem = problem if is_object(problem) else {}
     sentence = str(
         problem.get("detail") or f"{response.url} answers {response.status_code}: check the address"
     )
@@ -241,11 +232,3 @@ def _to_error(response: httpx2.Response, wait_s: float) -> KnowledgeError:
         return error_type(sentence)
     transient = TransientError if response.status_code in _RETRY_STATUSES else KnowledgeError
     return _BY_STATUS.get(response.status_code, transient)(sentence)
-
-
-def _parse_problem(response: httpx2.Response) -> Mapping[str, Any]:
-    try:
-        problem = response.json()
-    except ValueError:
-        return {}
-    return problem if is_object(problem) else {}

@@ -38,7 +38,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from knowledge_pipeline.config.file import check_config, format_problems, read_config
 from knowledge_pipeline.config.problems import ParsedConfig, parse_config
 from knowledge_pipeline.errors import Busy, ConfigError, NotFound
-from knowledge_pipeline.text import PARSED_LANGUAGES, detect_language
+from knowledge_pipeline.file_languages import PARSED_LANGUAGES, detect_language
 
 _DASH = re.compile(r" *-(?=[ \t\r\n])")
 _BLANK_LINE = re.compile(r"\n[ \t]*\r?\n")

@@ -28,14 +28,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipInfo
 
 from knowledge_pipeline.config.connections import ArchiveFileConnection
-from knowledge_pipeline.connectors.base import Sleep
+from knowledge_pipeline.connectors.base import Sleep, format_too_large
 from knowledge_pipeline.connectors.buckets import open_bucket
 from knowledge_pipeline.connectors.files import (
     NOT_REGULAR_REASON,
     SYMLINK_REASON,
     FileContent,
     FileEntry,
-    format_too_large,
 )
 from knowledge_pipeline.connectors.patterns import FileSelection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable

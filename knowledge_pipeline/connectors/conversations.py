@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal
 
 from knowledge_pipeline.config.sources import DEFAULT_PARTS, Part
-from knowledge_pipeline.connectors.base import ApiSource, ListedSource, build_revision
+from knowledge_pipeline.connectors.base import ListedSource, build_revision
 from knowledge_pipeline.connectors.github.markdown_cleaning import clean_markdown
 from knowledge_pipeline.connectors.patterns import ChangedPaths
 from knowledge_pipeline.connectors.permissions import CodeHostClient, list_pages
+from knowledge_pipeline.connectors.service import ClientT, ServiceSource, split_batches
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.times import parse_since, parse_time
@@ -88,17 +89,12 @@ class FileDiff:
     url: str  # where a person sees it
 
 
-def list_changed_files(client: CodeHostClient, path: str, uri: str, max_count: int) -> list[dict[str, Any]]:
-    """The first changed files with their diffs, as the service's REST API has them.
-
-    Raises:
-        SourceRefused: the service does not show them.
-        SourceUnavailable: it did not answer.
-    """
-    files = list_pages(client, path, max_count=max_count)
+def list_changed_files(client: CodeHostClient, path: str, uri: str) -> list[dict[str, Any]]:
+    """The first `MAX_FILES` changed files with their diffs, as the service's REST API has them."""
+    files = list_pages(client, path, max_count=MAX_FILES)
     if files is None:
         raise SourceRefused(
-            f"{client.errors.service} does not show the diff of {uri}: give the identity the right to read "
+            f"{client.service} does not show the diff of {uri}: give the identity the right to read "
             "pull requests and code, or take diff out of parts (nothing is deleted meanwhile)"
         )
     return files
@@ -158,7 +154,6 @@ def _format_location(path: str, heading: str) -> str:
 
 State = Literal["open", "closed", "merged", "all"]
 Node = dict[str, Any]
-BatchT = TypeVar("BatchT")
 
 FORMAT_VERSION = "1"
 """Changes whenever the same responses may make another document."""
@@ -245,12 +240,11 @@ class ChangedFiles:
         }
 
 
-class ConversationSource(ApiSource, Generic[BatchT]):
+class ConversationSource(ServiceSource[ClientT]):
     """Pull requests, issues or discussions of one repository: listed, then read in batches.
 
-    `BatchT` is the response to a query about several. The nodes of both services use the same names, by
-    aliases: `number`, `title`, `body`, `url`, `author` (`login`, `name`), `createdAt`, `updatedAt`,
-    `mergedAt`.
+    The nodes of both services use the same names, by aliases: `number`, `title`, `body`, `url`, `author`
+    (`login`, `name`), `createdAt`, `updatedAt`, `mergedAt`.
     """
 
     full_listing_interval = timedelta(days=1)
@@ -266,8 +260,9 @@ class ConversationSource(ApiSource, Generic[BatchT]):
     default_state: ClassVar[State]
     default_since: ClassVar[str]
 
-    def __init__(self, filters: ConversationFilters) -> None:
+    def __init__(self, client: ClientT, filters: ConversationFilters) -> None:
         """Raises ConfigError where `since` is not a date, or `state` is not one of theirs."""
+        super().__init__(client)
         self._filters = filters
         self._state: State = filters.state or self.default_state
         if self._state not in self.state_values:
@@ -286,14 +281,8 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         """Those of some that are there and that the filters want, but for `max_results`."""
 
     @abstractmethod
-    def fetch_batch(self, items: Sequence[Item]) -> BatchT:
-        """The response for several items; QueryTooLarge where a smaller batch may succeed."""
-
-    @abstractmethod
-    def parse_batch(
-        self, items: Sequence[Item], batch: BatchT
-    ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Each item of the batch with its document."""
+    def fetch_batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        """Read several by one query, sent at once: QueryTooLarge where a smaller one may succeed."""
 
     @abstractmethod
     def fetch_one(self, item: Item) -> Document | DocumentSkipped:
@@ -313,7 +302,6 @@ class ConversationSource(ApiSource, Generic[BatchT]):
 
     def find_attachments(self, text: str) -> Iterator[Attachment]:
         """The uploads that a document's text links to."""
-        del text
         return iter(())
 
     def is_wanted(self, node: Node, oldest: datetime) -> bool:
@@ -323,12 +311,10 @@ class ConversationSource(ApiSource, Generic[BatchT]):
 
     def list_changed_paths(self, node: Node) -> Sequence[str]:
         """All files that a complete node changes; an issue changes none."""
-        del node
         return ()
 
     def list_file_diffs(self, uri: str, node: Node) -> Iterable[FileDiff]:
         """The diffs of the first `MAX_FILES` files, which are read now; an issue has none."""
-        del uri, node
         return ()
 
     def mark_revision(self, updated: str, comment_count: int) -> str:
@@ -348,7 +334,12 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         description = Turn("description", body, author_name(node), created, url=node["url"])
         turns = [description, *self.iter_reply_turns(node)]
         wanted = [turn for turn in turns if _PARTS.get(turn.kind) in (None, *self._filters.parts)]
-        text, segments = format_conversation(title, [*wanted, *self._iter_diff_turns(uri, node)])
+        if "diff" in self._filters.parts:
+            files = self.list_file_diffs(uri, node)
+            files = [file for file in files if paths is None or paths.accepts([file.path])]
+            at = parse_time(node.get("mergedAt") or node["createdAt"])
+            wanted += iter_diff_turns(files, author_name(node), at)
+        text, segments = format_conversation(title, wanted)
         metadata = {name: value for name, value in self.build_metadata(node).items() if value is not None}
         return Document(
             uri=uri,
@@ -377,35 +368,26 @@ class ConversationSource(ApiSource, Generic[BatchT]):
         numbers = [
             int(number) for kind, _, number in parts if kind == self.kind and _NUMBER.fullmatch(number)
         ]
-        for start in range(0, len(numbers), _NAMED_BATCH_SIZE):
-            yield from self.list_by_number(numbers[start : start + _NAMED_BATCH_SIZE])
+        for several in split_batches(numbers, _NAMED_BATCH_SIZE):
+            yield from self.list_by_number(several)
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """Read in the order given, `batch_size` in a call, fewer where the service fails at so many."""
-        for start in range(0, len(items), self.batch_size):
-            yield from self._read_batch(items[start : start + self.batch_size])
+        for several in split_batches(items, self.batch_size):
+            yield from self._read_batch(several)
 
     def _read_batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """Halve what is too much."""
         try:
-            answer = self.fetch_batch(items)
+            documents = self.fetch_batch(items)
         except QueryTooLarge:
             if middle := len(items) // 2:
                 yield from self._read_batch(items[:middle])
                 yield from self._read_batch(items[middle:])
             else:
                 yield items[0], self.fetch_one(items[0])
-            return
-        yield from self.parse_batch(items, answer)
-
-    def _iter_diff_turns(self, uri: str, node: Node) -> Iterator[Turn]:
-        """The hunks of the files that include and exclude take, if they are wanted."""
-        if "diff" not in self._filters.parts:
-            return
-        paths, at = self._filters.changed_paths, node.get("mergedAt") or node["createdAt"]
-        files = self.list_file_diffs(uri, node)
-        wanted = [file for file in files if paths is None or paths.accepts([file.path])]
-        yield from iter_diff_turns(wanted, author_name(node), parse_time(at))
+        else:
+            yield from documents
 
     def _oldest_update(self) -> datetime:
         return parse_since(self._filters.since or self.default_since)
@@ -444,25 +426,29 @@ def build_mentions(kind: str, targets: Iterable[str]) -> list[dict[str, str]]:
 MAX_ASSETS = 100  # named in the text and in the metadata
 
 
-class ReleaseSource(ListedSource):
+class ReleaseSource(ListedSource, Generic[ClientT]):
     """One document per release: "release/v1.2".
 
     The nodes of both services use the same names: `tag`, `name`, `notes`, `publishedAt`, `updatedAt`,
     `author`, `commit`, `status`, `assets` (their first `names`, and whether there are `more`).
     """
 
-    def __init__(self, filters: ConversationFilters, project: str) -> None:
+    def __init__(self, client: ClientT, filters: ConversationFilters, project: str) -> None:
         """Raises ConfigError where `since` is not a date."""
-        self._filters, self._project = filters, project
+        self._client, self._filters, self._project = client, filters, project
         self._oldest = parse_since(filters.since) if filters.since else None
 
     @abstractmethod
     def iter_releases(self) -> Iterator[Node]:
         """Every published release, the newest first; complete, or an exception."""
 
-    @abstractmethod
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
     def clean_text(self, markdown: str) -> str:
         """Clean Markdown of the notes."""
+        return clean_markdown(markdown)
 
     @abstractmethod
     def build_url(self, tag: str) -> str:
@@ -478,7 +464,10 @@ class ReleaseSource(ListedSource):
         """Its name as the heading, its notes, its assets."""
         tag, name = node["tag"], (node["name"] or "").strip()
         title = f"{name} ({tag})" if name and tag not in name else name or tag
-        parts = [f"# {title}", self.clean_text(node["notes"] or "").strip(), _format_assets(node["assets"])]
+        assets: list[str] = [f"- {name}" for name in node["assets"]["names"]]
+        assets += ["- and more"] if assets and node["assets"]["more"] else []
+        parts = [f"# {title}", self.clean_text(node["notes"] or "").strip()]
+        parts += ["\n".join(["## Assets", "", *assets])] if assets else []
         return Document(
             uri=item.uri,
             text="\n\n".join(filter(None, parts)),
@@ -502,10 +491,3 @@ class ReleaseSource(ListedSource):
     def _is_wanted(self, node: Node) -> bool:
         is_final = node["status"] == "released" or self._filters.state == "all"
         return is_final and (self._oldest is None or parse_time(node["publishedAt"]) >= self._oldest)
-
-
-def _format_assets(assets: Node) -> str:
-    if not assets["names"]:
-        return ""
-    lines = [*(f"- {name}" for name in assets["names"]), *(["- and more"] if assets["more"] else [])]
-    return "\n".join(["## Assets", "", *lines])

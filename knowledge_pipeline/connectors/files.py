@@ -33,6 +33,7 @@ from knowledge_pipeline.connectors.base import (
     decode_path,
     encode_path,
     format_path,
+    format_too_large,
     path_to_uri,
     uri_to_path,
 )
@@ -41,8 +42,8 @@ from knowledge_pipeline.connectors.patterns import FileSelection, build_selectio
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extraction.notebook import NOTEBOOK_VERSION, is_notebook, read_notebook
 from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, ExtractedText, decode_text
+from knowledge_pipeline.file_languages import detect_language, is_code
 from knowledge_pipeline.records import Document, Item, Metadata, locate_front_matter
-from knowledge_pipeline.text import detect_language, is_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +88,6 @@ class FileTree(Protocol):
 
     def close(self) -> None:
         """Free what was opened."""
-
-
-def format_too_large(size_bytes: int, limit_bytes: int) -> str:
-    """The reason recorded for a file over the limit."""
-    return f"larger than {limit_bytes} bytes ({size_bytes})"
 
 
 FORMAT_VERSION = "1"  # of the documents that `FileSource` makes

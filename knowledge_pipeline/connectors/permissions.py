@@ -6,12 +6,13 @@ be read: nobody belongs to it then, and no row has to change.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
-from knowledge_pipeline.errors import SourceUnavailable
+from knowledge_pipeline.connectors.service import ServiceClient
 from knowledge_pipeline.text import is_list, is_object
 
 GROUP_PREFIX = "group:"
@@ -61,6 +62,45 @@ class Permissions:
         return sum(self.audience_by_uri.get(uri) not in self.audiences for uri in uris)
 
 
+class Unreadable(Exception):
+    """A service does not show some permission; the message says which, and what to do."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status  # of HTTP; 0: it answered, but does not tell
+
+
+ScopeT = TypeVar("ScopeT", bound=Hashable)
+Audience = tuple[str, Sequence[Readers]]  # its name, and its requirements
+
+
+def collect_permissions(
+    scope_by_uri: Mapping[str, ScopeT],
+    find_audience: Callable[[ScopeT], Audience],
+    problems: Counter[str],
+) -> Permissions:
+    """The audiences of documents, by what decides who may read each; of each such scope read once.
+
+    What `find_audience` raises `Unreadable` for has no readers that are known, and is a problem.
+    """
+    audiences: dict[str, Sequence[Readers]] = {}
+    audience_by_uri: dict[str, str] = {}
+    results: dict[ScopeT, Audience | Unreadable] = {}
+    for uri, scope in scope_by_uri.items():
+        if scope not in results:
+            try:
+                results[scope] = find_audience(scope)
+            except Unreadable as reason:
+                results[scope] = reason
+        result = results[scope]
+        if isinstance(result, Unreadable):
+            problems[str(result)] += 1
+        else:
+            name, requirements = result
+            audiences[name], audience_by_uri[uri] = requirements, name
+    return Permissions(audiences, audience_by_uri, problems)
+
+
 REPOSITORY_AUDIENCE = "repository"
 """Of the files and commits of a repository, and of its code graph."""
 
@@ -73,37 +113,18 @@ _PAGE_SIZE = 100  # the most, of either
 _MAX_PAGES = 1_000
 
 
-class _Errors(Protocol):
-    @property
-    def service(self) -> str: ...
+class CodeHostClient(ServiceClient):
+    """The APIs of a service that hosts code."""
 
-
-class CodeHostClient(Protocol):
-    """The REST API of a service that hosts code."""
-
-    @property
-    def errors(self) -> _Errors:
-        """Names the service in errors."""
-        ...
-
+    @abstractmethod
     def get_or_status(self, path: str, parameters: Mapping[str, Any]) -> Any:
-        """The JSON at a path, or a status of 403 or 404."""
-        ...
+        """The JSON at a path of the REST API; a status of 403 or 404 is returned instead."""
 
 
 def list_pages(
-    client: CodeHostClient,
-    path: str,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    max_count: int | None = None,
+    client: CodeHostClient, path: str, parameters: Mapping[str, Any] | None = None, *, max_count: int = 0
 ) -> list[dict[str, Any]] | None:
-    """All of a list, or its first `max_count`, page by page; None: it is not shown.
-
-    Raises:
-        SourceRefused, SourceUnavailable: as `get_or_status`; or the list does not end, and a part of it
-            would say that the others may not read.
-    """
+    """All of a list, or its first `max_count`, page by page; None: it is not shown."""
     entries: list[dict[str, Any]] = []
     for page in range(1, _MAX_PAGES):
         answer = client.get_or_status(path, {**(parameters or {}), "per_page": _PAGE_SIZE, "page": page})
@@ -112,10 +133,10 @@ def list_pages(
         if not is_list(answer):
             break
         entries += filter(is_object, answer)
-        if len(answer) < _PAGE_SIZE or (max_count is not None and len(entries) >= max_count):
-            return entries[:max_count]
+        if len(answer) < _PAGE_SIZE or len(entries) >= max_count > 0:
+            return entries[: max_count or None]
     what = path.partition("/")[2].rpartition("/")[2] or path
-    raise SourceUnavailable(f"{client.errors.service} does not end the list of {what}: try again later")
+    raise client.unavailable(f"does not end the list of {what}")
 
 
 def build_permissions(

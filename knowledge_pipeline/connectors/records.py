@@ -21,8 +21,9 @@ from knowledge_pipeline import times
 from knowledge_pipeline.connectors.conversations import Turn, format_conversation
 from knowledge_pipeline.connectors.files import build_original_metadata, extract_title
 from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, ExtractedText, decode_text
+from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.records import MAX_CHARS, Metadata, locate_front_matter
-from knowledge_pipeline.text import detect_language, is_list, is_object
+from knowledge_pipeline.text import is_list, is_object
 
 ARCHIVE_VERSION = f"1.{DECODING_VERSION}"
 """Changes whenever the same bytes may give another document."""
@@ -214,13 +215,7 @@ _MAX_INLINE_CHARS = 200  # a longer value has lines of its own
 
 
 def parse_record(text: str) -> Any:
-    """The value of a JSON text, or the list of those on the lines of a JSON Lines text.
-
-    Numbers stay text, as they are written.
-
-    Raises:
-        InvalidRecord: it is neither.
-    """
+    """The value of JSON, or the list of those of JSON Lines; numbers stay text. Raises InvalidRecord."""
     try:
         return _parse_json(text)
     except json.JSONDecodeError as error:
@@ -234,11 +229,7 @@ def parse_record(text: str) -> Any:
 
 
 def format_record(record: Any, title: str) -> tuple[str, list[dict[str, Any]]]:
-    """The text of a record, and its segments as in `conversations` if it holds turns.
-
-    Raises:
-        InvalidRecord: it is nested too deep.
-    """
+    """The text of a record, and its segments if it holds turns. Raises InvalidRecord: too deep."""
     try:
         key, turns = _find_turns(record)
         if not turns:

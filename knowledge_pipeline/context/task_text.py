@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.context.tokens import CountTokens
+from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.query.filters import replace_invalid_characters
-from knowledge_pipeline.text import detect_language
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import Task

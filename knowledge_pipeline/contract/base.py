@@ -12,6 +12,8 @@ from datetime import datetime
 from functools import cache
 from typing import Any, cast
 
+from knowledge_pipeline.contract.filters import about
+
 HIDDEN: Mapping[str, Any] = {"exclude": True}
 """Metadata of a field that no JSON has."""
 
@@ -30,11 +32,11 @@ class JsonResponse:
 class QueryResponse(JsonResponse):
     """What every response of the knowledge base has."""
 
-    query_id: str = field(metadata={"description": "Names the response in `feedback` and in the log."})
+    query_id: str = field(metadata=about("Names the response in `feedback` and in the log."))
     took_ms: float
-    release: int = field(metadata={"description": "The release that was searched."})
+    release: int = field(metadata=about("The release that was searched."))
     degraded: tuple[str, ...] = field(
-        metadata={"description": "Steps that had to be skipped: `vector`, `embedding`, `rerank`, `graph`, …"}
+        metadata=about("Steps that had to be skipped: `vector`, `embedding`, `rerank`, `graph`, …")
     )
 
 

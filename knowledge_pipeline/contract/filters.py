@@ -33,15 +33,7 @@ SourceType = Literal[
 ]
 TicketType = Literal["github_issues", "github_pr", "discussions", "jira"]
 DocumentType = Literal[
-    "markdown",
-    "openapi",
-    "releases",
-    "snippets",
-    "confluence",
-    "files",
-    "archive",
-    "table",
-    "custom",
+    "markdown", "openapi", "releases", "snippets", "confluence", "files", "archive", "table", "custom"
 ]
 
 SearchType = Literal["semantic", "code", "similar", "historical"]
@@ -82,6 +74,7 @@ EventState = Literal["waiting", "done", "failed"]
 EventType = Literal["index.refreshed", "release.published", "source.failed"]
 
 Name = Annotated[str, Len(1)]
+Names = tuple[Name, ...]
 
 NAMESPACE_PREFIX = "namespace:"
 
@@ -91,12 +84,14 @@ def build_namespace_tag(namespace: str) -> str:
     return f"{NAMESPACE_PREFIX}{namespace}"
 
 
-def described(description: str, *, default: Any, **schema: Any) -> Any:
-    """A dataclass field with a default; its type is `Any`, as that of `dataclasses.field` would be.
+def about(description: str, **schema: Any) -> Mapping[str, Any]:
+    """Metadata of a field, as pydantic reads them: a description, limits, examples, an alias."""
+    return {"description": description, **schema}
 
-    pydantic reads the description and what else the metadata say: limits, examples, an alias.
-    """
-    return field(default=default, metadata={"description": description, **schema})
+
+def described(description: str, default: Any, **schema: Any) -> Any:
+    """A dataclass field with a default, and its metadata."""
+    return field(default=default, metadata=about(description, **schema))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,62 +100,52 @@ class Filters:
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
-    languages: tuple[Name, ...] = described(
-        "Programming languages: `python`, or a file extension: `py`.", default=()
-    )
-    extensions: tuple[Name, ...] = described("File extensions: `py`, with or without the dot.", default=())
-    sources: tuple[Name, ...] = described("Sources, by id, as results name them.", default=())
+    languages: Names = described("Programming languages: `python`, or a file extension: `py`.", ())
+    extensions: Names = described("File extensions: `py`, with or without the dot.", ())
+    sources: Names = described("Sources, by id, as results name them.", ())
     source_types: tuple[SourceType, ...] = described(
-        "Types of sources; `markdown` and `files` are documents.", default=()
+        "Types of sources; `markdown` and `files` are documents.", ()
     )
-    repos: tuple[Name, ...] = described(
-        "Repositories: `pallets/flask`, or the last part: `flask`.", default=()
-    )
-    branches: tuple[Name, ...] = described(
+    repos: Names = described("Repositories: `pallets/flask`, or the last part: `flask`.", ())
+    branches: Names = described(
         "Branches, by name or pattern: `release/*`, `pull/12`. Without any, the main branch of each source.",
-        default=(),
+        (),
     )
-    paths: tuple[Name, ...] = described(
+    paths: Names = described(
         "Paths: `src/auth` and all below it, or globs: `**/*_test.go`. Where types of sources "
         "are named, as in searches of history, commits and pull requests are at the paths that they change.",
-        default=(),
+        (),
     )
-    authors: tuple[Name, ...] = described(
-        "Authors, by whole words of a name or address, ignoring letter case.", default=()
+    authors: Names = described("Authors, by whole words of a name or address, ignoring letter case.", ())
+    tags: Names = described("Tags of sources.", ())
+    labels: Names = described("Labels of tickets, pull requests and pages.", ())
+    projects: Names = described("Projects of tickets, by key: `PAY`.", ())
+    statuses: Names = described("Statuses of tickets and pull requests: `In Progress`.", ())
+    components: Names = described("Components of tickets: `Checkout`.", ())
+    fix_versions: Names = described("Versions that tickets are fixed in: `2.1`, and `2.1.3` with it.", ())
+    spaces: Names = described("Spaces of a wiki, by key: `OPS`.", ())
+    channels: Names = described("Channels of a chat: `general`, or `#general`.", ())
+    kinds: Names = described(
+        "Kinds of definitions in code: `class`, `function`, `method`, `interface`, `constant`.", ()
     )
-    tags: tuple[Name, ...] = described("Tags of sources.", default=())
-    labels: tuple[Name, ...] = described("Labels of tickets, pull requests and pages.", default=())
-    projects: tuple[Name, ...] = described("Projects of tickets, by key: `PAY`.", default=())
-    statuses: tuple[Name, ...] = described(
-        "Statuses of tickets and pull requests: `In Progress`.", default=()
+    classes: Names = described(
+        "Classes, and what is defined in them: `Store`; `Inner` of `Outer.Inner`, too.", ()
     )
-    components: tuple[Name, ...] = described("Components of tickets: `Checkout`.", default=())
-    fix_versions: tuple[Name, ...] = described(
-        "Versions that tickets are fixed in: `2.1`, and `2.1.3` with it.", default=()
+    imports: Names = described(
+        "Code of files that import a module, or one below it: `requests`, `./util`.", ()
     )
-    spaces: tuple[Name, ...] = described("Spaces of a wiki, by key: `OPS`.", default=())
-    channels: tuple[Name, ...] = described("Channels of a chat: `general`, or `#general`.", default=())
-    kinds: tuple[Name, ...] = described(
-        "Kinds of definitions in code: `class`, `function`, `method`, `interface`, `constant`.", default=()
-    )
-    classes: tuple[Name, ...] = described(
-        "Classes, and what is defined in them: `Store`; `Inner` of `Outer.Inner`, too.", default=()
-    )
-    imports: tuple[Name, ...] = described(
-        "Code of files that import a module, or one below it: `requests`, `./util`.", default=()
-    )
-    titles: tuple[Name, ...] = described("Words of a document's title, in their order.", default=())
-    sections: tuple[Name, ...] = described("Words of a section's heading, in their order.", default=())
-    namespaces: tuple[Name, ...] = described("Namespaces, by which sources are grouped.", default=())
-    since: datetime | None = described("Last modified then or later; UTC without a time zone.", default=None)
-    until: datetime | None = described("Last modified before then; UTC without a time zone.", default=None)
+    titles: Names = described("Words of a document's title, in their order.", ())
+    sections: Names = described("Words of a section's heading, in their order.", ())
+    namespaces: Names = described("Namespaces, by which sources are grouped.", ())
+    since: datetime | None = described("Last modified then or later; UTC without a time zone.", None)
+    until: datetime | None = described("Last modified before then; UTC without a time zone.", None)
     created_since: datetime | None = described(
-        "Tickets, pull requests, conversations and commits created then or later.", default=None
+        "Tickets, pull requests, conversations and commits created then or later.", None
     )
     created_until: datetime | None = described(
-        "Tickets, pull requests, conversations and commits created before then.", default=None
+        "Tickets, pull requests, conversations and commits created before then.", None
     )
-    include_archived: bool = described("Include what its source no longer has.", default=False)
+    include_archived: bool = described("Include what its source no longer has.", False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from knowledge_pipeline.contract.base import HIDDEN, JsonResponse
-from knowledge_pipeline.contract.filters import EventState, HealthState, RefreshState, described
+from knowledge_pipeline.contract.filters import EventState, HealthState, RefreshState, about, described
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +22,16 @@ class StatusResponse(JsonResponse):
     by_type: Mapping[str, int]
     by_space: Mapping[str, int]
     unembedded_rows: Mapping[str, int] = field(
-        metadata={"description": "By source, rows that have no vector yet: words alone find them."}
+        metadata=about("By source, rows that have no vector yet: words alone find them.")
     )
     unindexed_rows: Mapping[str, int] = field(
-        metadata={"description": "By space, rows that are found by scanning; for operators."}
+        metadata=about("By space, rows that are found by scanning; for operators.")
     )
-    restores: int | None = described("The release whose content a rollback made live again.", default=None)
+    restores: int | None = described("The release whose content a rollback made live again.", None)
     pinned_since: datetime | None = described(
-        "Since when refreshes publish nothing, because a rollback is pinned.", default=None
+        "Since when refreshes publish nothing, because a rollback is pinned.", None
     )
-    pin: str | None = described("The same, in a sentence.", default=None)
+    pin: str | None = described("The same, in a sentence.", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,13 @@ class LastEvent:
 
     service: str = field(metadata={"examples": ["github", "jira"]})
     kind: str = field(
-        metadata={
-            "description": "As the service calls it; empty where it does not say.",
-            "examples": ["push", "jira:issue_updated"],
-        }
+        metadata=about(
+            "As the service calls it; empty where it does not say.", examples=["push", "jira:issue_updated"]
+        )
     )
-    at: datetime = field(metadata={"description": "When it came."})
-    state: EventState = field(metadata={"description": "done: what it is about has been read since."})
-    error: str | None = field(metadata={"description": "Why that failed last, in a sentence."})
+    at: datetime = field(metadata=about("When it came."))
+    state: EventState = field(metadata=about("done: what it is about has been read since."))
+    error: str | None = field(metadata=about("Why that failed last, in a sentence."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +54,23 @@ class SourceState:
     """Whether a source is as it should be, and what its refreshes left out and cost."""
 
     state: Literal["fresh", "stale"]
-    reason: str = field(metadata={"description": "Why it is stale; empty where it is not."})
+    reason: str = field(metadata=about("Why it is stale; empty where it is not."))
     age_hours: float | None = field(
-        metadata={"description": "Since its index was last brought up to date; null: it never was."}
+        metadata=about("Since its index was last brought up to date; null: it never was.")
     )
-    trigger: str | None = field(metadata={"description": "When it is refreshed; null: it is not configured."})
-    skipped: int = field(metadata={"description": "Documents that give no chunk."})
+    trigger: str | None = field(metadata=about("When it is refreshed; null: it is not configured."))
+    skipped: int = field(metadata=about("Documents that give no chunk."))
     skipped_reasons: str | None = field(
-        metadata={"description": "Why, the most frequent reason first, each with its number of documents."}
+        metadata=about("Why, the most frequent reason first, each with its number of documents.")
     )
     cost: float | None = field(
-        metadata={"description": "Of its vectors, as far as the log goes back; null without a tenant."}
+        metadata=about("Of its vectors, as far as the log goes back; null without a tenant.")
     )
-    last_run: str | None = field(metadata={"description": "The Dagster run that refreshed it last."})
+    last_run: str | None = field(metadata=about("The Dagster run that refreshed it last."))
     last_run_url: str | None = field(
-        metadata={"description": "Its page, where the server knows the address of Dagster."}
+        metadata=about("Its page, where the server knows the address of Dagster.")
     )
-    last_event: LastEvent | None = described("null: none came within 30 days, to this machine.", default=None)
+    last_event: LastEvent | None = described("null: none came within 30 days, to this machine.", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +80,10 @@ class Collection:
     id: str
     type: str
     chunks: int
-    refreshed_at: datetime | None = field(metadata={"description": "When it was last read; null: not known."})
-    embedded: int = field(metadata={"description": "Chunks that have a vector; words alone find the others."})
+    refreshed_at: datetime | None = field(metadata=about("When it was last read; null: not known."))
+    embedded: int = field(metadata=about("Chunks that have a vector; words alone find the others."))
     state: SourceState | None = described(
-        "Whether it is stale, and why; null: not all of it is visible.", default=None
+        "Whether it is stale, and why; null: not all of it is visible.", None
     )
 
 
@@ -95,7 +94,7 @@ class CollectionsResponse(JsonResponse):
     release: int
     released_at: datetime
     collections: tuple[Collection, ...]
-    pin: str | None = described("That a rollback is pinned, so that what is new is not live.", default=None)
+    pin: str | None = described("That a rollback is pinned, so that what is new is not live.", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +102,9 @@ class ComponentHealth:
     """One component of the service."""
 
     status: HealthState = field(
-        metadata={"description": "disabled: not configured; unknown: the check did not finish."}
+        metadata=about("disabled: not configured; unknown: the check did not finish.")
     )
-    detail: str | None = described("What a problem means for answers.", default=None)
+    detail: str | None = described("What a problem means for answers.", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ class HealthResponse(JsonResponse):
     """The health of the service."""
 
     status: Literal["ok", "degraded", "unhealthy"] = field(
-        metadata={"description": "degraded: answers lack something; unhealthy: there are none."}
+        metadata=about("degraded: answers lack something; unhealthy: there are none.")
     )
     components: Mapping[str, ComponentHealth]
 
@@ -125,11 +124,11 @@ class WatcherHealth:
     status: Literal["ok", "unhealthy"]
     state: str = field(metadata={"examples": ["waiting", "refreshing", "starting"]})
     started_at: datetime
-    looked_at: datetime = field(metadata={"description": "When it last looked for changes, or progressed."})
+    looked_at: datetime = field(metadata=about("When it last looked for changes, or progressed."))
     sources: int
-    behind: int = field(metadata={"description": "Sources whose last refresh failed or is not done."})
+    behind: int = field(metadata=about("Sources whose last refresh failed or is not done."))
     last_error_at: datetime | None
-    detail: str | None = field(metadata={"description": "What is wrong, and what to do."})
+    detail: str | None = field(metadata=about("What is wrong, and what to do."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +136,7 @@ class WatcherHealthResponse(JsonResponse):
     """The health of the watchers of the store on the server's machine."""
 
     status: Literal["ok", "unhealthy", "absent"] = field(
-        metadata={"description": "unhealthy: one hangs, or was killed; absent: none runs."}
+        metadata=about("unhealthy: one hangs, or was killed; absent: none runs.")
     )
     detail: str
     watchers: tuple[WatcherHealth, ...]
@@ -167,7 +166,7 @@ class StatsResponse(JsonResponse):
     by_type: Mapping[str, int]
     hours: int
     queries: QueryStats | None = field(
-        metadata={"description": "Of the caller's tenant, or all for an operator; null: none, or not logged."}
+        metadata=about("Of the caller's tenant, or all for an operator; null: none, or not logged.")
     )
 
 
@@ -177,7 +176,7 @@ class ModelCallResponse(JsonResponse):
 
     cost: float
     budget: str | None = field(
-        metadata={"description": "The caller's budget that is nearly or wholly spent, in a sentence."}
+        metadata=about("The caller's budget that is nearly or wholly spent, in a sentence.")
     )
 
 
@@ -187,15 +186,13 @@ class Refresh(JsonResponse):
 
     id: str
     sources: tuple[str, ...]
-    reason: str = field(
-        metadata={"description": "What requested it.", "examples": ["sync", "github", "jira", "purge"]}
-    )
+    reason: str = field(metadata=about("What requested it.", examples=["sync", "github", "jira", "purge"]))
     status: RefreshState
     requested_at: datetime
     started_at: datetime | None = None
     ended_at: datetime | None = None
-    error: str | None = described("Why it failed, in a sentence.", default=None)
-    release: int | None = described("The release that it published.", default=None)
+    error: str | None = described("Why it failed, in a sentence.", None)
+    release: int | None = described("The release that it published.", None)
     documents: tuple[str, ...] = field(default=(), metadata=HIDDEN)  # "SOURCE/URI"; none: whole sources
     relist: bool = field(default=False, metadata=HIDDEN)  # services are listed in full
     tries: int = field(default=0, metadata=HIDDEN)  # that failed before this one
@@ -213,7 +210,7 @@ class WebhookResponse(JsonResponse):
     """What a webhook started."""
 
     refreshes: tuple[Refresh, ...]
-    ignored_reason: str | None = field(metadata={"description": "Why nothing was started."})
+    ignored_reason: str | None = field(metadata=about("Why nothing was started."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +219,10 @@ class SourceResponse(JsonResponse):
 
     id: str
     type: str
-    location: str = field(metadata={"description": "The folder or address that it reads."})
+    location: str = field(metadata=about("The folder or address that it reads."))
     branch: str | None
     refresh_trigger: str = field(
-        metadata={"description": "When it is refreshed automatically.", "examples": ["on_commit"]}
+        metadata=about("When it is refreshed automatically.", examples=["on_commit"])
     )
     visibility: str
     tenant: str | None
@@ -245,5 +242,5 @@ class SourceRemovedResponse(JsonResponse):
 
     source_id: str
     purge: Refresh | None = field(
-        metadata={"description": "null: its content stays until `knowledge purge` deletes it."}
+        metadata=about("null: its content stays until `knowledge purge` deletes it.")
     )

@@ -22,6 +22,7 @@ from knowledge_pipeline.contract.filters import (
     SearchType,
     TaskKind,
     TicketFilters,
+    about,
     described,
 )
 from knowledge_pipeline.contract.usage_labels import LABEL_PATTERN, MAX_LABEL_CHARS
@@ -29,11 +30,16 @@ from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.text import is_list, is_object
 
 
-@dataclass(frozen=True, slots=True)
-class ChatTurn:
-    """A message of the conversation so far."""
+class ClosedRequest:
+    """Base of what callers send: an unknown key is an error."""
 
+    __slots__ = ()
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTurn(ClosedRequest):
+    """A message of the conversation so far."""
 
     role: ChatRole
     content: str = field(metadata={"min_length": 1})
@@ -82,7 +88,6 @@ def _parse_turn(value: object) -> ChatTurn:
     return ChatTurn(value["role"], content)
 
 
-_CLOSED: Mapping[str, Any] = {"extra": "forbid"}  # an unknown key is an error
 _LIMIT: Mapping[str, Any] = {
     "description": "At most this many results; by default as the type of search has it.",
     "ge": 1,
@@ -97,17 +102,15 @@ _FILE_SOURCE: Mapping[str, Any] = {"description": "The file's source, if several
 
 
 @dataclass(frozen=True, slots=True)
-class QueryRequest:
+class QueryRequest(ClosedRequest):
     """A query to the live release, or to a part of it."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _CLOSED
-
     query: str = field(
-        metadata={
-            "description": "A question, keywords, or a name; `lang:go path:src/ since:30d` filter.",
-            "examples": ["how are sessions signed"],
-            "min_length": 1,
-        }
+        metadata=about(
+            "A question, keywords, or a name; `lang:go path:src/ since:30d` filter.",
+            examples=["how are sessions signed"],
+            min_length=1,
+        )
     )
     filters: Filters = field(default_factory=Filters)
     limit: int | None = field(default=None, metadata=_LIMIT)
@@ -116,7 +119,7 @@ class QueryRequest:
     blame: bool = field(default=False, metadata=_BLAME)
     top_k: int | None = field(default=None, metadata=_SAME_LIMIT)
     max_results: int | None = field(default=None, metadata=_SAME_LIMIT)
-    include_metadata: bool = described("Give the metadata of results.", default=True)
+    include_metadata: bool = described("Give the metadata of results.", True)
 
     @property
     def wanted_results(self) -> int | None:
@@ -136,7 +139,7 @@ class SearchRequest(QueryRequest):
     type: SearchType = described(
         "semantic: everything; code: source code; similar: what is like a text; "
         "historical: commits and pull requests.",
-        default="semantic",
+        "semantic",
     )
 
 
@@ -155,11 +158,11 @@ class DocumentQueryRequest(QueryRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class SimilarRequest:
+class SimilarRequest(ClosedRequest):
     """An example to find similar results for: a text, or an indexed file, whose own chunks are left out."""
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {
-        **_CLOSED,
+        **ClosedRequest.__pydantic_config__,
         "json_schema_extra": {
             "anyOf": [
                 {"required": [name], "properties": {name: {"type": "string"}}} for name in ("text", "path")
@@ -168,11 +171,9 @@ class SimilarRequest:
     }
 
     text: str | None = described(
-        "Code or prose. With `path` too, the path says which file it is from.",
-        default=None,
-        min_length=1,
+        "Code or prose. With `path` too, the path says which file it is from.", None, min_length=1
     )
-    path: Name | None = described("A file within its source.", default=None, examples=["src/auth.py"])
+    path: Name | None = described("A file within its source.", None, examples=["src/auth.py"])
     source: Name | None = field(default=None, metadata=_FILE_SOURCE)
     filters: Filters = field(default_factory=Filters)
     limit: int | None = field(default=None, metadata=_LIMIT)
@@ -185,10 +186,8 @@ class SimilarRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Task(ClosedRequest):
     """What an agent is about to do."""
-
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _CLOSED
 
     text: str = field(
         metadata={
@@ -199,19 +198,19 @@ class Task:
         }
     )
     kind: TaskKind = described(
-        "Decides how much each type of source counts, and the prompt.", default="code_generation"
+        "Decides how much each type of source counts, and the prompt.", "code_generation"
     )
-    file: Name | None = described("The path of the file that the task is about, in its source.", default=None)
-    files: tuple[Name, ...] = described("Paths of several such files, or of more.", default=())
+    file: Name | None = described("The path of the file that the task is about, in its source.", None)
+    files: tuple[Name, ...] = described("Paths of several such files, or of more.", ())
     source: Name | None = field(default=None, metadata=_FILE_SOURCE)
     snippet: str | None = described(
         "Code or prose that the task is about: a selection, a diff, a conflict; for `complete_code`, the "
         "code before the cursor.",
-        default=None,
+        None,
     )
-    suffix: str | None = described("For `complete_code`: the code after the cursor.", default=None)
+    suffix: str | None = described("For `complete_code`: the code after the cursor.", None)
     history: tuple[ChatTurn, ...] = described(
-        "For `chat`: the conversation so far, oldest message first.", default=()
+        "For `chat`: the conversation so far, oldest message first.", ()
     )
     filters: Filters = field(default_factory=Filters)
 
@@ -237,13 +236,11 @@ class ContextRequest(Task):
     """A task that context is built for, and the size and shape of that context."""
 
     max_tokens: int | None = described(
-        "The budget of the whole text; by default the server's, usually 4,000.",
-        default=None,
-        ge=1,
+        "The budget of the whole text; by default the server's, usually 4,000.", None, ge=1
     )
     template: str | None = described(
         "The name of a template; by default that of the task's kind.",
-        default=None,
+        None,
         min_length=1,
         max_length=200,
         pattern=r"^\w[\w.-]*$",
@@ -251,44 +248,40 @@ class ContextRequest(Task):
 
 
 @dataclass(frozen=True, slots=True)
-class RelationsRequest:
+class RelationsRequest(ClosedRequest):
     """A document whose relations are wanted."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _CLOSED
-
     target: str = field(
-        metadata={
-            "description": "A ticket's key, `owner/name#12`, a commit, an address, a path, or an id.",
-            "examples": ["PAY-12"],
-            "min_length": 1,
-        }
+        metadata=about(
+            "A ticket's key, `owner/name#12`, a commit, an address, a path, or an id.",
+            examples=["PAY-12"],
+            min_length=1,
+        )
     )
 
 
 @dataclass(frozen=True, slots=True)
-class GraphTargetRequest:
+class GraphTargetRequest(ClosedRequest):
     """A request for what has to do with a piece of code."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _CLOSED
-
     target: str = field(
-        metadata={
-            "description": "A definition (`Store.get`, or its full name as an import writes it), "
+        metadata=about(
+            "A definition (`Store.get`, or its full name as an import writes it), "
             "`path:name`, `path:line` (the definition around the line), a file, or a folder.",
-            "examples": ["Store.get", "src/store.py:Store.get", "src/store.py:120", "src/store.py"],
-            "min_length": 1,
-        }
+            examples=["Store.get", "src/store.py:Store.get", "src/store.py:120", "src/store.py"],
+            min_length=1,
+        )
     )
     filters: Filters = field(
         default_factory=Filters,
-        metadata={
-            "description": "Where to look for the target; the code graph takes languages, sources, "
+        metadata=about(
+            "Where to look for the target; the code graph takes languages, sources, "
             "source_types, repos, branches, paths and tags."
-        },
+        ),
     )
     limit: int | None = described(
         "At most this many nodes in addition to the target; by default 100, or 20 of related code.",
-        default=None,
+        None,
         ge=1,
     )
 
@@ -300,7 +293,7 @@ class GraphTraversalRequest(GraphTargetRequest):
     depth: int | None = described(
         "At most this many steps from the target; by default 1, for a hierarchy 5, for "
         "the impact of a change 3.",
-        default=None,
+        None,
         ge=1,
     )
 
@@ -309,21 +302,15 @@ class GraphTraversalRequest(GraphTargetRequest):
 class CallGraphRequest(GraphTraversalRequest):
     """A request that follows calls."""
 
-    direction: CallDirection = described(
-        "callers: what calls the target; callees: what it calls.", default="both"
-    )
+    direction: CallDirection = described("callers: what calls the target; callees: what it calls.", "both")
 
 
 @dataclass(frozen=True, slots=True)
-class FeedbackRequest:
+class FeedbackRequest(ClosedRequest):
     """What a reader thought of a result."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _CLOSED
-
-    query_id: str = field(metadata={"description": "Of an answer.", "min_length": 1, "max_length": 500})
-    result_id: str = field(
-        metadata={"description": "Of one of its results.", "min_length": 1, "max_length": 500}
-    )
+    query_id: str = field(metadata=about("Of an answer.", min_length=1, max_length=500))
+    result_id: str = field(metadata=about("Of one of its results.", min_length=1, max_length=500))
     judgement: Judgement
 
 
@@ -334,45 +321,42 @@ MAX_REPORTED_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCallRequest:
+class ModelCallRequest(ClosedRequest):
     """A call of a language model that an agent made itself."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = {**_CLOSED, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {
+        **ClosedRequest.__pydantic_config__,
+        "allow_inf_nan": False,
+    }
 
-    provider: str = field(metadata={"description": "Whose model it is.", "examples": ["openai"], **_LABEL})
-    model: str = field(
-        metadata={"description": "As `costs.prices` names it.", "examples": ["gpt-4o-mini"], **_LABEL}
-    )
-    input_tokens: int = described("Of the prompt.", default=0, ge=0, le=MAX_REPORTED_TOKENS)
-    output_tokens: int = described("Of the response.", default=0, ge=0, le=MAX_REPORTED_TOKENS)
+    provider: str = field(metadata=about("Whose model it is.", examples=["openai"], **_LABEL))
+    model: str = field(metadata=about("As `costs.prices` names it.", examples=["gpt-4o-mini"], **_LABEL))
+    input_tokens: int = described("Of the prompt.", 0, ge=0, le=MAX_REPORTED_TOKENS)
+    output_tokens: int = described("Of the response.", 0, ge=0, le=MAX_REPORTED_TOKENS)
     cost: float | None = described(
         "In the currency of the prices; by default by `costs.prices`, or else 0.",
-        default=None,
+        None,
         ge=0,
         le=MAX_REPORTED_COST,
     )
-    seconds: float = described("How long it took.", default=0.0, ge=0, le=MAX_REPORTED_SECONDS)
+    seconds: float = described("How long it took.", 0.0, ge=0, le=MAX_REPORTED_SECONDS)
     error: str | None = described(
         "The kind of error that it ended in; by default it was answered.",
-        default=None,
+        None,
         examples=["rate_limited"],
         **_LABEL,
     )
     prompt: str | None = described(
-        "Kept without its secrets if `costs.keep_texts` is on, else dropped.", default=None
+        "Kept without its secrets if `costs.keep_texts` is on, else dropped.", None
     )
-    response: str | None = described("The same for the response.", default=None)
+    response: str | None = described("The same for the response.", None)
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshRequest:
+class RefreshRequest(ClosedRequest):
     """Sources to refresh."""
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = _CLOSED
-
-    sources: tuple[Name, ...] = described(
-        "By id; empty: all that the caller manages.", default=(), max_length=200
-    )
+    sources: tuple[Name, ...] = described("By id; empty: all that the caller manages.", (), max_length=200)
 
 
 GraphMethod = Literal[

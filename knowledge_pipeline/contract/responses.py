@@ -15,11 +15,13 @@ from knowledge_pipeline.contract.filters import (
     SearchType,
     SectionType,
     TaskKind,
+    about,
     described,
 )
 from knowledge_pipeline.contract.requests import ChatMessage
 from knowledge_pipeline.records import Mention, Metadata
 
+_SEVERAL = "one of several"
 _RESOLUTIONS = {
     1.0: "by import or scope",
     0.9: "by declared type",
@@ -29,9 +31,6 @@ _RESOLUTIONS = {
     0.0: "not resolved",
 }
 """How an edge of the code graph found its target, by its confidence; docs/code-graph.md explains them."""
-
-
-_SEVERAL = "one of several"
 
 
 def describe_resolution(confidence: float) -> str:
@@ -58,8 +57,8 @@ class GraphNode:
     language: str | None = None
     signature: str = ""
     url: str | None = None
-    role: NodeRole = described("target, member (of the target), used_by, or uses.", default="target")
-    distance: int = described("Steps from the target.", default=0)
+    role: NodeRole = described("target, member (of the target), used_by, or uses.", "target")
+    distance: int = described("Steps from the target.", 0)
     score: float | None = None  # in (0, 1], where nodes are ranked
 
 
@@ -68,14 +67,12 @@ class GraphEdge:
     """A connection of two nodes: all places in a file where one uses the other in one way."""
 
     kind: str = field(metadata={"examples": ["calls", "references", "extends", "implements", "imports"]})
-    source: str = field(metadata={"description": "Id of a node."})
-    target: str = field(metadata={"description": "Id of a node."})
+    source: str = field(metadata=about("Id of a node."))
+    target: str = field(metadata=about("Id of a node."))
     path: str  # of the file that has the lines
     lines: tuple[int, ...]  # counted from 1
     confidence: float = field(metadata={"ge": 0, "le": 1})  # of the surest place
-    resolution: str = described(
-        "How the target was found.", default="", examples=[*_RESOLUTIONS.values(), _SEVERAL]
-    )
+    resolution: str = described("How the target was found.", "", examples=[*_RESOLUTIONS.values(), _SEVERAL])
 
     def __post_init__(self) -> None:
         if not self.resolution:
@@ -96,9 +93,7 @@ class GraphResponse(QueryResponse):
     nodes: tuple[GraphNode, ...] = ()  # targets first, then by distance
     edges: tuple[GraphEdge, ...] = ()
     candidates: tuple[GraphNode, ...] = ()  # what an ambiguous target may mean
-    notes: tuple[str, ...] = described(
-        "Sentences: what was left out, what could not be resolved.", default=()
-    )
+    notes: tuple[str, ...] = described("Sentences: what was left out, what could not be resolved.", ())
     timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])
     steps: tuple[Step, ...] = field(default=(), metadata=HIDDEN)
 
@@ -118,16 +113,13 @@ class CodeNeighbour:
     """Code that a result is connected to."""
 
     name: str  # in its file: "Store.get"; of a file its path; of what is not indexed the full name
-    source: str | None = described("null: it is not indexed.", default=None)
+    source: str | None = described("null: it is not indexed.", None)
     path: str | None = None
     line: int | None = None  # where it begins; of a caller, where it first calls the result
     signature: str = ""
-    edge_line: int | None = described("Line of the use, in the file that has it.", default=None)
-    confidence: float | None = field(
-        default=None, metadata={"ge": 0, "le": 1, "description": "How sure it is that this is meant."}
-    )
-
-    resolution: str = described("How it was found to be meant.", default="")
+    edge_line: int | None = described("Line of the use, in the file that has it.", None)
+    confidence: float | None = described("How sure it is that this is meant.", None, ge=0, le=1)
+    resolution: str = described("How it was found to be meant.", "")
 
     def __post_init__(self) -> None:
         if not self.resolution and self.confidence is not None:
@@ -149,8 +141,7 @@ class CodeNeighbours:
     extends: tuple[CodeNeighbour, ...] = ()  # classes and interfaces
     implemented_by: tuple[CodeNeighbour, ...] = ()  # what extends or implements it
     omitted: Mapping[str, int] = field(
-        default_factory=dict[str, int],
-        metadata={"description": "How many more neighbours of each kind there are."},
+        default_factory=dict[str, int], metadata=about("How many more neighbours of each kind there are.")
     )
 
     def __bool__(self) -> bool:
@@ -177,10 +168,10 @@ class Relation:
 
     kind: str = field(metadata={"examples": ["closes", "implements", "supersedes", "references"]})
     direction: Literal["to", "from"] = field(
-        metadata={"description": "to: this document says it of the other; from: the other says it of this."}
+        metadata=about("to: this document says it of the other; from: the other says it of this.")
     )
-    target: str = field(metadata={"description": "The mention, as it is written."})
-    document: RelatedDocument = field(metadata={"description": "The other document."})
+    target: str = field(metadata=about("The mention, as it is written."))
+    document: RelatedDocument = field(metadata=about("The other document."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,13 +179,13 @@ class RelationsResponse(QueryResponse):
     """How a target is related to other documents."""
 
     documents: tuple[RelatedDocument, ...] = field(
-        metadata={"description": "The target; several documents if a path is in several sources."}
+        metadata=about("The target; several documents if a path is in several sources.")
     )
     relations: tuple[Relation, ...]  # the most important kinds first, then the newest
     unresolved_mentions: tuple[Mention, ...] = field(
-        metadata={"description": "Mentions of documents that are not indexed, or not visible to the caller."}
+        metadata=about("Mentions of documents that are not indexed, or not visible to the caller.")
     )
-    is_truncated: bool = field(metadata={"description": "More documents mention it than were read."})
+    is_truncated: bool = field(metadata=about("More documents mention it than were read."))
 
     @property
     def matches(self) -> tuple[Relation, ...]:
@@ -215,15 +206,15 @@ class DocumentChunk:
 class DocumentResponse(QueryResponse):
     """A document of the live release, assembled from its chunks."""
 
-    id: str = field(metadata={"description": "`source:uri`."})
+    id: str = field(metadata=about("`source:uri`."))
     source: str
     uri: str
     path: str
     title: str | None
     url: str | None
     text: str
-    complete: bool = field(metadata={"description": "false: some text between chunks is not indexed."})
-    metadata: Metadata = field(metadata={"description": "What its chunks have in common."})
+    complete: bool = field(metadata=about("false: some text between chunks is not indexed."))
+    metadata: Metadata = field(metadata=about("What its chunks have in common."))
     chunks: tuple[DocumentChunk, ...]
     related: tuple[Relation, ...]
 
@@ -277,9 +268,9 @@ class BlamedLines:
     commit: str
     author: str | None
     committed: datetime | None
-    message: str = field(metadata={"description": "Of the commit; secrets and personal data redacted."})
+    message: str = field(metadata=about("Of the commit; secrets and personal data redacted."))
     pull_requests: tuple[RelatedDocument, ...] = described(
-        "Indexed pull or merge requests of the commit.", default=()
+        "Indexed pull or merge requests of the commit.", ()
     )
 
     @property
@@ -294,22 +285,18 @@ class SearchResult:
 
     id: str
     content: str
-    score: float = field(metadata={"description": "Comparable within one response.", "ge": 0, "le": 1})
+    score: float = field(metadata=about("Comparable within one response.", ge=0, le=1))
     metadata: Metadata
     citation: Citation
     span: ResultSpan = field(metadata=HIDDEN)
-    related: tuple[Relation, ...] = described("The most important relations of the document.", default=())
-    graph: CodeNeighbours | None = described("Of the best results of code.", default=None, omit_none=True)
-    explain: ScoreExplanation | None = described(
-        "Ranks and scores, on request.", default=None, omit_none=True
-    )
+    related: tuple[Relation, ...] = described("The most important relations of the document.", ())
+    graph: CodeNeighbours | None = described("Of the best results of code.", None, omit_none=True)
+    explain: ScoreExplanation | None = described("Ranks and scores, on request.", None, omit_none=True)
     file_state: FileState | None = described(
-        "The file now, compared with the index, where the source is a local folder.",
-        default=None,
-        omit_none=True,
+        "The file now, compared with the index, where the source is a local folder.", None, omit_none=True
     )
     blame: tuple[BlamedLines, ...] | None = described(
-        "Who last changed its lines, on request.", default=None, omit_none=True
+        "Who last changed its lines, on request.", None, omit_none=True
     )
 
 
@@ -318,26 +305,20 @@ class SearchResponse(QueryResponse):
     """The results of a search, best first."""
 
     results: tuple[SearchResult, ...]
-    timings_ms: Mapping[str, float] = field(metadata={"description": "By step."})
+    timings_ms: Mapping[str, float] = field(metadata=about("By step."))
     cached: bool = False  # whether the same search was run before
-    embedded_share: float = field(
-        default=1.0,
-        metadata={
-            "description": "Share of the release's chunks that have a vector; words alone find the others.",
-            **{"ge": 0, "le": 1},
-        },
+    embedded_share: float = described(
+        "Share of the release's chunks that have a vector; words alone find the others.", 1.0, ge=0, le=1
     )
-    confidence: float | None = field(
-        default=None,
-        metadata={
-            "description": "How likely a result answers the question, where as many questions have an answer "
-            "as have none. Absent where it was not compared by its meaning.",
-            **{"ge": 0, "le": 1, "omit_none": True},
-        },
+    confidence: float | None = described(
+        "How likely a result answers the question, where as many questions have an answer "
+        "as have none. Absent where it was not compared by its meaning.",
+        None,
+        **{"ge": 0, "le": 1, "omit_none": True},
     )
     steps: tuple[Step, ...] = field(default=(), metadata=HIDDEN)  # for traces
     explain: Mapping[str, Any] | None = described(
-        "How the query was understood, on request.", default=None, omit_none=True
+        "How the query was understood, on request.", None, omit_none=True
     )
 
 
@@ -392,7 +373,7 @@ class ContextSection:
     name: str
     heading: str
     type: SectionType
-    query: str = field(metadata={"description": "The text, or the code, that was searched for."})
+    query: str = field(metadata=about("The text, or the code, that was searched for."))
     share: float  # of the budget
     found: int = 0
     shown: int = 0  # of what it found
@@ -410,29 +391,23 @@ class ContextResponse(QueryResponse):
     # degraded: "vector", "rerank"; a search with a problem; "task": only its beginning was searched for;
     # "history", "snippet", "suffix": only what is nearest to the question or the cursor is shown
     kind: TaskKind
-    text: str = field(metadata={"description": "The prompt; of a chat, its system message."})
+    text: str = field(metadata=about("The prompt; of a chat, its system message."))
     tokens: int  # of the prompt, or of all messages of a chat: at most `max_tokens`
     max_tokens: int
     tokenizer: str
     template: str
     excerpts: tuple[ContextExcerpt, ...]
-    omitted: tuple[OmittedChunk, ...] = field(
-        metadata={"description": "What was found and did not fit, best first."}
-    )
-    searches: tuple[SearchRun, ...] = field(
-        metadata={"description": "Which searches were run, and what each found."}
-    )
+    omitted: tuple[OmittedChunk, ...] = field(metadata=about("What was found and did not fit, best first."))
+    searches: tuple[SearchRun, ...] = field(metadata=about("Which searches were run, and what each found."))
     results: tuple[SearchResult, ...] = field(metadata=HIDDEN)  # of the excerpts, best first
     sections: tuple[ContextSection, ...] | None = described(
-        "What each configured section found.", default=None, omit_none=True
+        "What each configured section found.", None, omit_none=True
     )
     messages: tuple[ChatMessage, ...] | None = described(
-        "Of a chat: the system message, the history that fits, and the question.",
-        default=None,
-        omit_none=True,
+        "Of a chat: the system message, the history that fits, and the question.", None, omit_none=True
     )
     dropped_turns: int | None = described(
-        "Of a chat: how many of the oldest messages of the history did not fit.", default=None, omit_none=True
+        "Of a chat: how many of the oldest messages of the history did not fit.", None, omit_none=True
     )
 
 
@@ -443,13 +418,13 @@ class TracedRefresh:
     stage: str
     done_at: datetime
     seconds: float
-    changes: int = field(metadata={"description": "Keys that it added, changed or removed."})
-    code: str | None = field(metadata={"description": "Versions of the package and of the stage's code."})
+    changes: int = field(metadata=about("Keys that it added, changed or removed."))
+    code: str | None = field(metadata=about("Versions of the package and of the stage's code."))
     settings: Mapping[str, str] = field(
-        metadata={"description": "Digests of the settings that it used: source, chunking, model, access."}
+        metadata=about("Digests of the settings that it used: source, chunking, model, access.")
     )
-    run: str | None = field(metadata={"description": "The Dagster run; null: by the command line."})
-    run_url: str | None = field(metadata={"description": "Its page, if KNOWLEDGE_DAGSTER_URL is set."})
+    run: str | None = field(metadata=about("The Dagster run; null: by the command line."))
+    run_url: str | None = field(metadata=about("Its page, if KNOWLEDGE_DAGSTER_URL is set."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,16 +433,14 @@ class TraceResponse(QueryResponse):
 
     id: str
     citation: Citation
-    revision: str | None = field(metadata={"description": "Of the document, as its source has it."})
+    revision: str | None = field(metadata=about("Of the document, as its source has it."))
     document_hash: str | None
     chunk_fingerprint: str | None = field(
-        metadata={"description": "Of the document, the chunker and the sanitizer that made the chunk."}
+        metadata=about("Of the document, the chunker and the sanitizer that made the chunk.")
     )
-    text_key: str | None = field(metadata={"description": "Of the embedded text; the key of its vector."})
+    text_key: str | None = field(metadata=about("Of the embedded text; the key of its vector."))
     indexed_at: datetime
     updated_at: datetime
-    first_release: int | None = field(
-        metadata={"description": "The first of the kept releases that has it as it is."}
-    )
+    first_release: int | None = field(metadata=about("The first of the kept releases that has it as it is."))
     first_released_at: datetime | None
     stages: tuple[TracedRefresh, ...]

@@ -17,25 +17,14 @@ LABEL_PATTERN = r"^[A-Za-z0-9_.:/@+#=-]([A-Za-z0-9_.:/@+#= -]{0,126}[A-Za-z0-9_.
 
 _LABEL_REGEX = re.compile(LABEL_PATTERN)
 
-HEADER_NAMES = {
-    "session": "X-Knowledge-Session",
-    "project": "X-Knowledge-Project",
-    "on_behalf_of": "X-Knowledge-On-Behalf-Of",
-}
+_LABELS = ("session", "project", "on_behalf_of")
+HEADER_NAMES = {name: f"X-Knowledge-{name.replace('_', '-').title()}" for name in _LABELS}
 """Of HTTP, by label."""
 
-VARIABLE_NAMES = {
-    "session": "KNOWLEDGE_SESSION",
-    "project": "KNOWLEDGE_PROJECT",
-    "on_behalf_of": "KNOWLEDGE_ON_BEHALF_OF",
-}
+VARIABLE_NAMES = {name: f"KNOWLEDGE_{name.upper()}" for name in _LABELS}
 """Of the environment, by label."""
 
-META_NAMES = {
-    "session": "knowledge/session",
-    "project": "knowledge/project",
-    "on_behalf_of": "knowledge/on_behalf_of",
-}
+META_NAMES = {name: f"knowledge/{name}" for name in _LABELS}
 """Of `_meta` in a request of MCP, by label."""
 
 

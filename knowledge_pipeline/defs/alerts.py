@@ -25,8 +25,8 @@ from pydantic import SecretStr
 from knowledge_pipeline.config.operation import AlertSettings, EmailAlertSettings
 from knowledge_pipeline.config.settings import build_run_url
 from knowledge_pipeline.config.sources import SanitizeSettings
-from knowledge_pipeline.defs.checks import skip_on_config_error
 from knowledge_pipeline.defs.dagster_internals import LAUNCHERS, PARTITION, RANGE_END, RANGE_START, WILL_RETRY
+from knowledge_pipeline.defs.define import sensor
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import list_names
 from knowledge_pipeline.defs.resources import ProjectResource
@@ -311,38 +311,32 @@ def send_to_channels(
 _MAX_SHOWN = 20
 
 
-def build_budgets_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor of a knowledge base that has budgets; its cursor knows what was reported."""
-
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("spent_budgets"),
-        minimum_interval_seconds=300,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Reports budgets that are nearly or wholly spent in the log, and in Slack and by e-mail "
-        "if knowledge.yaml says so; each once in its day or month.",
-    )
-    @names.bind
-    @skip_on_config_error("budgets are not looked at")
-    def spent_budgets(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
-        settings, now = project.load_settings(), datetime.now(UTC)
-        budgets = settings.costs.budgets
-        reached = list_reached(budgets, read_spending(project.open_lake(), now)[0], now) if budgets else []
-        reported: list[str] = json.loads(context.cursor or "[]")
-        new = [state for state in reached if _key_of(state) not in reported]
-        still = [key for key in map(_key_of, reached) if key in reported]
-        if not new:
-            reason = "no budget is spent that was not reported"
-            return dg.SensorResult(skip_reason=reason, cursor=json.dumps(still))
-        sentences = [state.describe() for state in new[:_MAX_SHOWN]]
-        if len(new) > _MAX_SHOWN:
-            sentences.append(f"and {len(new) - _MAX_SHOWN} others: `knowledge costs` lists them")
-        alert = Alert("Knowledge pipeline: a budget of models is spent", "\n".join(sentences))
-        context.log.warning(f"{alert.title}\n{alert.text}")
-        if send_to_channels(context, alert, settings.alerts):
-            still += map(_key_of, new)
-        return dg.SensorResult(skip_reason=f"{len(new)} budgets reported", cursor=json.dumps(still))
-
-    return spent_budgets
+@sensor(
+    "spent_budgets",
+    interval_s=300,
+    description="Reports budgets that are nearly or wholly spent in the log, and in Slack and by e-mail "
+    "if knowledge.yaml says so; each once in its day or month.",
+    consequence="budgets are not looked at",
+)
+def spent_budgets(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
+    """Report new budgets; the cursor knows what was reported."""
+    settings, now = project.load_settings(), datetime.now(UTC)
+    budgets = settings.costs.budgets
+    reached = list_reached(budgets, read_spending(project.open_lake(), now)[0], now) if budgets else []
+    reported: list[str] = json.loads(context.cursor or "[]")
+    new = [state for state in reached if _key_of(state) not in reported]
+    still = [key for key in map(_key_of, reached) if key in reported]
+    if not new:
+        reason = "no budget is spent that was not reported"
+        return dg.SensorResult(skip_reason=reason, cursor=json.dumps(still))
+    sentences = [state.describe() for state in new[:_MAX_SHOWN]]
+    if len(new) > _MAX_SHOWN:
+        sentences.append(f"and {len(new) - _MAX_SHOWN} others: `knowledge costs` lists them")
+    alert = Alert("Knowledge pipeline: a budget of models is spent", "\n".join(sentences))
+    context.log.warning(f"{alert.title}\n{alert.text}")
+    if send_to_channels(context, alert, settings.alerts):
+        still += map(_key_of, new)
+    return dg.SensorResult(skip_reason=f"{len(new)} budgets reported", cursor=json.dumps(still))
 
 
 def _key_of(state: BudgetState) -> str:

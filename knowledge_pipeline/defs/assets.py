@@ -15,6 +15,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.defs.checks import build_check_specs, to_check_result, translate_failures
 from knowledge_pipeline.defs.dagster_internals import STORAGE_KIND, URI, AssetJob
+from knowledge_pipeline.defs.define import build_asset_job
 from knowledge_pipeline.defs.evaluation import EVALUATION, QUALITY_CHECK
 from knowledge_pipeline.defs.event_log import (
     RELEASE,
@@ -30,8 +31,8 @@ from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs import (
     SOURCE_STEP_TAGS,
     RefreshConfig,
+    RefreshStep,
     read_sources_per_run,
-    refresh_source,
     tag_process,
 )
 from knowledge_pipeline.defs.settings_assets import build_freshness_policy, source_partitions
@@ -87,9 +88,8 @@ def build_stage_assets(
                 sources = settings.select_sources([source])
                 provenance = track_refresh_inputs(context.instance, settings, sources, names)
                 releases = build_early_releases(context, project) if release else None
-                for done in refresh_source(
-                    context, project, settings, config.options, source, stages, releases
-                ):
+                step = RefreshStep(context, project, settings, config.options, stages, releases)
+                for done in step.refresh_source(source):
                     metadata = done.read_metadata()
                     tags = provenance.build_tags(done.key, source, done.version)  # as soon as it is done
                     if done.is_final:
@@ -144,10 +144,8 @@ def build_release_asset(
 
 def build_release_job(names: Names = PLAIN) -> AssetJob:
     """The job that evaluates and releases."""
-    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        names.definition("release"),
-        selection=_select_release(names),
-        description="Make live what the index holds, if the checks allow it.",
+    return build_asset_job(
+        names, "release", "Make live what the index holds, if the checks allow it.", _select_release(names)
     )
 
 
@@ -159,10 +157,11 @@ def build_refresh_job(source_type: SourceType, names: Names = PLAIN) -> AssetJob
     keys = stage_asset_keys(source_type, names)
     guards = [dg.AssetCheckKey(keys[check.stage], check.name) for check in list_blocking_checks(source_type)]
     selection = dg.AssetSelection.assets(*keys.values()).without_checks() | dg.AssetSelection.checks(*guards)
-    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        names.definition(f"refresh_{source_type}"),
-        selection=selection | _select_release(names),
-        description=f"Refresh sources of the type {source_type} and release what changed.",
+    return build_asset_job(
+        names,
+        f"refresh_{source_type}",
+        f"Refresh sources of the type {source_type} and release what changed.",
+        selection | _select_release(names),
         tags={"knowledge/type": source_type},
     )
 

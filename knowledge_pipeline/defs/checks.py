@@ -6,10 +6,9 @@ which the job `checks` or a person runs. Only transient errors are retried; an u
 fails at once with its traceback.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import NoReturn
 
 import dagster as dg
 from sqlalchemy.exc import OperationalError
@@ -18,15 +17,13 @@ from knowledge_pipeline.checks.integrity import Check, CheckResult
 from knowledge_pipeline.checks.registry import list_blocking_checks, list_informational_checks
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.defs.dagster_internals import BACKFILL, AssetJob, read_last_check
+from knowledge_pipeline.defs.define import build_asset_job
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import build_arrow_table
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.errors import ConfigError, KnowledgeError, PermanentError, TransientError
+from knowledge_pipeline.errors import KnowledgeError, PermanentError, TransientError
 from knowledge_pipeline.stages.context import describe_failures
 from knowledge_pipeline.store.lake import Lake
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
 FAILURES = "failures"
 """The metadata of a failed step that has the errors by source."""
@@ -83,22 +80,6 @@ def translate_load_errors() -> Generator[None]:
         raise dg.DagsterInvalidDefinitionError(str(error)) from None
 
 
-def skip_on_config_error(consequence: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R | dg.SkipReason]]:
-    """Skip a sensor's tick while `knowledge.yaml` is wrong, with what that leaves undone and why."""
-
-    def decorate(tick: Callable[_P, _R]) -> Callable[_P, _R | dg.SkipReason]:
-        @wraps(tick)
-        def skip_or_tick(*args: _P.args, **kwargs: _P.kwargs) -> _R | dg.SkipReason:
-            try:
-                return tick(*args, **kwargs)
-            except ConfigError as error:
-                return dg.SkipReason(f"{consequence}: {error}")
-
-        return skip_or_tick
-
-    return decorate
-
-
 class SourcesFailed(KnowledgeError):
     """Some sources of a run failed, and the others are done; transient if any of them is."""
 
@@ -145,10 +126,11 @@ def build_informational_checks(source_type: SourceType, names: Names = PLAIN) ->
 
 def build_checks_job(definitions: Sequence[dg.AssetChecksDefinition], names: Names = PLAIN) -> AssetJob:
     """The job that runs the informational checks of all types, on a schedule."""
-    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        names.definition("checks"),
-        selection=dg.AssetSelection.checks(*definitions),
-        description="Check everything that is stored: duplicates, skipped documents, sizes, age, cost.",
+    return build_asset_job(
+        names,
+        "checks",
+        "Check everything that is stored: duplicates, skipped documents, sizes, age, cost.",
+        dg.AssetSelection.checks(*definitions),
     )
 
 

@@ -1,5 +1,6 @@
 """All definitions of one knowledge base: its assets, checks, jobs, schedules, sensors and its resource."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import SourceType
-from knowledge_pipeline.defs.alerts import build_budgets_sensor, build_failed_runs_sensor
+from knowledge_pipeline.defs import alerts, commit_sensors, jobs, runs, sensors
 from knowledge_pipeline.defs.assets import (
     build_refresh_job,
     build_release_asset,
@@ -15,40 +16,19 @@ from knowledge_pipeline.defs.assets import (
     build_stage_assets,
 )
 from knowledge_pipeline.defs.checks import build_checks_job, build_informational_checks, translate_load_errors
-from knowledge_pipeline.defs.commit_sensors import build_commits_sensor, build_files_sensor
 from knowledge_pipeline.defs.dagster_internals import AssetJob, set_executor
+from knowledge_pipeline.defs.define import build_asset_job
 from knowledge_pipeline.defs.evaluation import EVALUATION, build_evaluation_asset
-from knowledge_pipeline.defs.jobs import (
-    build_maintenance_job,
-    build_migration_job,
-    build_organisations_job,
-    build_organisations_sensor,
-    build_publication_asset,
-    build_publication_job,
-    build_publication_sensor,
-    build_schedules,
-    build_source_jobs,
-    is_publishing,
-)
 from knowledge_pipeline.defs.names import Names, build_names
 from knowledge_pipeline.defs.resources import build_project
-from knowledge_pipeline.defs.runs import build_lost_runs_sensor, select_executor
-from knowledge_pipeline.defs.sensors import (
-    build_release_sensor,
-    build_removals_sensor,
-    build_sources_sensor,
-    build_upstream_sensor,
-)
 from knowledge_pipeline.defs.settings_assets import (
-    build_settings_sensor,
     build_settings_specs,
+    changed_settings,
     list_source_types,
 )
 from knowledge_pipeline.defs.sql_models import build_model_assets, build_models_job
-from knowledge_pipeline.defs.tuning import build_tuning_asset, build_tuning_job
-
-_Job = dg.JobDefinition | AssetJob
-_Asset = dg.AssetsDefinition | dg.AssetSpec
+from knowledge_pipeline.defs.tuning import TUNING, build_tuning_asset
+from knowledge_pipeline.extensions import publish
 
 
 def build_defs(
@@ -80,65 +60,76 @@ def build_defs(
         loaded = project.load_settings()
         types = list_source_types(loaded)
         checks = [build_informational_checks(type_, names) for type_ in types]
-        executor = select_executor()
+        executor = runs.select_executor()
         release_job = set_executor(build_release_job(names), executor)
-        jobs = [set_executor(job, executor) for job in _build_jobs(types, loaded, checks, names)]
+        built_jobs = [set_executor(job, executor) for job in _build_jobs(loaded, checks, names)]
         return dg.Definitions(
             assets=_build_assets(types, loaded, names),
             asset_checks=checks,
-            jobs=[release_job, *jobs],
-            schedules=build_schedules(loaded, names, has_checks=bool(checks)),
+            jobs=[release_job, *built_jobs],
+            schedules=jobs.build_schedules(loaded, names, has_checks=bool(checks)),
             sensors=_build_sensors(loaded, release_job, names),
             resources={names.resource: project},
         )
 
 
-def _build_assets(types: Sequence[SourceType], settings: Settings, names: Names) -> list[_Asset]:
-    owners = settings.owners
+def _is_publishing() -> bool:
+    return bool(os.environ.get(publish.DSN_VARIABLE))
+
+
+def _build_assets(
+    types: Sequence[SourceType], settings: Settings, names: Names
+) -> list[dg.AssetsDefinition | dg.AssetSpec]:
+    owners, folders = settings.owners, settings.sql_models.folders
     return [
         *(spec for type_ in types for spec in build_settings_specs(type_, owners, names)),
         *(build_stage_assets(type_, settings, names) for type_ in types),
         build_evaluation_asset(types, owners, names),
         build_release_asset(types, settings, names),
         build_tuning_asset(owners, names),
-        *([build_publication_asset(owners, names)] if is_publishing() else []),
-        build_model_assets(
-            types, owners=owners, evaluation=EVALUATION, folders=settings.sql_models.folders, names=names
-        ),
+        *([jobs.build_publication_asset(owners, names)] if _is_publishing() else []),
+        build_model_assets(types, owners=owners, evaluation=EVALUATION, folders=folders, names=names),
     ]
 
 
 def _build_jobs(
-    types: Sequence[SourceType],
-    settings: Settings,
-    checks: Sequence[dg.AssetChecksDefinition],
-    names: Names,
-) -> list[_Job]:
+    settings: Settings, checks: Sequence[dg.AssetChecksDefinition], names: Names
+) -> list[dg.JobDefinition | AssetJob]:
+    of_assets = {  # with one asset each
+        TUNING: "Learn the ranking from the corpus, and release it if it is better.",
+        **(
+            {jobs.PUBLICATION: "Copy the live release to PostgreSQL, by what changed."}
+            if _is_publishing()
+            else {}
+        ),
+    }
     return [
-        *build_source_jobs(names),
-        *([build_organisations_job(names)] if settings.organisations else []),
-        build_maintenance_job(names),
-        build_migration_job(names),
-        build_tuning_job(names),
-        *([build_publication_job(names)] if is_publishing() else []),
+        *jobs.build_source_jobs(names),
+        *([jobs.build_organisations_job(names)] if settings.organisations else []),
+        jobs.build_maintenance_job(names),
+        jobs.build_migration_job(names),
+        *(
+            build_asset_job(names, name, about, dg.AssetSelection.assets(names.key(name)))
+            for name, about in of_assets.items()
+        ),
         build_models_job(names),
         *([build_checks_job(checks, names)] if checks else []),
-        *(build_refresh_job(type_, names) for type_ in types),
+        *(build_refresh_job(type_, names) for type_ in list_source_types(settings)),
     ]
 
 
 def _build_sensors(settings: Settings, release_job: AssetJob, names: Names) -> list[dg.SensorDefinition]:
     return [
-        build_sources_sensor(list_source_types(settings), names),
-        build_removals_sensor(names),
-        *([build_organisations_sensor(names)] if settings.organisations else []),
-        build_commits_sensor(names),
-        build_files_sensor(names),
-        build_settings_sensor(names),
-        *([build_upstream_sensor(names)] if any(source.upstream for source in settings.sources) else []),
-        build_lost_runs_sensor(names),
-        build_release_sensor(release_job, names),
-        *([build_publication_sensor(names)] if is_publishing() else []),
-        build_failed_runs_sensor(names, only_own=True),
-        *([build_budgets_sensor(names)] if settings.costs.budgets else []),
+        sensors.build_sources_sensor(list_source_types(settings), names),
+        sensors.removed_sources(names),
+        *([jobs.unlisted_organisations(names)] if settings.organisations else []),
+        commit_sensors.new_commits(names),
+        commit_sensors.changed_files(names),
+        changed_settings(names),
+        *([sensors.upstream_assets(names)] if any(source.upstream for source in settings.sources) else []),
+        runs.build_lost_runs_sensor(names),
+        sensors.build_release_sensor(release_job, names),
+        *([jobs.new_release(names)] if _is_publishing() else []),
+        alerts.build_failed_runs_sensor(names, only_own=True),
+        *([alerts.spent_budgets(names)] if settings.costs.budgets else []),
     ]

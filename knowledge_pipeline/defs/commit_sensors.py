@@ -9,9 +9,8 @@ import json
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
 from zlib import crc32
 
 import dagster as dg
@@ -21,18 +20,18 @@ from knowledge_pipeline.config.sources import SourceConfig, resolve_trigger
 from knowledge_pipeline.connectors.git import remote_heads
 from knowledge_pipeline.connectors.git.remote_heads import WatchedBranch, find_repository
 from knowledge_pipeline.connectors.registry import open_source
-from knowledge_pipeline.defs.checks import skip_on_config_error
-from knowledge_pipeline.defs.names import PLAIN, Names
+from knowledge_pipeline.defs.define import sensor
+from knowledge_pipeline.defs.names import Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs import build_refresh_requests
 from knowledge_pipeline.defs.sensors import (
     READING_STATUSES,
     WAITING_STATUSES,
+    Cursor,
     list_unfinished_sources,
     list_unpartitioned_sources,
 )
 from knowledge_pipeline.errors import KnowledgeError
-from knowledge_pipeline.records import Item
 from knowledge_pipeline.stages.context import sort_by_repository
 from knowledge_pipeline.stages.snapshot import is_up_to_date
 from knowledge_pipeline.store.lake import Lake
@@ -42,17 +41,13 @@ BUDGET_S = 5.0
 
 
 @dataclass(slots=True)
-class FilesCursor:
+class FilesCursor(Cursor):
     """What the sensor remembers from tick to tick, stored as JSON."""
 
     requests: int = 0  # ticks with requests; in run keys, so that files that come back are refreshed again
     next: str = ""  # the source to list first
     digests: dict[str, str] = field(default_factory=dict[str, str])
     """Of the last requested listing of each source, or of the error that prevented it."""
-
-    def to_json(self) -> str:
-        """The cursor as Dagster stores it."""
-        return json.dumps(asdict(self), separators=(",", ":"))
 
 
 @dataclass(slots=True)
@@ -72,50 +67,45 @@ class ExcludedSources:
     new: Set[str] = frozenset()  # `sources_in_config` requests their first refresh: listed, not requested
 
 
-def build_files_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that lists folders."""
-
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("changed_files"),
-        job_name=names.definition("refresh"),
-        minimum_interval_seconds=10,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Lists the folders of sources that are refreshed as files change (trigger realtime, "
-        "or on_commit where the folder is in no repository), and requests a run for those that changed.",
+@sensor(
+    "changed_files",
+    job="refresh",
+    interval_s=10,
+    description="Lists the folders of sources that are refreshed as files change (trigger realtime, "
+    "or on_commit where the folder is in no repository), and requests a run for those that changed.",
+    consequence="no folder is listed",
+)
+def changed_files(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
+    """Request one refresh of everything that changed; a busy source is listed when its run is over."""
+    started_s = time.monotonic()
+    settings, names, instance = project.load_settings(), project.names, context.instance
+    try:
+        cursor = FilesCursor(**json.loads(context.cursor or "{}"))
+    except (TypeError, ValueError):  # of another version
+        cursor = FilesCursor()
+    sources = select_file_sources(settings.sources)
+    excluded = ExcludedSources(
+        busy=list_unfinished_sources(instance, names=names),
+        new=list_unpartitioned_sources(instance, sources, names),
     )
-    @names.bind
-    @skip_on_config_error("no folder is listed")
-    def changed_files(
-        context: dg.SensorEvaluationContext, project: ProjectResource
-    ) -> dg.SensorResult | dg.SkipReason:
-        """Request one refresh of everything that changed; a busy source is listed when its run is over."""
-        started_s = time.monotonic()
-        settings = project.load_settings()
-        try:
-            cursor = FilesCursor(**json.loads(context.cursor or "{}"))
-        except (TypeError, ValueError):  # of another version
-            cursor = FilesCursor()
-        sources = select_file_sources(settings.sources)
-        excluded = ExcludedSources(
-            busy=list_unfinished_sources(context.instance, names=names),
-            new=list_unpartitioned_sources(context.instance, sources, names),
-        )
-        lake, until_s = Lake(settings.store), started_s + BUDGET_S
-        scan = scan_folders(sources, cursor, lake, until_s=until_s, excluded=excluded)
-        for source, error in scan.failed.items():
-            context.log.warning(f"{source}: {error}")
-        for source in excluded.new & list_unfinished_sources(context.instance, READING_STATUSES, names):
-            cursor.digests.pop(source, None)  # its run may have read it before this listing
-        requests: list[dg.RunRequest] = []
-        if scan.changed:  # the run key contains the digests: a tick repeated after a crash may find more
-            cursor.requests += 1
-            digests = "".join(f"{source.id} {cursor.digests[source.id]} " for source in scan.changed)
-            key = f"files {cursor.requests} {_short_digest(digests)}"
-            requests = list(build_refresh_requests(scan.changed, names, trigger="files", run_key=key))
-        skip = None if requests else dg.SkipReason(_explain_no_changed_file(sources, scan))
-        return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=skip)
-
-    return changed_files
+    until_s = started_s + BUDGET_S
+    scan = scan_folders(sources, cursor, Lake(settings.store), until_s=until_s, excluded=excluded)
+    for source, error in scan.failed.items():
+        context.log.warning(f"{source}: {error}")
+    for source in excluded.new & list_unfinished_sources(instance, READING_STATUSES, names):
+        cursor.digests.pop(source, None)  # its run may have read it before this listing
+    if scan.changed:  # the run key contains the digests: a tick repeated after a crash may find more
+        cursor.requests += 1
+        digests = "".join(f"{source.id} {cursor.digests[source.id]} " for source in scan.changed)
+        key = f"files {cursor.requests} {_short_digest(digests)}"
+        requests = list(build_refresh_requests(scan.changed, names, trigger="files", run_key=key))
+        return dg.SensorResult(run_requests=requests, cursor=cursor.to_json())
+    reasons = [f"no file changed in {len(sources)} sources"]
+    if scan.failed:
+        reasons.append(f"{len(scan.failed)} could not be listed: see the log of this tick")
+    if scan.waiting:
+        reasons.append(f"the next tick lists the other {scan.waiting} first")
+    return dg.SensorResult(skip_reason="; ".join(reasons), cursor=cursor.to_json())
 
 
 def select_file_sources(sources: Sequence[SourceConfig]) -> list[SourceConfig]:
@@ -155,8 +145,10 @@ def scan_folders(
             continue
         former, is_new = cursor.digests.get(source.id), source.id in excluded.new
         try:
-            items = list_items(source, lake.cache)
-            digest = compute_listing_digest(items)
+            with open_source(source, cache=lake.cache) as opened:
+                items = list(opened.discover())
+            lines = sorted(f"{item.uri}\0{item.revision}\0{item.skip or ''}" for item in items)
+            digest = _short_digest("\0\0".join(lines))
             # Seen for the first time, it counts as changed only if its snapshot is out of date.
             if digest != former and not (former is None and (is_new or is_up_to_date(lake, source, items))):
                 scan.changed.append(source)
@@ -168,30 +160,9 @@ def scan_folders(
     return scan
 
 
-def list_items(source: SourceConfig, cache: Path) -> list[Item]:
-    """The files of a folder, by `stat` only. Raises `KnowledgeError` as `Source.discover` does."""
-    with open_source(source, cache=cache) as opened:
-        return list(opened.discover())
-
-
-def compute_listing_digest(items: Iterable[Item]) -> str:
-    """Equal for listings of equal uris and revisions, whatever their order."""
-    lines = sorted(f"{item.uri}\0{item.revision}\0{item.skip or ''}" for item in items)
-    return _short_digest("\0\0".join(lines))
-
-
 def _short_digest(text: str) -> str:
     """48 bits in eight characters, because Dagster stores the cursor with every tick."""
     return urlsafe_b64encode(sha256(text.encode()).digest()[:6]).decode()
-
-
-def _explain_no_changed_file(sources: Sequence[SourceConfig], scan: FolderScan) -> str:
-    reasons = [f"no file changed in {len(sources)} sources"]
-    if scan.failed:
-        reasons.append(f"{len(scan.failed)} could not be listed: see the log of this tick")
-    if scan.waiting:
-        reasons.append(f"the next tick lists the other {scan.waiting} first")
-    return "; ".join(reasons)
 
 
 TICK_S = 4
@@ -211,7 +182,7 @@ def find_host(repository: str) -> str:
     return GitConnection(type="git", url=repository).host or ""
 
 
-def group_by_host(repositories: Collection[str]) -> dict[str, list[str]]:
+def group_by_host(repositories: Iterable[str]) -> dict[str, list[str]]:
     """Repositories by their host, in their order."""
     by_host: dict[str, list[str]] = {}
     for name in repositories:
@@ -255,12 +226,8 @@ HEAD = "HEAD"
 
 
 @dataclass(slots=True)
-class CommitCursor:
-    """The heads of repositories at the last tick, by the repositories' names.
-
-    It is JSON that a person can read and correct: the beginnings of commits, and of a repository only what
-    changes from tick to tick.
-    """
+class CommitCursor(Cursor):
+    """The heads of repositories at the last tick, by their names; a person can read and correct its JSON."""
 
     tick: int = 0
     stood: dict[str, dict[str, str | None]] = field(default_factory=dict[str, dict[str, str | None]])
@@ -279,7 +246,7 @@ class CommitCursor:
         """The cursor of the last tick; an empty one where there is none.
 
         Raises:
-            ValueError: `to_json` did not write it.
+            ValueError: this sensor did not write it.
         """
         if not text:
             return cls()
@@ -296,10 +263,6 @@ class CommitCursor:
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a cursor of this sensor: {error!r}") from error
 
-    def to_json(self) -> str:
-        """As JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
     def retain_only(self, watches: Iterable[WatchedBranch]) -> None:
         """Drop what is no longer configured."""
         kept: dict[str, set[str]] = {}
@@ -315,19 +278,13 @@ class CommitCursor:
         hosts = group_by_host(kept)
         self.hosts = {host: state for host, state in self.hosts.items() if host in hosts}
 
-    def has_seen(self, watch: WatchedBranch) -> bool:
-        """Whether a branch was polled before, even if it was gone."""
-        return _format_branches(watch) in self.stood.get(watch.repository, {})
-
-    def has_moved(self, watch: WatchedBranch, commit: str | None) -> bool:
-        """Whether a branch has another commit than at the last tick."""
-        last = self.stood.get(watch.repository, {}).get(_format_branches(watch))
-        return last != (commit[:_COMMIT_CHARS] if commit else None)
-
-    def record_commit(self, watch: WatchedBranch, commit: str | None) -> None:
-        """Remember the commit of a branch."""
-        branches = self.stood.setdefault(watch.repository, {})
-        branches[_format_branches(watch)] = commit[:_COMMIT_CHARS] if commit else None
+    def record_commit(self, watch: WatchedBranch, commit: str | None) -> bool | None:
+        """Remember the commit of a branch; whether it has moved, None at the first look."""
+        branches, branch = self.stood.setdefault(watch.repository, {}), _format_branches(watch)
+        short = commit[:_COMMIT_CHARS] if commit else None
+        moved = branches[branch] != short if branch in branches else None
+        branches[branch] = short
+        return moved
 
     def forget(self, watch: WatchedBranch) -> None:
         """Treat a branch as never polled."""
@@ -335,12 +292,6 @@ class CommitCursor:
         branches.pop(_format_branches(watch), None)
         if not branches:
             self.stood.pop(watch.repository, None)
-
-    def record_answer(self, name: str, head_branch: str | None) -> None:
-        """Remember that a repository answered, and what its HEAD names."""
-        self.failing.pop(name, None)
-        if head_branch is not None:
-            self.heads[name] = head_branch
 
     def record_failure(self, name: str, now_s: float) -> None:
         """Remember that a repository did not answer; each further failure doubles the pause."""
@@ -353,7 +304,7 @@ class CommitCursor:
         """The repositories to poll now, first those that the last tick had no time for."""
         due = sorted(
             name
-            for host, mine in group_by_host(list(names)).items()
+            for host, mine in group_by_host(names).items()
             if is_due(host, len(mine), self.hosts.get(host), now_s)
             for name in mine
             if self.failing.get(name, (0, 0))[1] <= now_s
@@ -369,17 +320,6 @@ class CommitCursor:
         asked_at_s, _ = self.hosts.get(find_host(name), (now_s, 0))
         periods = [int(at_s + moment) // _LISTING_INTERVAL_S for at_s in (asked_at_s, now_s)]
         return self.heads.get(name) if periods[0] == periods[1] else None
-
-
-def load_cursor(context: dg.SensorEvaluationContext) -> CommitCursor:
-    """The cursor for a new tick; where it cannot be read, every repository counts as new."""
-    try:
-        cursor = CommitCursor.from_json(context.cursor)
-    except ValueError as error:
-        context.log.warning(f"the cursor is dropped, and every repository counts as new: {error}")
-        cursor = CommitCursor()
-    cursor.tick += 1
-    return cursor
 
 
 def _format_branches(watch: WatchedBranch) -> str:
@@ -408,42 +348,45 @@ class CommitScan:
     waiting: int = 0  # repositories that there was no time for
 
 
-def build_commits_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that polls repositories.
+@sensor(
+    "new_commits",
+    job="refresh",
+    interval_s=TICK_S,
+    description="Polls the repositories of sources that are refreshed by commits, and requests one run "
+    "for each new commit, with all sources that read it.",
+    consequence="no repository is polled",
+)
+def new_commits(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
+    """Request runs for what is new, and remember the head of every branch.
 
     Nothing is lost between a refresh and the first look at a repository: a repository that is seen for the
     first time is refreshed, even if needlessly, unless a run that will read it is still waiting. After that,
     it is refreshed once for each commit.
     """
-
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("new_commits"),
-        job_name=names.definition("refresh"),
-        minimum_interval_seconds=TICK_S,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Polls the repositories of sources that are refreshed by commits, and requests one run "
-        "for each new commit, with all sources that read it.",
-    )
-    @names.bind
-    @skip_on_config_error("no repository is polled")
-    def new_commits(
-        context: dg.SensorEvaluationContext, project: ProjectResource
-    ) -> dg.SensorResult | dg.SkipReason:
-        """Request runs for what is new, and remember the head of every branch."""
-        started_s = time.monotonic()
-        settings, cursor = project.load_settings(), load_cursor(context)
-        watches = remote_heads.group_by_watched_branch(settings.sources)
-        cursor.retain_only(watches)
-        budget_s = max(_MIN_BUDGET_S, remote_heads.BUDGET_S - (time.monotonic() - started_s))
-        scan = poll_repositories(watches, cursor, budget_s)
-        scan.unseen = _select_first_refreshes(context.instance, watches, cursor, scan.unseen, names)
-        for error in scan.failed.values():
-            context.log.warning(str(error))
-        requests = list(_build_requests(scan, cursor.tick, names))
-        skip = None if requests else dg.SkipReason(_explain_no_commit(scan, watches))
-        return dg.SensorResult(run_requests=requests, cursor=cursor.to_json(), skip_reason=skip)
-
-    return new_commits
+    started_s = time.monotonic()
+    settings, names = project.load_settings(), project.names
+    try:
+        cursor = CommitCursor.from_json(context.cursor)
+    except ValueError as error:
+        context.log.warning(f"the cursor is dropped, and every repository counts as new: {error}")
+        cursor = CommitCursor()
+    cursor.tick += 1
+    watches = remote_heads.group_by_watched_branch(settings.sources)
+    cursor.retain_only(watches)
+    budget_s = max(_MIN_BUDGET_S, remote_heads.BUDGET_S - (time.monotonic() - started_s))
+    scan = poll_repositories(watches, cursor, budget_s)
+    scan.unseen = _select_first_refreshes(context.instance, watches, cursor, scan.unseen, names)
+    for error in scan.failed.values():
+        context.log.warning(str(error))
+    if requests := list(_build_requests(scan, cursor.tick, names)):
+        return dg.SensorResult(run_requests=requests, cursor=cursor.to_json())
+    reasons = [f"no new commit in {len({watch.repository for watch in watches})} repositories"]
+    if scan.failed:
+        errors = "; ".join(map(str, scan.failed.values()))
+        reasons.append(f"{len(scan.failed)} did not answer: {errors[:1000]}")
+    if scan.waiting:
+        reasons.append(f"the next tick polls the other {scan.waiting} first")
+    return dg.SensorResult(skip_reason="; ".join(reasons), cursor=cursor.to_json())
 
 
 def _select_first_refreshes(
@@ -486,16 +429,18 @@ def poll_repositories(
             scan.failed[name] = answer
             cursor.record_failure(name, time.time())
         else:
-            cursor.record_answer(name, answer.head_branch)
+            cursor.failing.pop(name, None)
+            if answer.head_branch is not None:
+                cursor.heads[name] = answer.head_branch
     for watch, sources in watches.items():
         answer = answers.get(watch.repository)
         if isinstance(answer, remote_heads.RemoteHeads):
             commit = answer.commit_of(watch.branch, watch.further)
-            if not cursor.has_seen(watch):
+            moved = cursor.record_commit(watch, commit)
+            if moved is None:
                 scan.unseen.extend(sources)
-            elif cursor.has_moved(watch, commit):
+            elif moved:
                 scan.commits.setdefault((watch.repository, commit), []).extend(sources)
-            cursor.record_commit(watch, commit)
     waiting = [name for name in due if name not in answers]
     answered = {name: not isinstance(answer, KnowledgeError) for name, answer in answers.items()}
     update_hosts(cursor.hosts, answered, waiting, now_s)
@@ -520,13 +465,3 @@ def _build_requests(scan: CommitScan, tick: int, names: Names) -> Iterator[dg.Ru
         key = f"{repository}@{state} {tick}"
         tags = {"knowledge/repository": repository, "knowledge/commit": state}
         yield from build_refresh_requests(sources, names, trigger="commit", run_key=key, tags=tags)
-
-
-def _explain_no_commit(scan: CommitScan, watches: Mapping[WatchedBranch, object]) -> str:
-    reasons = [f"no new commit in {len({watch.repository for watch in watches})} repositories"]
-    if scan.failed:
-        errors = "; ".join(map(str, scan.failed.values()))
-        reasons.append(f"{len(scan.failed)} did not answer: {errors[:1000]}")
-    if scan.waiting:
-        reasons.append(f"the next tick polls the other {scan.waiting} first")
-    return "; ".join(reasons)

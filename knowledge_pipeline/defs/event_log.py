@@ -17,7 +17,7 @@ from knowledge_pipeline.defs.evaluation import EVALUATION, log_evaluation
 from knowledge_pipeline.defs.names import Names
 from knowledge_pipeline.defs.provenance import track_refresh_inputs, track_release_inputs
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.runs import StageRecorder, refresh_all_sources
+from knowledge_pipeline.defs.runs import RefreshStep, StageRecorder
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages import evaluate
 from knowledge_pipeline.stages.context import RefreshOptions, Stats
@@ -50,7 +50,8 @@ def refresh_and_record(
     provenance = track_refresh_inputs(context.instance, settings, configured, project.names)
     recorder = StageRecorder(context, provenance, ids, skip_recorded=skip_recorded)
     releases = build_early_releases(context, project, before_each=recorder.flush) if release else None
-    refreshed = refresh_all_sources(context, project, options, ids, stages, releases, recorder=recorder)
+    step = RefreshStep(context, project, settings, options, stages, releases)
+    refreshed = step.refresh_all(ids, recorder)
     recorder.finish()
     if release:
         try:

@@ -9,7 +9,6 @@ any type by their ids: one run, one process, one step, whatever the number of so
 # The signature of `dg.job` has a bare PathLike.
 # pyright: reportUnknownMemberType=false
 
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -24,8 +23,9 @@ from pydantic import Field
 from knowledge_pipeline import maintenance as maintenance_stage
 from knowledge_pipeline.config.operation import ScheduleSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.defs.checks import skip_on_config_error, translate_failures
-from knowledge_pipeline.defs.dagster_internals import COMPUTE_KIND, AssetJob
+from knowledge_pipeline.defs.checks import translate_failures
+from knowledge_pipeline.defs.dagster_internals import COMPUTE_KIND
+from knowledge_pipeline.defs.define import build_op_job, op, sensor
 from knowledge_pipeline.defs.event_log import RELEASE, log_release, refresh_and_record
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import build_list, build_table
@@ -42,7 +42,6 @@ from knowledge_pipeline.extensions import publish
 from knowledge_pipeline.maintenance import (
     GRACE_S,
     MaintenanceOptions,
-    MaintenanceReport,
     purge_former_types,
     purge_source,
 )
@@ -65,79 +64,54 @@ class PurgeConfig(dg.Config):
     sources: list[str] = Field(description="Ids of stored sources that are no longer configured.")
 
 
+@op(
+    "refresh_sources",
+    description="Refreshes one source after the other, records each, and releases what changed.",
+    tags=SOURCE_STEP_TAGS,
+)
+def _refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, project: ProjectResource) -> None:
+    """Fail at the end if any source failed; the others are done, recorded and released."""
+    with translate_failures(context, project.retry_policy()):
+        tag_process(context)
+        ids = [source.id for source in project.load_settings().select_sources(config.sources)]
+        refresh_and_record(context, project, config.options, ids, release=True, skip_recorded=True)
+
+
+@op("purge_sources", description="Erases everything stored of sources that are no longer configured.")
+def _purge_sources(context: dg.OpExecutionContext, config: PurgeConfig, project: ProjectResource) -> None:
+    """Of a source that is configured again by now, erase only what is left of its former type."""
+    with translate_failures(context, project.retry_policy()):
+        settings = project.load_settings()
+        if unlisted := settings.unlisted_organisations:
+            raise ConfigError(
+                f"the members of {', '.join(unlisted)} are not known here: launch the job organisations "
+                "before anything is purged"
+            )
+        lake = Lake(settings.store)
+        configured = {source.id for source in settings.sources}
+        for source in lake.list_stored_sources().keys() & set(config.sources):
+            erase = purge_former_types if source in configured else purge_source
+            context.log.info(f"{source}: {erase(lake, settings, source)} documents erased")
+
+
 def build_source_jobs(names: Names = PLAIN) -> list[dg.JobDefinition]:
-    """The jobs `refresh`, `full_reindex` and `purge`.
-
-    Whatever the prefix, a run's configuration names the ops `refresh_sources` and `purge_sources`.
-    """
-    refresh_sources, purge_sources = _build_refresh_op(names), _build_purge_op(names)
-
-    @dg.job(
-        name=names.definition("refresh"),
-        description="Refresh sources of any type, all where none is named, and release what changed.",
-    )
-    def refresh() -> None:
-        refresh_sources.alias("refresh_sources")()
-
-    @dg.job(
-        name=names.definition("full_reindex"),
-        description="Read sources of any type again, rebuild all rows except vectors, and release them.",
-        config={"ops": {"refresh_sources": {"config": {"full": True}}}},
-    )
-    def full_reindex() -> None:
-        refresh_sources.alias("refresh_sources")()
-
-    @dg.job(
-        name=names.definition("purge"),
-        description="Erase everything stored of sources that are no longer configured.",
-    )
-    def purge() -> None:
-        purge_sources.alias("purge_sources")()
-
-    return [refresh, full_reindex, purge]
-
-
-def _build_refresh_op(names: Names) -> dg.OpDefinition:
-    @dg.op(
-        name=names.definition("refresh_sources"),
-        description="Refreshes one source after the other, records each, and releases what changed.",
-        tags=SOURCE_STEP_TAGS,
-    )
-    @names.bind
-    def refresh_sources(
-        context: dg.OpExecutionContext, config: SourcesConfig, project: ProjectResource
-    ) -> None:
-        """Fail at the end if any source failed; the others are done, recorded and released."""
-        with translate_failures(context, project.retry_policy()):
-            tag_process(context)
-            ids = [source.id for source in project.load_settings().select_sources(config.sources)]
-            refresh_and_record(context, project, config.options, ids, release=True, skip_recorded=True)
-
-    return refresh_sources
-
-
-def _build_purge_op(names: Names) -> dg.OpDefinition:
-    @dg.op(
-        name=names.definition("purge_sources"),
-        description="Erases everything stored of sources that are no longer configured.",
-    )
-    @names.bind
-    def purge_sources(context: dg.OpExecutionContext, config: PurgeConfig, project: ProjectResource) -> None:
-        """Of a source that is configured again by now, erase only what is left of its former type."""
-        with translate_failures(context, project.retry_policy()):
-            settings = project.load_settings()
-            if unlisted := settings.unlisted_organisations:
-                raise ConfigError(
-                    f"the members of {', '.join(unlisted)} are not known here: launch the job organisations "
-                    "before anything is purged"
-                )
-            lake = Lake(settings.store)
-            configured = {source.id for source in settings.sources}
-            for source in lake.list_stored_sources().keys() & set(config.sources):
-                erase = purge_former_types if source in configured else purge_source
-                context.log.info(f"{source}: {erase(lake, settings, source)} documents erased")
-
-    return purge_sources
+    """The jobs `refresh`, `full_reindex` and `purge`."""
+    refresh_sources = _refresh_sources(names)
+    return [
+        build_op_job(
+            *(names, "refresh", refresh_sources),
+            description="Refresh sources of any type, all where none is named, and release what changed.",
+        ),
+        build_op_job(
+            *(names, "full_reindex", refresh_sources),
+            description="Read sources of any type again, rebuild all rows except vectors, and release them.",
+            config={"ops": {"refresh_sources": {"config": {"full": True}}}},
+        ),
+        build_op_job(
+            *(names, "purge", _purge_sources(names)),
+            description="Erase everything stored of sources that are no longer configured.",
+        ),
+    ]
 
 
 _REFRESH_SCHEDULES: dict[Schedule, tuple[str, str]] = {
@@ -206,10 +180,8 @@ def _build_refresh_schedule(
     ) -> Sequence[dg.RunRequest] | dg.SkipReason:
         sources = list_scheduled_sources(project.load_settings(), schedule)
         key = context.scheduled_execution_time.isoformat()  # a tick evaluated again starts no second run
-        requests = list(
-            build_refresh_requests(sources, names, trigger=schedule, run_key=key, options=options)
-        )
-        return requests or dg.SkipReason(nothing_due)
+        requests = build_refresh_requests(sources, names, trigger=schedule, run_key=key, options=options)
+        return list(requests) or dg.SkipReason(nothing_due)
 
     return _build_schedule(names.bind(tick), schedule, times, names, job="refresh", description=description)
 
@@ -232,18 +204,17 @@ def _build_schedule(
     description: str,
 ) -> dg.ScheduleDefinition:
     cron = " ".join(getattr(times, name).split())
-    decorator = dg.schedule(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        cron_schedule=cron,
-        name=names.definition(name),
-        job_name=names.definition(job),
-        execution_timezone=times.timezone,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description=description,
-    )
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="Found a cron schedule")
-            return decorator(tick)
+            return dg.schedule(
+                cron_schedule=cron,
+                name=names.definition(name),
+                job_name=names.definition(job),
+                execution_timezone=times.timezone,
+                default_status=dg.DefaultScheduleStatus.RUNNING,
+                description=description,
+            )(tick)
     except (dg.DagsterInvalidDefinitionError, UserWarning) as error:
         raise ConfigError(
             f"schedules.{name}: {cron!r} is not a cron expression, or does not tick as it says: write "
@@ -266,74 +237,56 @@ class MaintenanceConfig(dg.Config):
     dry_run: bool = Field(default=False, description="Only report what would be done.")
 
 
-def build_maintenance_job(names: Names = PLAIN) -> dg.JobDefinition:
-    """The job that keeps the store small and fast."""
-
-    @dg.op(
-        name=names.definition("maintain"),
-        description="Collects vectors, merges fragments, updates indexes, deletes versions, logs and "
-        "leftovers.",
-        out=dg.Out(dg.Nothing),
-        tags={COMPUTE_KIND: "lancedb"},
-    )
-    @names.bind
-    def maintain(context: dg.OpExecutionContext, config: MaintenanceConfig, project: ProjectResource) -> None:
-        """Maintain the store. It needs no pool: the store's locks separate it from refreshes."""
-        with translate_failures(context, project.retry_policy()):
-            settings = project.load_settings()
-            options = MaintenanceOptions(**config.model_dump())
-            report = build_progress_report(context.log, "maintenance")
-            maintained = maintenance_stage.refresh(
-                Lake(settings.store), settings, options=options, report=report
-            )
-        for action in maintained.actions.values():
-            context.log.info(
-                f"{action.action}: {action.touched_count} tables, {action.removed} removed, "
-                f"{action.bytes_before} bytes before, {action.bytes_after} after, {action.seconds:.1f} s"
-            )
-        if release := maintained.release:
-            context.log.info(f"release {release.release} is live, with the same rows")
-            log_release(
-                context, Stats("release", "", rows=release.rows, version=release.release), project.names
-            )
-        for name, reason in maintained.skipped.items():
-            context.log.warning(f"{name}: skipped: {reason}")
-        context.add_output_metadata(build_metadata(maintained))
-
-    @dg.job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("maintenance"),
-        description="Keep the store small and fast; search gives the same results before, during and after.",
-        tags={"knowledge/kind": "maintenance"},
-    )
-    def maintenance() -> None:
-        """Maintain the store, as `knowledge maintain` does."""
-        maintain.alias("maintain")()  # pyright: ignore[reportUnknownMemberType]  # it has no types
-
-    return maintenance
-
-
-def build_metadata(maintained: MaintenanceReport) -> dict[str, Any]:
-    """Numbers, a row for each action, and the touched tables."""
+@op(
+    "maintain",
+    description="Collects vectors, merges fragments, updates indexes, deletes versions, logs and leftovers.",
+    tags={COMPUTE_KIND: "lancedb"},
+)
+def _maintain(context: dg.OpExecutionContext, config: MaintenanceConfig, project: ProjectResource) -> None:
+    """Maintain the store. It needs no pool: the store's locks separate it from refreshes."""
+    with translate_failures(context, project.retry_policy()):
+        settings = project.load_settings()
+        options = MaintenanceOptions(**config.model_dump())
+        report = build_progress_report(context.log, "maintenance")
+        maintained = maintenance_stage.refresh(Lake(settings.store), settings, options=options, report=report)
     actions = maintained.actions.values()
-    rows = [action.to_row() for action in actions]
-    touched = [f"{action.action}: `{path}`" for action in actions for path in action.touched]
-    skipped = [f"{name}: {reason}" for name, reason in maintained.skipped.items()]
+    for action in actions:
+        context.log.info(
+            f"{action.action}: {action.touched_count} tables, {action.removed} removed, "
+            f"{action.bytes_before} bytes before, {action.bytes_after} after, {action.seconds:.1f} s"
+        )
+    if release := maintained.release:
+        context.log.info(f"release {release.release} is live, with the same rows")
+        stats = Stats("release", "", rows=release.rows, version=release.release)
+        log_release(context, stats, project.names)
+    for name, reason in maintained.skipped.items():
+        context.log.warning(f"{name}: skipped: {reason}")
     metadata: dict[str, Any] = {
         "sources": maintained.sources,
         "freed_bytes": maintained.freed_bytes,
         "vectors_removed": maintained.actions["vectors"].removed if "vectors" in maintained.actions else 0,
-        "skipped": len(skipped),
+        "skipped": len(maintained.skipped),
         "seconds": maintained.seconds,
         "dry_run": maintained.dry_run,
     }
-    if maintained.release:
-        metadata["release"] = maintained.release.release
-    if rows:
-        metadata["actions"] = build_table(rows)
+    if release:
+        metadata["release"] = release.release
+    if actions:
+        touched = [f"{action.action}: `{path}`" for action in actions for path in action.touched]
+        metadata["actions"] = build_table([action.to_row() for action in actions])
         metadata["touched"] = build_list(touched)
-    if skipped:
-        metadata["skipped_because"] = build_list(skipped)
-    return metadata
+    if skipped := maintained.skipped:
+        metadata["skipped_because"] = build_list([f"{name}: {reason}" for name, reason in skipped.items()])
+    context.add_output_metadata(metadata)
+
+
+def build_maintenance_job(names: Names = PLAIN) -> dg.JobDefinition:
+    """The job that keeps the store small and fast, as `knowledge maintain` does."""
+    return build_op_job(
+        *(names, "maintenance", _maintain(names)),
+        description="Keep the store small and fast; search gives the same results before, during and after.",
+        tags={"knowledge/kind": "maintenance"},
+    )
 
 
 class MigrationAction(Enum):
@@ -354,77 +307,50 @@ class MigrationConfig(dg.Config):
     )
 
 
-def build_migration_job(names: Names = PLAIN) -> dg.JobDefinition:
-    """The job that brings a store of an earlier version up to date."""
-
-    @dg.op(
-        name=names.definition("migrate_tables"),
-        description="Brings the tables that an earlier version wrote to the present schema, in place.",
-        out=dg.Out(dg.Nothing),
-        tags={COMPUTE_KIND: "lancedb"},
+@op(
+    "migrate_tables",
+    description="Brings the tables that an earlier version wrote to the present schema, in place.",
+    tags={COMPUTE_KIND: "lancedb"},
+)
+def _migrate_tables(
+    context: dg.OpExecutionContext, config: MigrationConfig, project: ProjectResource
+) -> None:
+    """Migrate the store. It needs no pool: the store's locks separate it from refreshes."""
+    with translate_failures(context, project.retry_policy()):
+        lake = Lake(project.load_settings().store)
+        versions = migrate.read_versions(lake)
+        match config.action:
+            case MigrationAction.MIGRATE:
+                tables = migrate.migrate(lake, report=context.log.info)
+            case MigrationAction.DRY_RUN:
+                tables = [table.name for table in versions.tables if table.needs_migration]
+            case MigrationAction.UNDO:
+                tables = migrate.undo_migration(lake, report=context.log.info)
+            case MigrationAction.COMMIT:
+                tables = migrate.commit_migration(lake)
+        after = migrate.read_versions(lake)
+    context.add_output_metadata(
+        {
+            "action": config.action.value,
+            "from_version": versions.oldest,
+            "state": after.state,
+            "tables": len(tables),
+            "touched": build_list([f"`{name}`" for name in tables]),
+        }
     )
-    @names.bind
-    def migrate_tables(
-        context: dg.OpExecutionContext, config: MigrationConfig, project: ProjectResource
-    ) -> None:
-        """Migrate the store. It needs no pool: the store's locks separate it from refreshes."""
-        with translate_failures(context, project.retry_policy()):
-            lake = Lake(project.load_settings().store)
-            versions = migrate.read_versions(lake)
-            tables = _run_action(lake, config.action, versions, context.log.info)
-            after = migrate.read_versions(lake)
-        context.add_output_metadata(
-            {
-                "action": config.action.value,
-                "from_version": versions.oldest,
-                "state": after.state,
-                "tables": len(tables),
-                "touched": build_list([f"`{name}`" for name in tables]),
-            }
-        )
 
-    @dg.job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("migration"),
+
+def build_migration_job(names: Names = PLAIN) -> dg.JobDefinition:
+    """The job that brings a store of an earlier version up to date, as `knowledge migrate` does."""
+    return build_op_job(
+        *(names, "migration", _migrate_tables(names)),
         description="Bring a store of an earlier version up to date, in place; nothing is embedded again.",
         tags={"knowledge/kind": "maintenance"},
     )
-    def migration() -> None:
-        """Migrate the store, as `knowledge migrate` does."""
-        migrate_tables.alias("migrate_tables")()  # pyright: ignore[reportUnknownMemberType]  # no types
-
-    return migration
-
-
-def _run_action(
-    lake: Lake, action: MigrationAction, versions: migrate.StoreVersions, report: migrate.ReportTable
-) -> list[str]:
-    match action:
-        case MigrationAction.MIGRATE:
-            return migrate.migrate(lake, report=report)
-        case MigrationAction.DRY_RUN:
-            return [table.name for table in versions.tables if table.needs_migration]
-        case MigrationAction.UNDO:
-            return migrate.undo_migration(lake, report=report)
-        case MigrationAction.COMMIT:
-            return migrate.commit_migration(lake)
 
 
 PUBLICATION = "publication"
 """The last part of the asset's key."""
-
-
-def build_publication_job(names: Names = PLAIN) -> AssetJob:
-    """The job that publishes."""
-    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        names.definition("publication"),
-        selection=dg.AssetSelection.assets(names.key(PUBLICATION)),
-        description="Copy the live release to PostgreSQL, by what changed.",
-    )
-
-
-def is_publishing() -> bool:
-    """Whether the environment names a database to publish to."""
-    return bool(os.environ.get(publish.DSN_VARIABLE))
 
 
 def build_publication_asset(owners: Sequence[str] = (), names: Names = PLAIN) -> dg.AssetsDefinition:
@@ -452,103 +378,79 @@ def build_publication_asset(owners: Sequence[str] = (), names: Names = PLAIN) ->
     return publication
 
 
-def build_publication_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that publishes each release."""
+@sensor(
+    "new_release",
+    job="publication",
+    description="Publishes each release, whoever made it live: a refresh, a rollback, the command line.",
+    consequence="nothing is published",
+)
+def new_release(
+    context: dg.SensorEvaluationContext, project: ProjectResource
+) -> dg.SensorResult | dg.SkipReason:
+    """Request a run where another release is live than the last time."""
+    release = find_live_release(project.open_lake())
+    if release is None:
+        return dg.SkipReason("nothing is released yet")
+    number = str(release.release)
+    if number == context.cursor:
+        return dg.SkipReason(f"release {number} is published, or being published")
+    run_key = f"{number} {release.created_at.isoformat()}"
+    return dg.SensorResult(run_requests=[dg.RunRequest(run_key=run_key)], cursor=number)
 
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("new_release"),
-        job_name=names.definition("publication"),
-        minimum_interval_seconds=30,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Publishes each release, whoever made it live: a refresh, a rollback, the command line.",
-    )
-    @names.bind
-    @skip_on_config_error("nothing is published")
-    def new_release(
-        context: dg.SensorEvaluationContext, project: ProjectResource
-    ) -> dg.SensorResult | dg.SkipReason:
-        """Request a run where another release is live than the last time."""
-        release = find_live_release(project.open_lake())
-        if release is None:
-            return dg.SkipReason("nothing is released yet")
-        number = str(release.release)
-        if number == context.cursor:
-            return dg.SkipReason(f"release {number} is published, or being published")
-        run_key = f"{number} {release.created_at.isoformat()}"
-        return dg.SensorResult(run_requests=[dg.RunRequest(run_key=run_key)], cursor=number)
-
-    return new_release
-
-
-JOB = "organisations"
 
 _MAX_NAMED = 50
 
 
+@op(
+    "discover_members",
+    description="Lists the repositories, spaces or channels of every organisation; one that cannot be "
+    "listed keeps its last members.",
+)
+def _discover_members(context: dg.OpExecutionContext, project: ProjectResource) -> None:
+    """Fail at the end if any organisation could not be listed; the others are."""
+    with translate_failures(context, project.retry_policy()):
+        settings = project.load_settings()
+        discoveries = [discover(settings, organisation) for organisation in settings.organisations]
+        rows = [
+            {
+                "organisation": discovery.organisation,
+                "listed": discovery.listed,
+                "members": discovery.selected,
+                "added": ", ".join(discovery.added[:_MAX_NAMED]),
+                "removed": ", ".join(discovery.removed[:_MAX_NAMED]),
+                "problem": discovery.problem,
+            }
+            for discovery in discoveries
+        ]
+        context.add_output_metadata({"organisations": build_table(rows)})
+        if problems := [discovery.problem for discovery in discoveries if discovery.problem]:
+            raise SourceRefused("; ".join(problems))
+
+
 def build_organisations_job(names: Names = PLAIN) -> dg.JobDefinition:
     """The job that lists all organisations."""
-
-    @dg.op(
-        name=names.definition("discover_members"),
-        description="Lists the repositories, spaces or channels of every organisation; one that cannot be "
-        "listed keeps its last members.",
-        out=dg.Out(dg.Nothing),
-    )
-    @names.bind
-    def discover_members(context: dg.OpExecutionContext, project: ProjectResource) -> None:
-        """Fail at the end if any organisation could not be listed; the others are."""
-        with translate_failures(context, project.retry_policy()):
-            settings = project.load_settings()
-            discoveries = [discover(settings, organisation) for organisation in settings.organisations]
-            rows = [
-                {
-                    "organisation": discovery.organisation,
-                    "listed": discovery.listed,
-                    "members": discovery.selected,
-                    "added": ", ".join(discovery.added[:_MAX_NAMED]),
-                    "removed": ", ".join(discovery.removed[:_MAX_NAMED]),
-                    "problem": discovery.problem,
-                }
-                for discovery in discoveries
-            ]
-            context.add_output_metadata({"organisations": build_table(rows)})
-            if problems := [discovery.problem for discovery in discoveries if discovery.problem]:
-                raise SourceRefused("; ".join(problems))
-
-    @dg.job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition(JOB),
+    return build_op_job(
+        *(names, "organisations", _discover_members(names)),
         description="List the members of organisations, each of which has partitions of its own.",
     )
-    def organisations() -> None:
-        discover_members.alias("discover_members")()  # pyright: ignore[reportUnknownMemberType]  # no types
-
-    return organisations
 
 
-def build_organisations_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that lists an organisation which has not been listed yet, once an hour if that fails.
+@sensor(
+    "unlisted_organisations",
+    job="organisations",
+    description="Lists an organisation that is new in knowledge.yaml, without waiting for the schedule.",
+    consequence="no organisation is listed",
+)
+def unlisted_organisations(
+    context: dg.SensorEvaluationContext, project: ProjectResource
+) -> dg.RunRequest | dg.SkipReason:
+    """Request a run where a listing is missing, once an hour if it stays so.
 
     The sensor `sources_in_config` gives what is new a partition and a refresh, since it reads the listings.
     """
-
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("unlisted_organisations"),
-        job_name=names.definition(JOB),
-        minimum_interval_seconds=30,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Lists an organisation that is new in knowledge.yaml, without waiting for the schedule.",
-    )
-    @names.bind
-    @skip_on_config_error("no organisation is listed")
-    def unlisted_organisations(
-        context: dg.SensorEvaluationContext, project: ProjectResource
-    ) -> dg.RunRequest | dg.SkipReason:
-        """Request a run where a listing is missing."""
-        del context
-        unlisted = project.load_settings().unlisted_organisations
-        if not unlisted:
-            return dg.SkipReason("every organisation is listed")
-        hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
-        return dg.RunRequest(run_key=f"{hour} {' '.join(unlisted)}", tags={"knowledge/trigger": "unlisted"})
-
-    return unlisted_organisations
+    del context
+    unlisted = project.load_settings().unlisted_organisations
+    if not unlisted:
+        return dg.SkipReason("every organisation is listed")
+    hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
+    return dg.RunRequest(run_key=f"{hour} {' '.join(unlisted)}", tags={"knowledge/trigger": "unlisted"})

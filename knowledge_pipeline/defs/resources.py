@@ -61,15 +61,17 @@ class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissing
         return dg.RetryPolicy(max_retries=self.max_retries, delay=delay, backoff=backoff, jitter=jitter)
 
 
-_loaded = LRUCache[tuple[Path, bool], Settings](8)  # knowledge bases of one code location
+_loaded = LRUCache[tuple[Path, bool], tuple[Settings, Lake]](8)
+"""Knowledge bases of one code location; while its lake is here, what was read of a store is not forgotten."""
 
 
 def _load_cached(path: Path, *, override: bool) -> Settings:
-    settings = _loaded.get((path, override))
+    settings, _ = _loaded.get((path, override), (None, None))
     if settings:
         fetch_listings(settings)
     if settings is None or settings.stamp != file.read_stamp(path, settings):
-        settings = _loaded[path, override] = load_shared_settings(path, override=override)
+        settings = load_shared_settings(path, override=override)
+        _loaded[path, override] = settings, Lake(settings.store)
     return settings
 
 

@@ -138,11 +138,6 @@ class StageResult:
     key: dg.AssetKey  # the stage's asset
     is_final: bool = True  # else of the index, by words alone, and more will follow
 
-    @property
-    def source_type(self) -> SourceType:
-        """The type of the source."""
-        return self.ctx.source.type
-
     def read_metadata(self) -> dict[str, Any]:
         """What the UI shows of it, read from the tables as they are now."""
         return build_stage_metadata(self.ctx, self.stats)
@@ -156,54 +151,96 @@ class RefreshResult:
     failed: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
 
 
-def refresh_source(
-    context: Context,
-    project: ProjectResource,
-    settings: Settings,
-    options: RefreshOptions,
-    source: str,
-    stages: Collection[str] = tuple(STAGES),
-    releases: EarlyReleases | None = None,
-) -> Iterator[StageResult]:
-    """Run the chosen stages of one source, which nobody else refreshes meanwhile.
+@dataclass(frozen=True, slots=True)
+class RefreshStep:
+    """A step that refreshes sources by the chosen stages, which nobody else refreshes meanwhile."""
 
-    Raises:
-        NotFound: the source is not, or no longer, configured.
-        KnowledgeError: as the stages do; the stages before are logged.
-    """
-    run = _open_source(context, project, settings, options, source, stages, releases)
-    try:
-        yield from _iter_results(run, run.cut_and_index_words(), project.names)
-        yield from _iter_results(run, run.finish(), project.names)
-    finally:
-        context.log.info(describe_source(run))
-        log_refreshes(run.ctx.lake, run.ctx.settings, run.stats, run_id=context.run.run_id)
+    context: Context
+    project: ProjectResource
+    settings: Settings
+    options: RefreshOptions
+    stages: Collection[str]
+    releases: EarlyReleases | None
 
+    def refresh_source(self, source: str) -> Iterator[StageResult]:
+        """Run the stages of one source.
 
-def _open_source(
-    context: Context,
-    project: ProjectResource,
-    settings: Settings,
-    options: RefreshOptions,
-    source: str,
-    stages: Collection[str],
-    releases: EarlyReleases | None,
-) -> SourceRefresh:
-    (source_config,) = settings.select_sources([source])
-    report = build_progress_report(context.log, source)
-    claim_slot = build_slot_claim(context, project.names) if project.pools else claim_immediately
-    ctx = RefreshContext(Lake(settings.store), settings, source_config, options, report, claim_slot)
-    return SourceRefresh(ctx, stages, releases)
+        Raises:
+            NotFound: the source is not, or no longer, configured.
+            KnowledgeError: as the stages do; the stages before are logged.
+        """
+        run = self._open_source(source)
+        try:
+            yield from self._iter_results(run, run.cut_and_index_words())
+            yield from self._iter_results(run, run.finish())
+        finally:
+            self.context.log.info(describe_source(run))
+            log_refreshes(run.ctx.lake, run.ctx.settings, run.stats, run_id=self.context.run.run_id)
 
+    def refresh_all(self, sources: Iterable[str], recorder: "StageRecorder") -> RefreshResult:
+        """Read sources one after the other, then finish them one after the other.
 
-def _iter_results(
-    run: SourceRefresh, stats_of_stages: Iterable[Stats], names: Names
-) -> Iterator[StageResult]:
-    ctx = run.ctx
-    for stats in stats_of_stages:
-        version = data_version(ctx.settings, ctx.source, stats)
-        is_final = any(stats is stat for stat in run.stats)
-        yield StageResult(ctx, stats, version, names.key(ctx.source.type, stats.stage), is_final)
+        The recorder has all that was done when this returns or raises, and between the two steps.
+        """
+        refreshed = RefreshResult()
+        runs: dict[str, SourceRefresh] = {}
+
+        def fail(source: str, error: KnowledgeError) -> None:
+            refreshed.failed[source] = error
+            self.context.log.error(f"{source}: {error}")
+
+        for source in sources:
+            try:
+                runs[source] = self._open_source(source)
+            except KnowledgeError as error:
+                fail(source, error)
+        for step in (SourceRefresh.cut_and_index_words, SourceRefresh.finish):
+            try:
+                for source, run in runs.items():
+                    if source not in refreshed.failed:
+                        try:
+                            self._run_and_record(run, step, refreshed, recorder)
+                        except KnowledgeError as error:
+                            fail(source, error)
+            finally:
+                recorder.flush()
+            if self.releases and step is SourceRefresh.cut_and_index_words:
+                self.releases.flush()
+        return refreshed
+
+    def _open_source(self, source: str) -> SourceRefresh:
+        (config,), settings = self.settings.select_sources([source]), self.settings
+        report = build_progress_report(self.context.log, source)
+        pools = self.project.pools
+        claim = build_slot_claim(self.context, self.project.names) if pools else claim_immediately
+        ctx = RefreshContext(Lake(settings.store), settings, config, self.options, report, claim)
+        return SourceRefresh(ctx, self.stages, self.releases)
+
+    def _iter_results(self, run: SourceRefresh, stats_of_stages: Iterable[Stats]) -> Iterator[StageResult]:
+        ctx = run.ctx
+        for stats in stats_of_stages:
+            version = data_version(ctx.settings, ctx.source, stats)
+            is_final = any(stats is stat for stat in run.stats)
+            key = self.project.names.key(ctx.source.type, stats.stage)
+            yield StageResult(ctx, stats, version, key, is_final)
+
+    def _run_and_record(
+        self,
+        run: SourceRefresh,
+        step: Callable[[SourceRefresh], Iterable[Stats]],
+        refreshed: RefreshResult,
+        recorder: "StageRecorder",
+    ) -> None:
+        goes_on = False
+        try:
+            for result in self._iter_results(run, step(run)):
+                if run.ctx.source.type not in refreshed.types:
+                    refreshed.types.append(run.ctx.source.type)
+                recorder.record_stage(result)
+            goes_on = step is not SourceRefresh.finish
+        finally:
+            if not goes_on:
+                recorder.record_source(run)
 
 
 def describe_source(run: SourceRefresh) -> str:
@@ -215,68 +252,6 @@ def describe_source(run: SourceRefresh) -> str:
         done.append(f"{stats.stage} {changes or 'unchanged'}")
     seconds = sum(stats.seconds for stats in run.stats)
     return f"{run.ctx.source.id}: {', '.join(done) or 'no stage finished'}; {seconds:.2g} s"
-
-
-def refresh_all_sources(
-    context: Context,
-    project: ProjectResource,
-    options: RefreshOptions,
-    sources: Iterable[str],
-    stages: Collection[str] = tuple(STAGES),
-    releases: EarlyReleases | None = None,
-    *,
-    recorder: "StageRecorder",
-) -> RefreshResult:
-    """Refresh sources: read one after the other, then finish one after the other.
-
-    The recorder has all that was done when this returns or raises, and between the two steps.
-    """
-    refreshed, settings = RefreshResult(), project.load_settings()
-    runs: dict[str, SourceRefresh] = {}
-
-    def fail(source: str, error: KnowledgeError) -> None:
-        refreshed.failed[source] = error
-        context.log.error(f"{source}: {error}")
-
-    for source in sources:
-        try:
-            runs[source] = _open_source(context, project, settings, options, source, stages, releases)
-        except KnowledgeError as error:
-            fail(source, error)
-    for step in (SourceRefresh.cut_and_index_words, SourceRefresh.finish):
-        try:
-            for source, run in runs.items():
-                if source not in refreshed.failed:
-                    try:
-                        _finish_step(refreshed, recorder, run, step, project.names)
-                    except KnowledgeError as error:
-                        fail(source, error)
-        finally:
-            recorder.flush()
-        if releases and step is SourceRefresh.cut_and_index_words:
-            releases.flush()
-    return refreshed
-
-
-def _finish_step(
-    refreshed: RefreshResult,
-    recorder: "StageRecorder",
-    run: SourceRefresh,
-    step: Callable[[SourceRefresh], Iterable[Stats]],
-    names: Names,
-) -> None:
-    is_done = step is SourceRefresh.finish
-    try:
-        for result in _iter_results(run, step(run), names):
-            if result.source_type not in refreshed.types:
-                refreshed.types.append(result.source_type)
-            recorder.record_stage(result)
-    except BaseException:
-        is_done = True
-        raise
-    finally:
-        if is_done:
-            recorder.record_source(run)
 
 
 _MIN_INTERVAL_S, _MAX_INTERVAL_S = 1.0, 10.0
@@ -316,11 +291,14 @@ class StageRecorder:
 
     def record_stage(self, result: StageResult) -> None:
         """Keep a stage for the next flush, or see that there is nothing to record."""
-        if self._is_recorded(result):
-            self._skipped[result.key] = result
+        stats, key = result.stats, result.key
+        version = None if stats.stage in _SHARED_TABLES else result.version
+        may_skip = self._skip_recorded and stats.stage != "snapshot" and not stats.has_changes
+        if may_skip and self._provenance.is_recorded(key, stats.source, version, self._ids):
+            self._skipped[key] = result
         else:
             self._keep(result)
-        self._provenance.note_version(result.key, result.stats.source, result.version)
+        self._provenance.note_version(key, stats.source, result.version)
         if time.time() >= self._due_at_s:
             self.flush()
 
@@ -350,13 +328,6 @@ class StageRecorder:
             if key not in self._recorded:
                 self._keep(result)
         self.flush()
-
-    def _is_recorded(self, result: StageResult) -> bool:
-        stats = result.stats
-        if not self._skip_recorded or stats.stage == "snapshot" or stats.has_changes:
-            return False
-        version = None if stats.stage in _SHARED_TABLES else result.version
-        return self._provenance.is_recorded(result.key, stats.source, version, self._ids)
 
     def _keep(self, result: StageResult) -> None:
         kept = (result, result.read_metadata(), time.time())
@@ -531,7 +502,7 @@ def fail_lost_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def build_lost_runs_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that ends lost runs."""
+    """The sensor that ends lost runs; Dagster itself retries them."""
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         name=names.definition("lost_runs"),
@@ -540,7 +511,6 @@ def build_lost_runs_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
         description="Ends runs whose process on this machine is gone, so that they are retried.",
     )
     def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        """Request nothing: Dagster itself retries a run that lost its process."""
         ended = fail_lost_runs(context.instance)
         return dg.SkipReason(f"ended {', '.join(ended)}" if ended else "every run's process is alive")
 

@@ -16,8 +16,8 @@ import dagster as dg
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.contract.filters import SourceType
-from knowledge_pipeline.defs.checks import skip_on_config_error
 from knowledge_pipeline.defs.dagster_internals import PARTITION, RANGE_END, RANGE_START, AssetJob
+from knowledge_pipeline.defs.define import sensor
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import list_names
 from knowledge_pipeline.defs.resources import ProjectResource
@@ -48,18 +48,24 @@ class Additions:
         return json.dumps({"requested": self.requested}, separators=(",", ":"))
 
 
+class Cursor:
+    """A dataclass that a sensor remembers from tick to tick, stored as JSON."""
+
+    __slots__ = ()
+
+    def to_json(self) -> str:
+        """The cursor as Dagster stores it."""
+        return json.dumps(asdict(cast(Any, self)), separators=(",", ":"))
+
+
 @dataclass(frozen=True, slots=True)
-class RemovalCursor:
+class RemovalCursor(Cursor):
     """What the sensor remembers of removed sources until nothing is left of them."""
 
     missing: list[SourceKey] = field(default_factory=list[SourceKey])
     """With a partition, but not in the file at the last tick."""
     purging: list[SourceKey] = field(default_factory=list[SourceKey])
     """With a requested purge."""
-
-    def to_json(self) -> str:
-        """As JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,30 +147,20 @@ def _parse_lists(text: str | None, names: list[str]) -> list[list[SourceKey]]:
 def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> dg.SensorDefinition:
     """The sensor that gives every source a partition, and new ones a refresh; `types` have assets."""
 
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("sources_in_config"),
-        job_name=names.definition("refresh"),
-        minimum_interval_seconds=30,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+    @sensor(
+        "sources_in_config",
+        job="refresh",
         description="Adds a partition for every new source of knowledge.yaml, and refreshes it.",
+        consequence="partitions are left as they are",
     )
-    @names.bind
-    @skip_on_config_error("partitions are left as they are")
     def sources_in_config(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
         settings = project.load_settings()
-        additions = plan_additions(
-            _list_configured(settings),
-            list(_iter_partitions(context.instance, names)),
-            _list_stored(settings),
-            parse_requested(context.cursor),
-        )
+        keys = _read_keys(context.instance, settings, names)
+        additions = plan_additions(*keys, parse_requested(context.cursor))
         new = set(additions.refresh)
-        sources = sort_by_repository(
-            source for source in settings.sources if _source_key(source.type, source.id) in new
-        )
-        requests = list(build_refresh_requests(sources, names, trigger="added"))
-        unloaded = sorted({source.type for source in settings.sources} - set(types))
-        if unloaded:
+        added = [source for source in settings.sources if f"{source.type}/{source.id}" in new]
+        requests = list(build_refresh_requests(sort_by_repository(added), names, trigger="added"))
+        if unloaded := sorted({source.type for source in settings.sources} - set(types)):
             listed = ", ".join(unloaded)
             reason = f"knowledge.yaml has sources of a new type ({listed}): reload the code location"
         elif additions.add:
@@ -181,91 +177,67 @@ def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> d
             skip_reason=None if requests else dg.SkipReason(reason),
         )
 
-    return sources_in_config
+    return sources_in_config(names)
 
 
-def build_removals_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that purges what is configured no more."""
-
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("removed_sources"),
-        job_name=names.definition("purge"),
-        minimum_interval_seconds=30,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Purges the sources that two ticks in a row did not find in knowledge.yaml any more, and "
-        "removes their partitions. Does nothing where the file does not load or has no sources at all, or an "
-        "organisation is not listed.",
-    )
-    @names.bind
-    @skip_on_config_error("everything is left as it is")
-    def removed_sources(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
-        """Request one purge of all sources that are gone."""
-        settings = project.load_settings()
-        if settings.unlisted_organisations:
-            listed = ", ".join(settings.unlisted_organisations)
-            return dg.SensorResult(
-                skip_reason=f"nothing is purged until the members of all organisations are known ({listed}): "
-                "launch the job organisations",
-                cursor=context.cursor,
-            )
-        removals = plan_removals(
-            _list_configured(settings),
-            list(_iter_partitions(context.instance, names)),
-            _list_stored(settings),
-            parse_removal_cursor(context.cursor),
-        )
-        ids = [id_of(key) for key in removals.purge]
-        requests = [build_purge_request(ids, names)] if ids else []
+@sensor(
+    "removed_sources",
+    job="purge",
+    description="Purges the sources that two ticks in a row did not find in knowledge.yaml any more, and "
+    "removes their partitions. Does nothing where the file does not load or has no sources at all, or an "
+    "organisation is not listed.",
+    consequence="everything is left as it is",
+)
+def removed_sources(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
+    """Request one purge of all sources that are gone."""
+    settings, names = project.load_settings(), project.names
+    if settings.unlisted_organisations:
+        listed = ", ".join(settings.unlisted_organisations)
         return dg.SensorResult(
-            run_requests=requests,
-            dynamic_partitions_requests=[
-                source_partitions(type_, names).build_delete_request(ids)
-                for type_, ids in _group_by_type(removals.delete)
-            ],
-            cursor=removals.cursor.to_json(),
-            skip_reason=None if requests else dg.SkipReason(_explain_skip(removals)),
+            skip_reason=f"nothing is purged until the members of all organisations are known ({listed}): "
+            "launch the job organisations",
+            cursor=context.cursor,
         )
-
-    return removed_sources
+    keys = _read_keys(context.instance, settings, names)
+    removals = plan_removals(*keys, parse_removal_cursor(context.cursor))
+    ids = [id_of(key) for key in removals.purge]
+    requests = [build_purge_request(ids, names)] if ids else []
+    return dg.SensorResult(
+        run_requests=requests,
+        dynamic_partitions_requests=[
+            source_partitions(type_, names).build_delete_request(ids)
+            for type_, ids in _group_by_type(removals.delete)
+        ],
+        cursor=removals.cursor.to_json(),
+        skip_reason=None if requests else dg.SkipReason(_explain_skip(removals)),
+    )
 
 
 def _explain_skip(removals: Removals) -> str:
     """Why nothing is purged, and what a person may want to do."""
-    reasons: list[str] = []
-    if removals.retained:
-        ids = _format_ids(removals.retained)
-        reasons.append(
-            f"knowledge.yaml has no sources any more, so nothing is purged ({ids}): "
-            "put them back, or run `knowledge purge --source ID` for each"
-        )
-    if removals.orphaned:
-        reasons.append(
-            f"stored, but not configured ({_format_ids(removals.orphaned)}): "
-            "run `knowledge purge --source ID`, or configure it again"
-        )
-    if removals.pending:
-        reasons.append(f"not configured any more, purged at the next tick: {_format_ids(removals.pending)}")
-    if removals.delete:
-        reasons.append(f"{len(removals.delete)} partitions removed")
-    return "; ".join(reasons) or "no source was removed"
+    retained, orphaned, pending = (
+        list_names(map(id_of, keys)) for keys in (removals.retained, removals.orphaned, removals.pending)
+    )
+    reasons = {
+        f"knowledge.yaml has no sources any more, so nothing is purged ({retained}): "
+        "put them back, or run `knowledge purge --source ID` for each": removals.retained,
+        f"stored, but not configured ({orphaned}): "
+        "run `knowledge purge --source ID`, or configure it again": removals.orphaned,
+        f"not configured any more, purged at the next tick: {pending}": removals.pending,
+        f"{len(removals.delete)} partitions removed": removals.delete,
+    }
+    return "; ".join(reason for reason, keys in reasons.items() if keys) or "no source was removed"
 
 
-def _list_configured(settings: Settings) -> list[SourceKey]:
-    return [_source_key(source.type, source.id) for source in settings.sources]
-
-
-def _iter_partitions(instance: dg.DagsterInstance, names: Names) -> Iterator[SourceKey]:
-    """The partitions of all types, including those that have no assets any more."""
-    for type_ in get_args(SourceType):
-        yield from (_source_key(type_, id_) for id_ in list_partitions(instance, type_, names))
-
-
-def _list_stored(settings: Settings) -> list[SourceKey]:
-    return [_source_key(type_, id_) for id_, type_ in Lake(settings.store).list_stored_sources().items()]
-
-
-def _source_key(type_: str, id_: str) -> SourceKey:
-    return f"{type_}/{id_}"
+def _read_keys(
+    instance: dg.DagsterInstance, settings: Settings, names: Names
+) -> tuple[list[SourceKey], list[SourceKey], list[SourceKey]]:
+    """The sources that are configured, have a partition (of types without assets, too), and are stored."""
+    configured = [f"{source.type}/{source.id}" for source in settings.sources]
+    types = get_args(SourceType)
+    existing = [f"{type_}/{id_}" for type_ in types for id_ in list_partitions(instance, type_, names)]
+    stored = [f"{type_}/{id_}" for id_, type_ in Lake(settings.store).list_stored_sources().items()]
+    return configured, existing, stored
 
 
 def _group_by_type(keys: Iterable[SourceKey]) -> Iterable[tuple[str, list[str]]]:
@@ -273,10 +245,6 @@ def _group_by_type(keys: Iterable[SourceKey]) -> Iterable[tuple[str, list[str]]]
     for key in keys:
         by_type.setdefault(key.partition("/")[0], []).append(id_of(key))
     return by_type.items()
-
-
-def _format_ids(keys: Sequence[SourceKey]) -> str:
-    return list_names(map(id_of, keys))
 
 
 def build_release_sensor(release_job: AssetJob, names: Names = PLAIN) -> dg.SensorDefinition:
@@ -344,49 +312,34 @@ def _iter_run_sources(instance: dg.DagsterInstance, run: dg.DagsterRun, names: N
         yield from op.get("config", {}).get("sources", [])
 
 
-def build_upstream_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor of the sources that have `upstream`.
+@sensor(
+    "upstream_assets",
+    job="refresh",
+    description="Refreshes the sources whose `upstream` names an asset that was materialized.",
+    consequence="no asset is looked up",
+)
+def upstream_assets(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
+    """Request one refresh of the sources of new materializations, and remember these.
 
     It looks up the newest materialization of each asset, whichever code location made it.
     """
-
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("upstream_assets"),
-        job_name=names.definition("refresh"),
-        minimum_interval_seconds=30,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Refreshes the sources whose `upstream` names an asset that was materialized.",
-    )
-    @names.bind
-    @skip_on_config_error("no asset is looked up")
-    def upstream_assets(
-        context: dg.SensorEvaluationContext, project: ProjectResource
-    ) -> dg.SensorResult | dg.SkipReason:
-        """Request one refresh of the sources of new materializations, and remember these."""
-        sources = [source for source in project.load_settings().sources if source.upstream]
-        seen: dict[str, int] = json.loads(context.cursor or "{}")
-        newest = find_newest_events(context.instance, sources)
-        moved = {key: event for key, event in newest.items() if seen.get(key) != event}
-        # A run that waits reads what is there by then, as does the first refresh of a new source.
-        excluded = list_unfinished_sources(context.instance, WAITING_STATUSES, names)
-        excluded |= list_unpartitioned_sources(context.instance, sources, names)
-        changed = [
-            source for source in sources if moved.keys() & set(source.upstream) and source.id not in excluded
-        ]
-        key = "upstream " + " ".join(f"{asset}@{event}" for asset, event in sorted(moved.items()))
-        requests = list(build_refresh_requests(changed, names, trigger="upstream", run_key=key))
-        skip = None if requests else dg.SkipReason(f"none of {len(newest)} assets was materialized since")
-        cursor = json.dumps(newest, separators=(",", ":"))
-        return dg.SensorResult(run_requests=requests, cursor=cursor, skip_reason=skip)
-
-    return upstream_assets
-
-
-def find_newest_events(instance: dg.DagsterInstance, sources: Sequence[SourceConfig]) -> dict[str, int]:
-    """The id of the newest materialization of each asset that sources are read from, if there is one."""
+    sources = [source for source in project.load_settings().sources if source.upstream]
+    instance, names = context.instance, project.names
+    seen: dict[str, int] = json.loads(context.cursor or "{}")
     newest: dict[str, int] = {}
     for key in dict.fromkeys(key for source in sources for key in source.upstream):
         records = instance.fetch_materializations(dg.AssetKey.from_user_string(key), limit=1).records
         if records:
             newest[key] = records[0].storage_id
-    return newest
+    moved = {key: event for key, event in newest.items() if seen.get(key) != event}
+    # A run that waits reads what is there by then, as does the first refresh of a new source.
+    excluded = list_unfinished_sources(instance, WAITING_STATUSES, names)
+    excluded |= list_unpartitioned_sources(instance, sources, names)
+    changed = [
+        source for source in sources if moved.keys() & set(source.upstream) and source.id not in excluded
+    ]
+    key = "upstream " + " ".join(f"{asset}@{event}" for asset, event in sorted(moved.items()))
+    requests = list(build_refresh_requests(changed, names, trigger="upstream", run_key=key))
+    skip = None if requests else dg.SkipReason(f"none of {len(newest)} assets was materialized since")
+    cursor = json.dumps(newest, separators=(",", ":"))
+    return dg.SensorResult(run_requests=requests, cursor=cursor, skip_reason=skip)

@@ -17,12 +17,12 @@ import dagster as dg
 from knowledge_pipeline.config.settings import Settings, compute_settings_digests
 from knowledge_pipeline.config.sources import SourceConfig, Trigger, resolve_trigger
 from knowledge_pipeline.contract.filters import SourceType
-from knowledge_pipeline.defs.checks import skip_on_config_error
 from knowledge_pipeline.defs.dagster_internals import (
     DATA_VERSION,
     read_partition_versions,
     report_observations,
 )
+from knowledge_pipeline.defs.define import sensor
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.records import hash_strings
@@ -132,39 +132,31 @@ def report_settings(
     return len(reported)
 
 
-def build_settings_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that reports changed settings."""
-
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        name=names.definition("changed_settings"),
-        minimum_interval_seconds=30,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Reports settings of knowledge.yaml that changed since a source was last refreshed, "
-        "so that the UI shows as stale what depends on them.",
-    )
-    @names.bind
-    @skip_on_config_error("the settings cannot be read")
-    def changed_settings(
-        context: dg.SensorEvaluationContext, project: ProjectResource
-    ) -> dg.SensorResult | dg.SkipReason:
-        """Compare the file with what was reported, unless it is the file of the last tick."""
-        settings = project.load_settings()
-        digests = [
-            f"{source.id} {sorted(compute_settings_digests(settings, source).items())}"
-            for source in settings.sources
-        ]
-        # With the time in it, to look again periodically although nothing changed.
-        cursor = f"{hash_strings(*digests)} {int(time.time() // _RECHECK_S)}"
-        if context.cursor == cursor:
-            return dg.SkipReason("no settings changed")
-        changed = iter_unreported(context.instance, settings, settings.sources, names, include_unseen=False)
-        observations = list(islice(changed, REPORTS_PER_TICK))
-        if len(observations) == REPORTS_PER_TICK:  # perhaps more: the next tick goes on
-            return dg.SensorResult(asset_events=observations)
-        reason = f"{len(observations)} settings of sources changed"
-        return dg.SensorResult(asset_events=observations, cursor=cursor, skip_reason=reason)
-
-    return changed_settings
+@sensor(
+    "changed_settings",
+    description="Reports settings of knowledge.yaml that changed since a source was last refreshed, "
+    "so that the UI shows as stale what depends on them.",
+    consequence="the settings cannot be read",
+)
+def changed_settings(
+    context: dg.SensorEvaluationContext, project: ProjectResource
+) -> dg.SensorResult | dg.SkipReason:
+    """Compare the file with what was reported, unless it is the file of the last tick."""
+    settings, names = project.load_settings(), project.names
+    digests = [
+        f"{source.id} {sorted(compute_settings_digests(settings, source).items())}"
+        for source in settings.sources
+    ]
+    # With the time in it, to look again periodically although nothing changed.
+    cursor = f"{hash_strings(*digests)} {int(time.time() // _RECHECK_S)}"
+    if context.cursor == cursor:
+        return dg.SkipReason("no settings changed")
+    changed = iter_unreported(context.instance, settings, settings.sources, names, include_unseen=False)
+    observations = list(islice(changed, REPORTS_PER_TICK))
+    if len(observations) == REPORTS_PER_TICK:  # perhaps more: the next tick goes on
+        return dg.SensorResult(asset_events=observations)
+    reason = f"{len(observations)} settings of sources changed"
+    return dg.SensorResult(asset_events=observations, cursor=cursor, skip_reason=reason)
 
 
 _DAILY = (timedelta(hours=26), timedelta(hours=50))

@@ -20,6 +20,7 @@ from knowledge_pipeline.defs.dagster_internals import (
     ROW_COUNT,
     AssetJob,
 )
+from knowledge_pipeline.defs.define import build_asset_job
 from knowledge_pipeline.defs.event_log import RELEASE
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import build_arrow_table, render_plot
@@ -53,10 +54,9 @@ _UpstreamKeys = Mapping[str, Sequence[dg.AssetKey]]
 def build_models_job(names: Names = PLAIN) -> AssetJob:
     """The job that runs all models and tests."""
     groups = [names.group(f"sql_{layer}") for layer in ("staging", "intermediate", "marts")]
-    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        names.definition("sql_models"),
-        selection=dg.AssetSelection.groups(*groups),  # pyright: ignore[reportUnknownMemberType]  # it has no types
-        description="Run all models and tests of dbt_like_sql, and write the marts.",
+    selection = dg.AssetSelection.groups(*groups)  # pyright: ignore[reportUnknownMemberType]  # it has no types
+    return build_asset_job(
+        names, "sql_models", "Run all models and tests of dbt_like_sql, and write the marts.", selection
     )
 
 

@@ -7,7 +7,6 @@ import dagster as dg
 import pyarrow as pa
 
 from knowledge_pipeline.defs.checks import translate_failures
-from knowledge_pipeline.defs.dagster_internals import AssetJob
 from knowledge_pipeline.defs.event_log import RELEASE, log_release
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import build_table, render_plot
@@ -26,15 +25,6 @@ TUNING = "tuning"
 _MAX_LOSSES = 20
 _MAX_CELL_CHARS = 120
 _TRAINING_PLOT = Plot(kind="line", x="pass_over_the_weights", y="ndcg_10", by="pairs")
-
-
-def build_tuning_job(names: Names = PLAIN) -> AssetJob:
-    """The job that tunes."""
-    return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        names.definition("tuning"),
-        selection=dg.AssetSelection.assets(names.key(TUNING)),
-        description="Learn the ranking from the corpus, and release it if it is better.",
-    )
 
 
 def build_tuning_asset(owners: Sequence[str] = (), names: Names = PLAIN) -> dg.AssetsDefinition:

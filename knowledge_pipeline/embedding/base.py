@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -87,6 +87,55 @@ class BatchEmbedder(Embedder, Protocol):
     def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
         """float32, shape (texts, dimensions), rows of length 1, in the order given. Errors as `embed`."""
         ...
+
+
+@runtime_checkable
+class StreamEmbedder(Embedder, Protocol):
+    """One that other machines embed many texts for, which come back in any order."""
+
+    @property
+    def min_stream_texts(self) -> int:
+        """Of fewer, `embed` costs less."""
+        ...
+
+    def embed_stream(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[list[str], np.ndarray]]:
+        """Embed keyed texts.
+
+        Args:
+            texts: key and text of each.
+
+        Yields:
+            Keys, and float32 of shape (keys, dimensions) with rows of length 1; in no order.
+
+        Raises:
+            ModelError: a worker cannot load the model, or what it needs is not installed.
+            EmbeddingUnavailable: the others cannot be reached, or failed.
+        """
+        ...
+
+
+class WrappedEmbedder:
+    """An embedder that changes what another one does: by itself, nothing but the name of its space."""
+
+    def __init__(self, inner: Embedder, space: Space) -> None:
+        self._inner, self.space = inner, space
+
+    @property
+    def usage(self) -> Usage:
+        """See `Embedder.usage`; of the model itself, with what it reads besides a text."""
+        return self._inner.usage
+
+    def tokenizer(self) -> Tokenize:
+        """See `Embedder.tokenizer`."""
+        return self._inner.tokenizer()
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """See `Embedder.embed`."""
+        return self._inner.embed(texts)
+
+    def embed_query(self, text: str) -> np.ndarray:
+        """See `Embedder.embed_query`."""
+        return self._inner.embed_query(text)
 
 
 def find_invalid_vectors(vectors: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -219,6 +220,51 @@ def _scale_to_length_one(vectors: np.ndarray) -> np.ndarray:
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
+class ModelEmbedder(ABC):
+    """A model of this machine, run in this process. Threads may share it."""
+
+    def __init__(self, space: Space, folder: Path) -> None:
+        self.space, self.usage, self._folder = space, Usage(), folder
+        self._usage_lock = threading.Lock()
+
+    @abstractmethod
+    def _compute(self, texts: list[str], *, is_query: bool) -> tuple[np.ndarray, int]:
+        """Vectors of some texts, and the tokens that were read."""
+
+    @abstractmethod
+    def _build_vector_error(self, text: int) -> ModelError:
+        """Of a text, by its position, that has no usable vector."""
+
+    def tokenizer(self) -> Tokenize:
+        """The model's own tokenizer; see `load_model_tokenizer`."""
+        return load_model_tokenizer(self._folder)
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """See `base.Embedder.embed`."""
+        model_folders.verify_carried_files(self._folder)
+        return self._embed(texts, is_query=False)
+
+    def embed_query(self, text: str) -> np.ndarray:
+        """See `base.Embedder.embed_query`."""
+        return self._embed([text], is_query=True)[0]
+
+    def _embed(self, texts: Sequence[str], *, is_query: bool) -> np.ndarray:
+        if not texts:
+            return np.empty((0, self.space.dimensions), np.float32)
+        vectors, tokens = self._compute([replace_surrogates(text) for text in texts], is_query=is_query)
+        with self._usage_lock:
+            self.usage = self.usage.add(len(texts), tokens)
+        if vectors.shape[1:] != (self.space.dimensions,):
+            raise ModelError(
+                f"the model {self.space.model!r} makes vectors of shape {vectors.shape[1:]}, but its "
+                f"files promise {self.space.dimensions} dimensions: the folder is damaged, install it again"
+            )
+        bad = np.flatnonzero(find_invalid_vectors(vectors))
+        if bad.size:
+            raise self._build_vector_error(int(bad[0]))
+        return vectors
+
+
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
     """A model whose first token's vector stands for the text."""
@@ -247,8 +293,6 @@ PACKAGED_MODELS = {
 }
 """By their names in `embedding.model`."""
 
-_packaged_lock = threading.Lock()
-
 
 def read_packaged_space(settings: EmbeddingSettings) -> Space:
     """The space of an exported model, from both ends of its file.
@@ -269,7 +313,7 @@ def read_packaged_space(settings: EmbeddingSettings) -> Space:
     return Space(name, settings.model, model.dimensions, window, model.baseline_score)
 
 
-class PackagedEmbedder:
+class PackagedEmbedder(ModelEmbedder):
     """One exported model. Threads may share it; each computes one text.
 
     A quantised model scales its activations by the whole batch, so texts are embedded one by one: a vector
@@ -277,39 +321,19 @@ class PackagedEmbedder:
     """
 
     def __init__(self, settings: EmbeddingSettings) -> None:
-        self.space = read_packaged_space(settings)
-        self.usage = Usage()
-        self._folder = find_packaged_folder(settings.model)
+        super().__init__(read_packaged_space(settings), find_packaged_folder(settings.model))
         self._model = PACKAGED_MODELS[settings.model]
-        self._usage_lock = threading.Lock()
 
-    def tokenizer(self) -> Tokenize:
-        """The model's own tokenizer; see `load_model_tokenizer`."""
-        return load_model_tokenizer(self._folder)
-
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """See `base.Embedder.embed`."""
-        model_folders.verify_carried_files(self._folder)
-        return self._compute_vectors(texts)
-
-    def embed_query(self, text: str) -> np.ndarray:
-        """See `base.Embedder.embed_query`; `registry.open_embedder` adds its prompt."""
-        return self._compute_vectors([text])[0]
-
-    def _compute_vectors(self, texts: Sequence[str]) -> np.ndarray:
-        if not texts:
-            return np.empty((0, self.space.dimensions), np.float32)
-        with _packaged_lock:
+    def _compute(self, texts: list[str], *, is_query: bool) -> tuple[np.ndarray, int]:
+        with _load_lock:
             encoder = _load_packaged_encoder(self._folder, self._model)
-        vectors, tokens = encoder.encode([replace_surrogates(text) for text in texts])
-        with self._usage_lock:
-            self.usage = self.usage.add(len(texts), tokens)
-        if find_invalid_vectors(vectors).any():
-            raise ModelError(
-                f"the model {self.space.model!r} made no usable vector of a text: its file is damaged, "
-                f"install {self._model.package} again"
-            )
-        return vectors
+        return encoder.encode(texts)
+
+    def _build_vector_error(self, text: int) -> ModelError:
+        return ModelError(
+            f"the model {self.space.model!r} made no usable vector of a text: its file is damaged, "
+            f"install {self._model.package} again"
+        )
 
 
 @lru_cache(maxsize=4)

@@ -14,11 +14,11 @@ from dataclasses import replace
 import numpy as np
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
-from knowledge_pipeline.embedding.base import Embedder, Space, Usage, space_name
+from knowledge_pipeline.embedding.base import Embedder, Space, Usage, WrappedEmbedder, space_name
 from knowledge_pipeline.embedding.parallel import map_on_cores
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.records import Tokenize
-from knowledge_pipeline.text import split_identifier
+from knowledge_pipeline.words import split_identifier
 
 MODEL_SEPARATOR = "+"
 """Between the models' names: "all-MiniLM-L6-v2+bge-small-en-v1.5"."""
@@ -129,7 +129,7 @@ def build_outline_space(inner: Space) -> Space:
     return replace(inner, name=name, model=model, max_tokens=_TEXT_TOKENS)
 
 
-class OutlineEmbedder:
+class OutlineEmbedder(WrappedEmbedder):
     """A model that reads the outlines of texts, and queries as they are.
 
     A transformer takes as long as its input is. Of a chunk of code, punctuation and repeated names are more
@@ -137,26 +137,18 @@ class OutlineEmbedder:
     """
 
     def __init__(self, inner: Embedder) -> None:
-        self._inner = inner
-        self.space = build_outline_space(inner.space)
-
-    @property
-    def usage(self) -> Usage:
-        """Tokens of the outlines."""
-        return self._inner.usage
-
-    def tokenizer(self) -> Tokenize:
-        """The model's own tokenizer."""
-        return self._inner.tokenizer()
+        super().__init__(inner, build_outline_space(inner.space))
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.Embedder.embed`."""
-        tokenize = self._inner.tokenizer()
-        return self._inner.embed([_cut(build_outline(text), tokenize) for text in texts])
-
-    def embed_query(self, text: str) -> np.ndarray:
-        """See `base.Embedder.embed_query`."""
-        return self._inner.embed_query(text)
+        tokenize, outlines = self._inner.tokenizer(), list(map(build_outline, texts))
+        starts = map(tokenize, outlines)
+        return self._inner.embed(
+            [
+                text if len(tokens) <= OUTLINE_TOKENS else text[: tokens[OUTLINE_TOKENS]]
+                for text, tokens in zip(outlines, starts, strict=True)
+            ]
+        )
 
 
 def build_outline(text: str) -> str:
@@ -176,8 +168,3 @@ def build_outline(text: str) -> str:
 def _iter_words(text: str) -> Iterator[str]:
     for run in _WORD.findall(text):
         yield from (word for word in split_identifier(run) if len(word) >= _MIN_WORD_CHARS)
-
-
-def _cut(text: str, tokenize: Tokenize) -> str:
-    starts = tokenize(text)
-    return text if len(starts) <= OUTLINE_TOKENS else text[: starts[OUTLINE_TOKENS]]

@@ -14,25 +14,25 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.embedding import model_folders
-from knowledge_pipeline.embedding.base import Space, Usage, find_invalid_vectors, space_name
-from knowledge_pipeline.embedding.encoders import has_8_bit_table, is_encoder, load_encoder
+from knowledge_pipeline.embedding.base import Space, space_name
+from knowledge_pipeline.embedding.encoders import ModelEmbedder, has_8_bit_table, is_encoder, load_encoder
 from knowledge_pipeline.embedding.onnx_export import build_export_path, export_to_onnx, is_exportable
 from knowledge_pipeline.embedding.parallel import count_usable_cores, map_on_cores, open_onnx_session
-from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, load_model_tokenizer
+from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline.extras import describe_missing
-from knowledge_pipeline.records import Tokenize
-from knowledge_pipeline.text import replace_surrogates
 
 if TYPE_CHECKING:
     import torch
@@ -42,13 +42,6 @@ if TYPE_CHECKING:
 _CPU_BATCH_TEXTS = 4  # on a CPU bigger batches pay for padding and cache misses
 _GPU_BATCH_TEXTS = 64
 _GROUP_TEXTS = 8  # texts that a thread takes at a time
-
-
-class _EncodeCall(NamedTuple):
-    """How sentence-transformers is called for texts."""
-
-    method: str
-    options: Mapping[str, str]
 
 
 class LoadedModel:
@@ -77,20 +70,28 @@ class LoadedModel:
             batch_size: texts that are padded to one length; None: the best for where it runs.
             with_own_prompt: whether the prompt of the model's folder, if it has one, stands before them.
         """
-        call = _EncodeCall(method, {} if with_own_prompt else {"prompt": ""})
-        if self.uses_onnx:
-            return self._encode_in_parallel(texts, call, batch_size or 1)
-        best = _CPU_BATCH_TEXTS if self.on_cpu else _GPU_BATCH_TEXTS
-        return self._encode_by_copy(texts, call, batch_size or best)
+        best = 1 if self.uses_onnx else _CPU_BATCH_TEXTS if self.on_cpu else _GPU_BATCH_TEXTS
+        batch_size = batch_size or best
+        prompt = {} if with_own_prompt else {"prompt": ""}
 
-    def _encode_by_copy(
-        self, texts: Sequence[str], call: _EncodeCall, batch_size: int
-    ) -> tuple[np.ndarray, int]:
-        model_copy = self._idle_copies.get()
-        try:
-            return model_copy.encode(texts, call, batch_size)
-        finally:
-            self._idle_copies.put(model_copy)
+        def encode_some(some: Sequence[str]) -> tuple[np.ndarray, int]:
+            model_copy = self._idle_copies.get()
+            try:
+                return model_copy.encode(some, method, batch_size=batch_size, **prompt)
+            finally:
+                self._idle_copies.put(model_copy)
+
+        if not self.uses_onnx:
+            return encode_some(texts)
+        # Longest texts first, in small groups, so that no core waits long for another at the end.
+        order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
+        size = max(batch_size, min(_GROUP_TEXTS, -(-len(texts) // count_usable_cores())))
+        groups = [order[start : start + size] for start in range(0, len(order), size)]
+        parts = map_on_cores(lambda group: encode_some([texts[at] for at in group]), groups)
+        vectors = np.empty((len(texts), parts[0][0].shape[1]), np.float32)
+        for group, (rows, _) in zip(groups, parts, strict=True):
+            vectors[group] = rows
+        return vectors, sum(tokens for _, tokens in parts)
 
     def switch_to_onnx(self, path: Path, *, int8: bool) -> None:
         """Replace torch's weights with an exported file, and drop them.
@@ -121,23 +122,6 @@ class LoadedModel:
                 for model_copy in copies:
                     self._idle_copies.put(model_copy)
 
-    def _encode_in_parallel(
-        self, texts: Sequence[str], call: _EncodeCall, batch_size: int
-    ) -> tuple[np.ndarray, int]:
-        """Longest texts first, in small groups, so that no core waits long for another at the end."""
-        order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
-        size = max(batch_size, min(_GROUP_TEXTS, -(-len(texts) // count_usable_cores())))
-        groups = [order[start : start + size] for start in range(0, len(order), size)]
-
-        def encode_group(group: list[int]) -> tuple[np.ndarray, int]:
-            return self._encode_by_copy([texts[at] for at in group], call, batch_size)
-
-        parts = map_on_cores(encode_group, groups)
-        vectors = np.empty((len(texts), parts[0][0].shape[1]), np.float32)
-        for group, (rows, _) in zip(groups, parts, strict=True):
-            vectors[group] = rows
-        return vectors, sum(tokens for _, tokens in parts)
-
 
 class _ModelCopy:
     """A model that one thread at a time uses, and the number of tokens that it read."""
@@ -159,10 +143,10 @@ class _ModelCopy:
 
         model.preprocess = preprocess_and_count
 
-    def encode(self, texts: Sequence[str], call: _EncodeCall, batch_size: int) -> tuple[np.ndarray, int]:
+    def encode(self, texts: Sequence[str], method: str, **options: Any) -> tuple[np.ndarray, int]:
         self._token_count = 0
-        options = {"batch_size": batch_size, "normalize_embeddings": True, "show_progress_bar": False}
-        vectors = getattr(self.model, call.method)(list(texts), **options, **call.options)
+        encode = getattr(self.model, method)
+        vectors = encode(list(texts), normalize_embeddings=True, show_progress_bar=False, **options)
         return np.asarray(vectors, dtype=np.float32), self._token_count
 
 
@@ -209,62 +193,38 @@ def read_local_space(settings: EmbeddingSettings) -> Space:
     Raises:
         ModelError: there is no such model, or its files are damaged.
     """
-    folder = model_folders.find_model_folder(settings.model)
-    return _read_space(folder, _list_hashed_files(folder, settings.model), settings)
+    return _build_space(_read_model_files(settings.model), settings)
 
 
-class LocalEmbedder:
-    """One model, run as `embedding.backend` says. Threads may share it.
+class LocalEmbedder(ModelEmbedder):
+    """One model, run as `embedding.backend` says.
 
     By default a model that needs no torch runs without it, on a CPU. Torch runs any other model, until
     enough texts are embedded for an export to onnxruntime to pay, and every model on a GPU. In 32 bits
-    the vectors are the same, so they share a space.
+    the vectors are the same, so they share a space. A model with prompts for queries gets them, or the
+    settings'.
     """
 
     def __init__(self, settings: EmbeddingSettings) -> None:
-        self._folder = model_folders.find_model_folder(settings.model)
+        files = _read_model_files(settings.model)
+        super().__init__(_build_space(files, settings), files.folder)
         self._settings = settings
-        files = _list_hashed_files(self._folder, settings.model)
-        self.space = _read_space(self._folder, files, settings)
-        self.usage = Usage()
-        self._usage_lock = threading.Lock()
         is_32_bits = settings.backend in ("auto", "onnx")
-        self._is_table = _has_8_bit_table(self._folder, files)
-        is_encoder = _is_encoder(self._folder, files, settings.model)
-        self._needs_no_torch = (is_32_bits or self._is_table) and is_encoder
+        self._is_table = files.has_8_bit_table
+        with _name_damage(settings.model):
+            self._needs_no_torch = files.is_encoder and (is_32_bits or self._is_table)
         is_int8 = settings.backend == INT8_BACKEND
-        self._onnx_path = build_export_path(settings.model, *files, int8=is_int8)
+        self._onnx_path = build_export_path(settings.model, *files.hashes, int8=is_int8)
 
-    def tokenizer(self) -> Tokenize:
-        """The model's own tokenizer; see `load_model_tokenizer`."""
-        return load_model_tokenizer(self._folder)
-
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """See `base.Embedder.embed`; onnxruntime sorts them by length and spreads them over the cores."""
-        model_folders.verify_carried_files(self._folder)
-        return self._encode(texts, "encode_document")
-
-    def embed_query(self, text: str) -> np.ndarray:
-        """See `base.Embedder.embed_query`; a model with prompts for queries gets them, or the settings'."""
-        return self._encode([text], "encode_query")[0]
-
-    def _encode(self, texts: Sequence[str], method: str) -> np.ndarray:
-        if not texts:
-            return np.empty((0, self.space.dimensions), np.float32)
-        vectors, tokens = self._compute([replace_surrogates(text) for text in texts], method)
-        with self._usage_lock:
-            self.usage = self.usage.add(len(texts), tokens)
-        self._require_valid_vectors(vectors)
-        return vectors
-
-    def _compute(self, texts: list[str], method: str) -> tuple[np.ndarray, int]:
-        is_query = method == "encode_query"
-        is_for_cpu = is_query or self._is_table or self._settings.backend == "onnx" or not _has_gpu()
+    def _compute(self, texts: list[str], *, is_query: bool) -> tuple[np.ndarray, int]:
+        settings = self._settings
+        is_for_cpu = is_query or self._is_table or settings.backend == "onnx" or not _has_gpu()
         if self._needs_no_torch and is_for_cpu:
             vectors, tokens = load_encoder(self._folder, self.space.name).encode(texts)
             return self._cut_dimensions(vectors), tokens
-        batch_size = None if self._settings.backend == INT8_BACKEND else self._settings.batch_size
-        configured = self._settings.query_prompt if is_query else self._settings.document_prompt
+        batch_size = None if settings.backend == INT8_BACKEND else settings.batch_size
+        configured = settings.query_prompt if is_query else settings.document_prompt
+        method = "encode_query" if is_query else "encode_document"
         model = self._open_model(len(texts))
         return model.encode(texts, method, batch_size, with_own_prompt=configured is None)
 
@@ -298,18 +258,11 @@ class LocalEmbedder:
                 logger.warning("embedding continues with torch: %s", error)
         return model
 
-    def _require_valid_vectors(self, vectors: np.ndarray) -> None:
-        if vectors.shape[1:] != (self.space.dimensions,):
-            raise ModelError(
-                f"the model {self.space.model!r} makes vectors of shape {vectors.shape[1:]}, but its "
-                f"files promise {self.space.dimensions} dimensions: the folder is damaged, install it again"
-            )
-        bad = np.flatnonzero(find_invalid_vectors(vectors))
-        if bad.size:
-            raise ModelError(
-                f"the model {self.space.model!r} made no usable vector of text {bad[0]} (counted from 0): "
-                "the text has no token that the model knows, or the model's weights are damaged"
-            )
+    def _build_vector_error(self, text: int) -> ModelError:
+        return ModelError(
+            f"the model {self.space.model!r} made no usable vector of text {text} (counted from 0): "
+            "the text has no token that the model knows, or the model's weights are damaged"
+        )
 
 
 @lru_cache(maxsize=4)
@@ -342,54 +295,59 @@ def load_model(folder: Path, name: str, dimensions: int | None, backend: str, sp
     return LoadedModel(model)
 
 
-def _list_hashed_files(folder: Path, model: str) -> HashedFiles:
+@dataclass(frozen=True)
+class ModelFiles:
+    """What the small files of a model say, and which files determine its vectors."""
+
+    folder: Path
+    hashes: HashedFiles
+    dimensions: int
+    max_tokens: int  # that are read of a text
+
+    @cached_property
+    def is_encoder(self) -> bool:
+        """Whether `encoders` runs it, without torch."""
+        return is_encoder(self.folder)
+
+    @cached_property
+    def has_8_bit_table(self) -> bool:
+        """Whether it is a table that only `encoders` reads."""
+        return has_8_bit_table(self.folder)
+
+
+@contextmanager
+def _name_damage(model: str) -> Generator[None]:
     try:
-        return _hash_model_files(folder)
-    except OSError as error:
-        raise _build_damaged_error(model, error) from error
+        yield
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        raise ModelError(
+            f"the folder of the model {model!r} is damaged ({type(error).__name__}): "
+            "install or download it again"
+        ) from error
 
 
-def _read_space(folder: Path, files: HashedFiles, settings: EmbeddingSettings) -> Space:
-    dimensions, max_tokens = _read_sizes(folder, files, settings.model)
-    identity = list(files)
+def _read_model_files(model: str) -> ModelFiles:
+    folder = model_folders.find_model_folder(model)
+    with _name_damage(model):
+        return _read_small_files(folder, _hash_model_files(folder))
+
+
+@lru_cache(maxsize=64)
+def _read_small_files(folder: Path, hashes: HashedFiles) -> ModelFiles:
+    """Read again where a file has changed."""
+    modules = model_folders.read_modules(folder)
+    dimensions, max_tokens = model_folders.read_dimensions(modules), model_folders.read_max_tokens(modules)
+    return ModelFiles(folder, hashes, dimensions, max_tokens)
+
+
+def _build_space(files: ModelFiles, settings: EmbeddingSettings) -> Space:
+    dimensions, identity = files.dimensions, list(files.hashes)
     if settings.dimensions:
         dimensions = min(dimensions, settings.dimensions)
     if settings.backend == INT8_BACKEND:
         identity.append(("backend", INT8_BACKEND))
     name = space_name(settings.model, dimensions, *identity)
-    return Space(name=name, model=settings.model, dimensions=dimensions, max_tokens=max_tokens)
-
-
-@lru_cache(maxsize=64)
-def _read_sizes(folder: Path, files: HashedFiles, model: str) -> tuple[int, int]:
-    """Dimensions of the vectors, and tokens that are read of a text; read again where a file has changed."""
-    del files
-    try:
-        modules = model_folders.read_modules(folder)
-        return model_folders.read_dimensions(modules), model_folders.read_max_tokens(modules)
-    except (OSError, ValueError, KeyError, IndexError) as error:
-        raise _build_damaged_error(model, error) from error
-
-
-@lru_cache(maxsize=64)
-def _has_8_bit_table(folder: Path, files: HashedFiles) -> bool:
-    del files
-    return has_8_bit_table(folder)
-
-
-@lru_cache(maxsize=64)
-def _is_encoder(folder: Path, files: HashedFiles, model: str) -> bool:
-    del files
-    try:
-        return is_encoder(folder)
-    except (OSError, ValueError, KeyError, IndexError) as error:
-        raise _build_damaged_error(model, error) from error
-
-
-def _build_damaged_error(model: str, error: Exception) -> ModelError:
-    return ModelError(
-        f"the folder of the model {model!r} is damaged ({type(error).__name__}): install or download it again"
-    )
+    return Space(name=name, model=settings.model, dimensions=dimensions, max_tokens=files.max_tokens)
 
 
 def _has_gpu() -> bool:

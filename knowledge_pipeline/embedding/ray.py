@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import islice
@@ -19,10 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings, RayPool
-from knowledge_pipeline.embedding.base import Embedder, Space, Usage
+from knowledge_pipeline.embedding.base import Embedder, Usage, WrappedEmbedder
 from knowledge_pipeline.errors import EmbeddingUnavailable, KnowledgeError, ModelError, PermanentError
 from knowledge_pipeline.extras import describe_missing
-from knowledge_pipeline.records import Tokenize
 
 _BATCH_TEXTS = 128  # some seconds of one worker, so that a killed one has little to repeat
 _SORTED_TEXTS = 8192  # at a time, so that texts of one batch are of a length: the longest pads the others
@@ -35,73 +34,47 @@ _RESULT_SCHEMA = pa.schema(
 OpenEmbedder = Callable[[EmbeddingSettings], Embedder]
 
 
-class RayEmbedder:
+class RayEmbedder(WrappedEmbedder):
     """Embeds a stream of texts on a cluster, and a few texts in this process."""
 
     def __init__(
         self, settings: EmbeddingSettings, pool: RayPool, local: Embedder, open_embedder: OpenEmbedder
     ) -> None:
         """Workers open `settings`, which have no pool, with `open_embedder`; this process uses `local`."""
-        self._settings, self.pool = settings, pool
-        self._local, self._open = local, open_embedder
+        super().__init__(local, local.space)
+        self._settings, self._pool, self._open = settings, pool, open_embedder
         self._cluster_usage = Usage()
-
-    @property
-    def space(self) -> Space:
-        """The model's space, wherever it is computed."""
-        return self._local.space
 
     @property
     def usage(self) -> Usage:
         """What this process and the cluster consumed."""
-        return self._local.usage.add(self._cluster_usage.texts, self._cluster_usage.tokens)
+        return self._inner.usage.add(self._cluster_usage.texts, self._cluster_usage.tokens)
 
-    def tokenizer(self) -> Tokenize:
-        """See `base.Embedder.tokenizer`."""
-        return self._local.tokenizer()
-
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """See `base.Embedder.embed`; in this process."""
-        return self._local.embed(texts)
-
-    def embed_query(self, text: str) -> np.ndarray:
-        """See `base.Embedder.embed_query`; in this process."""
-        return self._local.embed_query(text)
+    @property
+    def min_stream_texts(self) -> int:
+        """See `base.StreamEmbedder.min_stream_texts`."""
+        return self._pool.min_texts
 
     def embed_stream(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[list[str], np.ndarray]]:
-        """Embed keyed texts by the cluster's workers.
-
-        Args:
-            texts: key and text of each; the object store holds them all.
-
-        Yields:
-            Keys, and float32 of shape (keys, dimensions) with rows of length 1; in no order.
-
-        Raises:
-            ModelError: a worker cannot load the model, or Ray is not installed.
-            EmbeddingUnavailable: the cluster cannot be reached, or failed.
-        """
-        with _connect_cluster(self.pool) as ray:
+        """See `base.StreamEmbedder.embed_stream`; the object store holds all texts."""
+        with _connect_cluster(self._pool) as ray:
             blocks = [ray.put(block) for block in _build_blocks(texts)]
             spread = ray.data.from_arrow_refs(blocks).map_batches(
                 _RayWorker,
                 fn_constructor_args=(self._settings, self._open),
                 batch_size=_BATCH_TEXTS,
                 batch_format="pyarrow",
-                num_cpus=self.pool.cpus,
-                num_gpus=self.pool.gpus,
-                compute=ray.data.ActorPoolStrategy(min_size=1, max_size=self.pool.workers),
+                num_cpus=self._pool.cpus,
+                num_gpus=self._pool.gpus,
+                compute=ray.data.ActorPoolStrategy(min_size=1, max_size=self._pool.workers),
             )
             for batch in _translate_errors(spread.iter_batches(batch_size=None, batch_format="pyarrow")):
-                yield self._collect_batch(batch)
-
-    def _collect_batch(self, result: pa.Table) -> tuple[list[str], np.ndarray]:
-        tokens = int(np.sum(result["tokens"].to_numpy()))
-        self._cluster_usage = self._cluster_usage.add(result.num_rows, tokens)
-        chunks: list[Any] = result["vector"].chunks  # lists, which the stubs do not know
-        flat: pa.FloatArray = pa.concat_arrays([chunk.flatten() for chunk in chunks])
-        keys: list[Any] = result["key"].to_pylist()
-        return keys, flat.to_numpy().reshape(result.num_rows, -1)
+                tokens = int(np.sum(batch["tokens"].to_numpy()))
+                self._cluster_usage = self._cluster_usage.add(batch.num_rows, tokens)
+                chunks: list[Any] = batch["vector"].chunks  # lists, which the stubs do not know
+                flat: pa.FloatArray = pa.concat_arrays([chunk.flatten() for chunk in chunks])
+                keys: list[Any] = batch["key"].to_pylist()
+                yield keys, flat.to_numpy().reshape(batch.num_rows, -1)
 
 
 class _RayWorker:

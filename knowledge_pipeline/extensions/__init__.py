@@ -1,1 +1,1 @@
-"""What stands beside the core: tuning of the ranking, copies of a release."""
+"""Beside the core: several stores as one, a language model's steps, tuning, copies of a release."""

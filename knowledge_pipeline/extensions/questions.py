@@ -28,6 +28,7 @@ from knowledge_pipeline.extensions.tuning_examples import (
     build_example,
     judge_by_symbol,
 )
+from knowledge_pipeline.file_languages import classify_file
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.hits import Hit, IndexedChunk
 from knowledge_pipeline.query.open_release import PinnedIndex
@@ -39,7 +40,6 @@ from knowledge_pipeline.store.federation import TermStatistics, count_terms
 from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import Release
-from knowledge_pipeline.text import classify_file
 
 
 def ask_pairs(

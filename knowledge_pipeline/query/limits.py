@@ -13,7 +13,7 @@ from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.filters import PATTERN_FIELDS
 from knowledge_pipeline.query.graph_queries import GraphRequest
-from knowledge_pipeline.query.plan import SearchQuestion, SimilarQuestion
+from knowledge_pipeline.query.plan import SearchQuestion
 from knowledge_pipeline.query.understand import read_filters
 
 if TYPE_CHECKING:
@@ -41,19 +41,14 @@ def is_document(id: str) -> bool:
 
 def check_search(limits: LimitSettings, question: SearchQuestion) -> None:
     """Raise `InvalidQuery` for a search that asks for too much, by its filters or by those in its text."""
+    text = question.text or ""
     if question.type == "similar":
-        check_similar(limits, SimilarQuestion(question.text, filters=question.filters, limit=question.limit))
-        return
-    _require(limits, "query_chars", "the question", len(question.text), "characters")
-    _check_filters(limits, question.filters, read_filters(question.text))
-    _require(limits, "results", "the limit", question.limit or 0, "results")
-
-
-def check_similar(limits: LimitSettings, question: SimilarQuestion) -> None:
-    """Raise `InvalidQuery` for an example that is too long, or a search of its like for too much."""
-    _require(limits, "example_chars", "the text", len(question.text or ""), "characters")
-    _check_names(limits, "the path", question.path, question.source)
-    _check_filters(limits, question.filters)
+        _require(limits, "example_chars", "the text", len(text), "characters")
+        _check_names(limits, "the path", question.path, question.source)
+        _check_filters(limits, question.filters)
+    else:
+        _require(limits, "query_chars", "the question", len(text), "characters")
+        _check_filters(limits, question.filters, read_filters(text))
     _require(limits, "results", "the limit", question.limit or 0, "results")
 
 

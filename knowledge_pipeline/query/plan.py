@@ -17,6 +17,7 @@ from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.understand import Intent, ParsedQuery, parse_verbatim, understand
 from knowledge_pipeline.store.filters import Filter
 
+MIN_CANDIDATES = 100  # of each search of each space, where the settings name no number
 _FILE_CHARS = 20_000  # of a file, as words to find others like it
 
 
@@ -74,117 +75,73 @@ def choose_type(text: str) -> SearchType:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuestion:
-    """What to search for, and how; whoever asks."""
+    """What to search for, and how; whoever asks. Chunks like an example are searched for by `similar`."""
 
-    text: str
+    text: str | None  # None: of an example, the text of the file at its path
     type: SearchType = "semantic"
-    filters: Filters = field(default_factory=Filters)
+    filters: Filters = field(default_factory=Filters)  # with an example's path by default its source type
     within: Filters = field(default_factory=Filters)  # these hold as well
     limit: int | None = None  # None: that of the type
     explain: bool = False
     diverse: bool = True  # no nearly equal results, and further chunks of a file count less
     mode: SearchMode = "hybrid"  # by `words` no model is asked; by `vectors` no full text
-
-
-@dataclass(frozen=True, slots=True)
-class SimilarQuestion:
-    """An example to find others like: a text, or the file at a path; with both, the text is from there."""
-
-    text: str | None = None
-    path: str | None = None  # within its source; its own chunks are left out
+    path: str | None = None  # of an example within its source; its own chunks are left out
     source: str | None = None  # where several have such a path
-    filters: Filters = field(default_factory=Filters)  # by default the file's source type
-    limit: int | None = None
-    explain: bool = False
-    mode: SearchMode = "hybrid"
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
     """A question that is understood: what to look for, for whom, and what to return."""
 
-    question: SearchQuestion | SimilarQuestion
+    question: SearchQuestion
     query: ParsedQuery
-    type: SearchType
+    profile: SearchProfile
+    depth: SearchDepth
     limit: int
     access: Access
     restrictions: tuple[Filters, ...]  # all of them hold
     condition: Filter  # on rows: what the caller may see, and the restrictions
-    depth: SearchDepth
-    diverse: bool = False  # see `SearchProfile`
-    known_vectors: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])  # by space
+    known_vectors: Mapping[str, np.ndarray]  # by space: of an example's file
 
     @property
-    def profile(self) -> SearchProfile:
-        """The profile of its type."""
-        return PROFILES[self.type]
+    def diverse(self) -> bool:
+        """See `SearchProfile`."""
+        return self.profile.diverse and self.question.diverse
 
     @property
     def rerank_limit(self) -> int:
         """How many hits are reranked."""
         return max(self.depth.rerank_k or self.profile.rerank_candidates, 2 * self.limit)
 
+    @property
+    def candidate_limit(self) -> int:
+        """Candidates of each search of each space: as many as are reranked, at least."""
+        return max(self.depth.candidates or MIN_CANDIDATES, self.rerank_limit)
 
-def plan_search(question: SearchQuestion, access: Access, depths: SearchDepths) -> SearchPlan:
-    """Understand a question.
 
-    Raises:
-        InvalidQuery: the question, its filters, type, mode or limit make no sense.
+def plan_search(
+    question: SearchQuestion, access: Access, depths: SearchDepths, example: ExampleFile | None = None
+) -> SearchPlan:
+    """Understand a question; `example` is the file at its path.
+
+    Raises `InvalidQuery`: the question, its filters, type, mode or limit make no sense.
     """
     profile = get_profile(question.type)
-    _require_mode(question.mode)
-    query = parse_verbatim(question.text) if profile.is_example else understand(question.text)
-    restrictions = (question.filters, question.within, query.filters, profile.filters)
-    condition = compile_filter(access, *restrictions)
-    depth: SearchDepth = getattr(depths, question.type)
-    return SearchPlan(
-        question,
-        query,
-        question.type,
-        profile.resolve_limit(question.limit, depth),
-        access,
-        restrictions,
-        condition,
-        depth,
-        profile.diverse and question.diverse,
-    )
-
-
-def plan_similar(
-    question: SimilarQuestion, file: ExampleFile | None, access: Access, depths: SearchDepths
-) -> SearchPlan:
-    """Plan a search for what is like a text, or like the file of the question.
-
-    With a file, results are of other files, and by default of its source type.
-
-    Raises:
-        InvalidQuery: the text is empty, or the mode or the limit makes no sense.
-    """
-    _require_mode(question.mode)
+    if question.mode not in get_args(SearchMode):
+        allowed = ", ".join(get_args(SearchMode))
+        raise InvalidQuery(f"found the search mode {question.mode!r}; allowed: {allowed}")
     filters, text, vectors = question.filters, question.text, dict[str, np.ndarray]()
-    if file:
-        filters = replace(filters, source_types=filters.source_types or (file.source_type,))
-    condition = compile_filter(access, filters)
-    if file:
-        condition &= file.other_files
+    if example:
+        filters = replace(filters, source_types=filters.source_types or (example.source_type,))
         if text is None:
-            text, vectors = file.text[:_FILE_CHARS], {**file.vectors}
-    query = parse_verbatim(text or "")
-    limit = PROFILES["similar"].resolve_limit(question.limit, depths.similar)
+            text, vectors = example.text[:_FILE_CHARS], {**example.vectors}
+    query = parse_verbatim(text or "") if profile.is_example else understand(text or "")
+    restrictions = (filters, question.within, query.filters, profile.filters)
+    condition = compile_filter(access, *restrictions)
+    if example:
+        condition &= example.other_files
+    depth: SearchDepth = getattr(depths, question.type)
+    limit = profile.resolve_limit(question.limit, depth)
     return SearchPlan(
-        question,
-        query,
-        "similar",
-        limit,
-        access,
-        (filters,),
-        condition,
-        depths.similar,
-        known_vectors=vectors,
+        question, query, profile, depth, limit, access, restrictions, condition, known_vectors=vectors
     )
-
-
-def _require_mode(mode: str) -> None:
-    """Raise `InvalidQuery` for a mode that there is not."""
-    if mode not in get_args(SearchMode):
-        raise InvalidQuery(f"found the search mode {mode!r}; allowed: {', '.join(get_args(SearchMode))}")

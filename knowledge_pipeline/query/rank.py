@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from math import fsum
 from pathlib import Path
@@ -28,7 +28,6 @@ from knowledge_pipeline.query.features import (
 )
 from knowledge_pipeline.query.hits import (
     AnyChunkT,
-    FusedCandidates,
     Hit,
     Hits,
     IndexedChunk,
@@ -59,7 +58,12 @@ def boost_recent(hits: Sequence[Hit[IndexedChunk]], max_boost: float) -> list[Hi
     for hit, moment in zip(hits, moments, strict=True):
         age_days = (newest - moment).total_seconds() / 86400 if moment else None
         boost = max_boost * (0.5 ** (age_days / HALF_LIFE_DAYS) if age_days is not None else 0.0)
-        boosted.append(hit.with_log_odds("recency", boost) if boost else hit)
+        if boost:
+            boosts = {**hit.explanation.boosts, "recency": round(boost, 6)}
+            raised = hit.score * math.exp(boost)
+            score = raised / (1 - hit.score + raised)
+            hit = hit._replace(score=score, explanation=replace(hit.explanation, boosts=boosts))
+        boosted.append(hit)
     return sort_best_first(boosted)
 
 
@@ -111,7 +115,15 @@ def fuse(candidates: Sequence[SpaceCandidates], *, method: FusionMethod, vector_
         own = slice(start, start := start + len(of_space.rows))
         vectors.append(_SearchRanks.build(numbers[own], by_id, of_space.similarities))
         scores.append(_fuse_space(of_space, vectors[-1], words.take(own), scale, method, vector_weight))
-    fused = FusedCandidates(
+    fused = _join(scores)
+    order = order_best_first(fused, chunks.by_id)
+    if len(by_id) < len(order):
+        first = dict[str, int]()
+        positions: list[int] = order.tolist()
+        for at in positions:
+            first.setdefault(chunks.ids[at], at)
+        order = np.array(list(first.values()))
+    return Hits(
         chunks,
         rows=[row for space in spaces for row in space.rows.tolist()],
         spaces=[space.space for space in spaces for _ in range(len(space.rows))],
@@ -119,16 +131,10 @@ def fuse(candidates: Sequence[SpaceCandidates], *, method: FusionMethod, vector_
         similarities=[score for vector in vectors for score in vector.scores.tolist()],
         word_ranks=words.ranks.tolist(),
         word_scores=words.scores.tolist(),
-        scores=_join(scores),
+        fused=fused,
+        scores=fused,
+        order=order,
     )
-    order = order_best_first(fused.scores, chunks.by_id)
-    if len(by_id) < len(order):
-        first = dict[str, int]()
-        positions: list[int] = order.tolist()
-        for at in positions:
-            first.setdefault(chunks.ids[at], at)
-        order = np.array(list(first.values()))
-    return Hits(fused, order, fused.scores)
 
 
 def measure_similarity(candidates: Sequence[SpaceCandidates]) -> float | None:
@@ -371,18 +377,15 @@ class Ranking:
     @classmethod
     def build(cls, hits: Hits, query: ParsedQuery, model: RankingModel | None = None) -> Ranking:
         """Rank fused hits. The order of the input does not matter; equal scores are ordered by id."""
-        candidates = (
-            hits.candidates if len(hits) == len(hits.candidates) else hits.candidates.take(hits.order)
-        )
+        hits = hits.drop_other_candidates()
         models = model or load_model()
-        is_mixed = has_several_families(candidates.chunks)
-        chosen = models.several_families if is_mixed else models.one_family
-        similarities = np.array(candidates.similarities, np.float64)
-        features = compute_features(candidates.chunks, candidates.scores, similarities, query)
+        chosen = models.several_families if has_several_families(hits.chunks) else models.one_family
+        similarities = np.array(hits.similarities, np.float64)
+        features = compute_features(hits.chunks, hits.fused, similarities, query)
         parts = features * chosen.candidate_weights
         totals = parts.sum(axis=1) + chosen.base
-        order = order_best_first(totals, candidates.chunks.by_id)
-        return cls(Hits(candidates, order, _to_probabilities(totals)), parts, chosen)
+        order = order_best_first(totals, hits.chunks.by_id)
+        return cls(replace(hits, order=order, scores=_to_probabilities(totals)), parts, chosen)
 
     def finish(self, text_features: np.ndarray, *, diverse: bool = True, explain: bool = True) -> Hits:
         """All hits, best first; those whose texts were read before all others.
@@ -393,27 +396,27 @@ class Ranking:
             explain: `boosts` say what the base, each feature and the better chunks of its document add to
                 the log-odds of each score.
         """
-        candidates, model, order = self.hits.candidates, self.model, self.hits.order
+        chunks, model, order = self.hits.chunks, self.model, self.hits.order
         read, unread = order[: len(text_features)], order[len(text_features) :]
         text_parts = np.zeros((len(order), len(TEXT_FEATURES)))
         text_parts[read] = text_features * model.text_weights
         totals = self.parts.sum(axis=1) + text_parts.sum(axis=1) + model.base
         losses = np.zeros((len(order), 2))  # by better chunks of its document, and for not being read
         if diverse:
-            by_total = order_best_first(totals, candidates.chunks.by_id)
-            better = count_better_of_file(candidates.chunks.file_numbers, by_total)
+            by_total = order_best_first(totals, chunks.by_id)
+            better = count_better_of_file(chunks.file_numbers, by_total)
             losses[:, 0] = model.further_chunk * better
         totals -= losses[:, 0]
         if len(read) and len(unread):
             losses[unread, 1] = max(0.0, totals[unread].max() - totals[read].min())
             totals -= losses[:, 1]
         boosts = _list_boosts(model.base, np.hstack([self.parts, text_parts, -losses])) if explain else None
-        order = order_best_first(totals, candidates.chunks.by_id)
-        return Hits(candidates, order, _to_probabilities(totals), boosts)
+        order = order_best_first(totals, chunks.by_id)
+        return replace(self.hits, order=order, scores=_to_probabilities(totals), boosts=boosts)
 
     def list_read(self, ranked: Hits, count: int) -> np.ndarray:
         """Where the first `count` of `hits`, whose texts were read, stand among them, in a ranked order."""
-        places = np.full(len(self.hits.candidates), -1)
+        places = np.full(len(self.hits.rows), -1)
         places[self.hits.order[:count]] = np.arange(count)
         in_order = places[ranked.order]
         return in_order[in_order >= 0]

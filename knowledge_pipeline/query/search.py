@@ -5,7 +5,7 @@
     retrieve    each SubQuery      SpaceCandidates    retrieve.py
     fuse        SpaceCandidates    Hits               rank.py
     rank        Hits               RetrievalResult    rank.py, features.py; merged
-    rerank      the best hits      RerankResult       rerank.py or llm_steps.py, where configured
+    rerank      the best hits      RerankResult       rerank.py or extensions, where configured
     assemble    hits               SearchResults      assemble.py
     enrich      SearchResults      SearchResults      assemble.py
 
@@ -17,19 +17,20 @@ response without its part, and the response says so in `degraded`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from knowledge_pipeline.config.settings import CacheSettings, QuerySettings, Settings
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses import GraphNode, SearchResponse, SearchResult
+from knowledge_pipeline.contract.responses import GraphNode, GraphResponse, SearchResponse, SearchResult
+from knowledge_pipeline.embedding.query_embedder import QueryEmbedder
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.llm.model_calls import charge_to
+from knowledge_pipeline.llm.model_calls import UsageAccount, charge_to
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import AnswerCache, Stopwatch, reissue_response
 from knowledge_pipeline.query.assemble import Enricher, assemble_best, build_response, to_result
@@ -37,6 +38,7 @@ from knowledge_pipeline.query.code_graph import CodePlace, find_used_types
 from knowledge_pipeline.query.documents import read_by_id, read_example, read_lines
 from knowledge_pipeline.query.features import TEXT_FEATURES, compute_text_features
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
+from knowledge_pipeline.query.graph_queries import GraphRequest, query_graph
 from knowledge_pipeline.query.hits import (
     Hit,
     Hits,
@@ -45,15 +47,8 @@ from knowledge_pipeline.query.hits import (
     RowCache,
     SpaceCandidates,
 )
-from knowledge_pipeline.query.llm_steps import LLMReranker, QueryExpander, QueryExpansion, expand_query
 from knowledge_pipeline.query.open_release import Index, LiveIndex, OpenRelease
-from knowledge_pipeline.query.plan import (
-    SearchPlan,
-    SearchQuestion,
-    SimilarQuestion,
-    plan_search,
-    plan_similar,
-)
+from knowledge_pipeline.query.plan import SearchPlan, SearchQuestion, plan_search
 from knowledge_pipeline.query.rank import (
     CONFIDENT_RESULTS,
     MIN_READ,
@@ -66,30 +61,27 @@ from knowledge_pipeline.query.rank import (
     measure_similarity,
     merge_hits,
 )
-from knowledge_pipeline.query.rerank import Reranker
+from knowledge_pipeline.query.rerank import Reranker, RerankStep
 from knowledge_pipeline.query.retrieve import (
-    QueryEmbedder,
     SearchScope,
     SubQuery,
     apply_relevance_feedback,
-    compute_mean_vector,
     find_corrections,
     list_vector_problems,
     read_hits,
     retrieve,
 )
-from knowledge_pipeline.query.understand import ParsedQuery, parse_plain_text
+from knowledge_pipeline.query.understand import (
+    ParsedQuery,
+    PassageForm,
+    QueryExpansion,
+    parse_plain_text,
+)
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.search import IndexReader, SpaceUnreadable
+from knowledge_pipeline.store.search import SpaceUnreadable
 from knowledge_pipeline.sync_facade import gather_all
-from knowledge_pipeline.text import expand_identifiers
+from knowledge_pipeline.words import expand_identifiers
 
-if TYPE_CHECKING:
-    from knowledge_pipeline.llm.budgets import Budgets
-    from knowledge_pipeline.llm.model import LanguageModel, RecordCall
-
-
-MIN_CANDIDATES = 100  # of each search of each space, where the settings name no number
 MAX_EXAMPLE_KEYWORDS = 200  # distinct ones: full-text search pays for each
 MAX_CONCURRENT_QUERIES = 16  # sub-queries in the store: more of them only wait for each other
 
@@ -109,6 +101,24 @@ async def keep_candidates(
     return candidates
 
 
+class SearchExtension(Protocol):
+    """What rewrites questions and reranks by a language model, where configured: `extensions.llm_steps`."""
+
+    reranker: RerankStep | None
+
+    async def expand(self, question: str, settings: QuerySettings, form: PassageForm) -> QueryExpansion:
+        """What is searched for besides the question; what fails is named, and left out."""
+        ...
+
+    async def list_budget_problems(self, account: UsageAccount, *, is_refused: bool) -> dict[str, str]:
+        """What an answer says of budgets, after a step was refused or not."""
+        ...
+
+    async def aclose(self) -> None:
+        """Cancel what is running."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class RetrievalResult:
     """What one sub-query found."""
@@ -119,35 +129,121 @@ class RetrievalResult:
     signals: ConfidenceSignals | None  # None: an example, or no chunk was compared by its vector
 
 
-@dataclass(slots=True)
-class SearchPipeline:
-    """The steps from a plan to its response, as the settings configure them. For one event loop."""
+BuiltT = TypeVar("BuiltT")
 
-    settings: QuerySettings
-    embedder: QueryEmbedder
-    reranker: Reranker | LLMReranker
-    expander: QueryExpander | None
-    enricher: Enricher
-    budgets: Budgets | None  # None: no language model is called, or none has a budget
-    rows: RowCache = field(default_factory=RowCache)
-    _words: WordVectors = field(default_factory=WordVectors)
-    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_QUERIES))
 
-    async def run(self, plan: SearchPlan, open_release: OpenRelease, watch: Stopwatch) -> SearchResponse:
+class Engine:
+    """Answers from one store, or from the cache. Belongs to one event loop; end it with `aclose` there,
+    or `close` anywhere. Every public method takes an `Access`; what it may see is decided inside the store.
+
+    Reads the live release, or the `index` given. An `extension` does the steps that the core lacks, where
+    the settings ask for any; a `cache` keeps responses.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        lake: Lake,
+        *,
+        index: Index | None = None,
+        extension: SearchExtension | None = None,
+        cache: AnswerCache | None = None,
+    ) -> None:
+        self._settings, self._extension = settings.query, extension
+        self._index = index or LiveIndex(lake)
+        self._embedder = QueryEmbedder(settings)
+        self._reranker = extension.reranker if extension else None
+        if self._reranker is None and settings.query.rerank.model:
+            self._reranker = Reranker(settings.query.rerank)
+        self._enricher = Enricher(settings.query.max_related)
+        self._cache = cache or AnswerCache(CacheSettings(ttl_minutes=0))
+        self._rows, self._words = RowCache(), WordVectors()
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
+
+    def close(self) -> None:
+        """Free the threads; the engine answers nothing afterwards."""
+        self._embedder.close()
+        if self._reranker:
+            self._reranker.close()
+
+    async def aclose(self) -> None:
+        """`close`, and cancel the calls of the language model, on the engine's event loop."""
+        self.close()
+        if self._extension:
+            await self._extension.aclose()
+
+    async def prewarm(self) -> None:
+        """Read what ranking needs of the live release before a query has to wait for it.
+
+        Raises `NotFound`: nothing is released yet; `SpaceUnreadable`: none can be read.
+        """
+        readers, _ = await (await self._index.open_release()).open_readable_readers()
+        for reader in readers:
+            await self._rows.load_outlines(reader)
+
+    async def search(self, question: SearchQuestion, access: Access) -> SearchResponse:
+        """The chunks that answer a question best, or that are like an example.
+
+        Of equal contents only the first is returned. A list that is not `diverse` has nearly equal ones as
+        well, and further chunks of a file count in full, as a reader of the whole list wants them. Examples
+        and history are never diverse. What is like a file is of other files, by default of its source type.
+
+        Raises:
+            InvalidQuery: the question, its filters, type, mode or limit make no sense, or the path names
+                several files.
+            NotFound: there is no such file, or nothing is released yet.
+        """
+        watch, plan = Stopwatch(), None
+        if question.text is None and question.path is None:
+            raise InvalidQuery("nothing to be similar to: give a text or a path")
+        if question.path is None:
+            with watch.step("understand"):
+                plan = plan_search(question, access, self._settings.depth)
+        with watch.step("open"):
+            open_release = await self._index.open_release()
+            await open_release.open_readable_readers()
+        if cached := self._cache.get(open_release.release, (question, access)):
+            return reissue_response(cached, watch)
+        if plan is None:
+            with watch.step("look_up"):
+                readers = await open_release.open_readers()  # the file may be in any of them
+                file = await read_example(readers, question.path or "", access, source=question.source)
+            plan = plan_search(question, access, self._settings.depth, file)
+        with charge_to(access.account):
+            response = await self._run(plan, open_release, watch)
+        self._cache.put(open_release.release, (question, access), response)
+        return response
+
+    async def find_unranked(
+        self, question: SearchQuestion, access: Access, *, adjust: AdjustCandidates = keep_candidates
+    ) -> tuple[list[Hit[IndexedChunk]], ParsedQuery]:
+        """The hits that a search hands to the ranker, best first by `fused`, and the question as understood.
+
+        Raises:
+            InvalidQuery: the question, its filters or type make no sense.
+            NotFound: nothing is released yet.
+        """
+        plan = plan_search(question, access, self._settings.depth)
+        readers = await (await self._index.open_release()).open_readers()
+        scope = SearchScope(plan, readers, self._rows, self._embedder, Stopwatch())
+        whole, *_ = _build_sub_queries(plan, QueryExpansion())
+        hits, _ = await self._find_hits(whole, scope, adjust)
+        return await read_hits(scope, hits), plan.query
+
+    async def _run(self, plan: SearchPlan, open_release: OpenRelease, watch: Stopwatch) -> SearchResponse:
         """Steps 2 to 7: the results that answer a question best, and what the settings add to them."""
         expansion = await self._expand(plan, watch)
         sub_queries = _build_sub_queries(plan, expansion)
         while True:
             readers, unreadable = await open_release.open_readable_readers()
-            self.rows.evict_other_files(readers)
-            scope = self._build_scope(plan, readers)
+            self._rows.evict_other_files(readers)
+            scope = SearchScope(plan, readers, self._rows, self._embedder, watch)
             try:
                 retrieved = await gather_all(
-                    self._retrieve(plan, sub_query, scope, watch, open_release.release.ranker)
-                    for sub_query in sub_queries
+                    self._retrieve(sub_query, scope, open_release.release.ranker) for sub_query in sub_queries
                 )
                 hits = merge_hits(result.hits for result in retrieved)
-                chunks, results, skipped = await self._select(plan, hits, scope, watch)
+                chunks, results, skipped = await self._select(hits, scope)
                 break
             except SpaceUnreadable as error:
                 await open_release.mark_unreadable(error)  # search the others again, while there are any
@@ -161,162 +257,165 @@ class SearchPipeline:
         if plan.question.mode != "words" and (waiting := open_release.release.unembedded):
             problems["embedding"] = f"{waiting} of {open_release.release.rows} chunks have no vector yet"
         problems |= skipped
-        code = plan.profile.enrich and self.settings.graph.enrich
-        enriched, graph_problem = await self.enricher.enrich(
+        code = plan.profile.enrich and self._settings.graph.enrich
+        enriched, graph_problem = await self._enricher.enrich(
             open_release, plan.access, chunks, results, watch, with_neighbours=code
         )
         if graph_problem:
             problems["graph"] = graph_problem
-        if self.budgets:
+        if self._extension:
             is_refused = bool(_LANGUAGE_MODEL_STEPS & problems.keys())
-            problems |= await self.budgets.list_problems(plan.access.account, is_refused=is_refused)
+            problems |= await self._extension.list_budget_problems(plan.access.account, is_refused=is_refused)
         explanation = _explain(plan, expansion, retrieved, problems) if plan.question.explain else None
         signals = retrieved[0].signals
-        confidence = estimate_confidence(signals) if signals else None
         return build_response(
             open_release,
             enriched,
             watch,
             degraded=tuple(problems),
             explain=explanation,
-            confidence=confidence,
+            confidence=estimate_confidence(signals) if signals else None,
         )
 
     async def _expand(self, plan: SearchPlan, watch: Stopwatch) -> QueryExpansion:
         """What a language model or rules add to the question; nothing to an example."""
-        if plan.profile.is_example or not self.settings.rewrites_queries:
+        settings = self._settings
+        if self._extension is None or plan.profile.is_example or not settings.rewrites_queries:
             return QueryExpansion()
         with watch.step("prepare"):
-            form = "code" if plan.type == "code" else "prose"
-            settings = self.settings
             if plan.question.mode == "words":  # a hypothetical answer has a vector alone
                 settings = settings.model_copy(update={"hyde": False})
-            return await expand_query(plan.query.text, settings, self.expander, form=form)
+            form = "code" if plan.question.type == "code" else "prose"
+            return await self._extension.expand(plan.query.text, settings, form)
 
-    def _build_scope(self, plan: SearchPlan, readers: Sequence[IndexReader]) -> SearchScope:
-        """As many candidates of each search of each space as are reranked, at least."""
-        limit = max(plan.depth.candidates or MIN_CANDIDATES, plan.rerank_limit)
-        return SearchScope(readers, plan.condition, limit, self.rows, plan.question.mode)
-
-    async def _select(
-        self,
-        plan: SearchPlan,
-        hits: Sequence[Hit[RankedChunk]],
-        scope: SearchScope,
-        watch: Stopwatch,
-    ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...], dict[str, str]]:
-        """Steps 5 and 6: the chunks that were read, the results among them, and what was left out."""
-        problems: dict[str, str] = {}
-        if self.reranker.is_enabled_for(plan.type):
-            with watch.step("rerank"):
-                best = await read_hits(scope, hits[: plan.rerank_limit])
-                reranked = await self.reranker.rerank(plan.query.text, best)
-            hits = reranked.hits
-            if reranked.skip_reason:
-                problems["rerank"] = reranked.skip_reason
-        with watch.step("assemble"):
-            chunks, results = await assemble_best(
-                hits,
-                scope,
-                limit=plan.limit,
-                explain=plan.question.explain,
-                drop_near_duplicates=plan.diverse,
-            )
-        return chunks, results, problems
-
-    async def find_unranked(
-        self, plan: SearchPlan, open_release: OpenRelease, adjust: AdjustCandidates
-    ) -> list[Hit[IndexedChunk]]:
-        """Steps 2 and 3 for the question itself: the hits that the ranker is given."""
-        scope = self._build_scope(plan, await open_release.open_readers())
-        whole, *_ = _build_sub_queries(plan, QueryExpansion())
-        hits, _ = await self._find_hits(plan, whole, scope, Stopwatch(), adjust)
-        return await read_hits(scope, hits)
-
-    async def _retrieve(
-        self, plan: SearchPlan, sub_query: SubQuery, scope: SearchScope, watch: Stopwatch, ranker: str | None
-    ) -> RetrievalResult:
+    async def _retrieve(self, sub_query: SubQuery, scope: SearchScope, ranker: str | None) -> RetrievalResult:
         """Steps 2 to 4 for one sub-query."""
-        corrections: Mapping[str, str] = {}
+        plan, corrections, signals = scope.plan, dict[str, str](), None
         if not plan.profile.is_example:
             corrections = await find_corrections(scope, sub_query.query, self._words)
             sub_query = sub_query.correct(corrections)
-        fused, candidates = await self._find_hits(plan, sub_query, scope, watch, keep_candidates)
+        fused, candidates = await self._find_hits(sub_query, scope, keep_candidates)
         hits: Sequence[Hit[RankedChunk]] = fused
-        signals = None
         if not plan.profile.is_example:
-            with watch.step("rank"):
-                hits, texts = await self._rank(plan, fused, sub_query, scope, ranker)
-            signals = _read_signals(self._scale(candidates), texts)
+            with scope.watch.step("rank"):
+                hits, texts = await self._rank(fused, sub_query, scope, ranker)
+            if (similarity := measure_similarity(candidates)) is not None:
+                nearest_words = texts[:CONFIDENT_RESULTS, TEXT_FEATURES.index("nearest_words")]
+                signals = ConfidenceSignals(similarity, float(nearest_words.max(initial=0.0)))
         if plan.profile.recency_boost:
             hits = boost_recent(await read_hits(scope, hits), plan.profile.recency_boost)
         return RetrievalResult(hits, list_vector_problems(candidates), corrections, signals)
 
-    async def _rank(
-        self, plan: SearchPlan, fused: Hits, sub_query: SubQuery, scope: SearchScope, ranker: str | None
-    ) -> tuple[Hits, np.ndarray]:
-        """Step 4: all by what is known of them, then the best by their texts as well.
-
-        With the features of those texts, in the order of the hits.
-        """
-        ranking = Ranking.build(fused, sub_query.query, load_model(ranker))
-        best = await read_hits(scope, ranking.hits[: max(MIN_READ, plan.rerank_limit)])
-        texts = compute_text_features([hit.chunk for hit in best], sub_query.query, self._words)
-        hits = ranking.finish(texts, diverse=plan.diverse, explain=plan.question.explain)
-        return hits, texts[ranking.list_read(hits, len(best))]
-
     async def _find_hits(
-        self,
-        plan: SearchPlan,
-        sub_query: SubQuery,
-        scope: SearchScope,
-        watch: Stopwatch,
-        adjust: AdjustCandidates,
+        self, sub_query: SubQuery, scope: SearchScope, adjust: AdjustCandidates
     ) -> tuple[Hits, tuple[SpaceCandidates, ...]]:
-        """Steps 2 and 3 for one sub-query, the second look with them: what was found last."""
-
-        async def embed_query(reader: IndexReader) -> np.ndarray:
-            if reader.space in plan.known_vectors:
-                return plan.known_vectors[reader.space]
-            embed = partial(self.embedder.embed, space=reader.space, dimensions=reader.dimensions)
-            with watch.substep("embed"):
-                return compute_mean_vector(await gather_all(map(embed, sub_query.embedded_texts)))
-
-        settings = self.settings
+        """Steps 2 and 3 for one sub-query, the second look with them; and what was found at first."""
+        settings, watch, profile = self._settings, scope.watch, scope.plan.profile
+        fuse_all = partial(fuse, method=settings.fusion, vector_weight=settings.vector_weight)
         with watch.step("retrieve"):
             async with self._slots:
-                candidates = await adjust(scope, await retrieve(scope, sub_query, embed_query))
+                candidates = await adjust(scope, await retrieve(scope, sub_query))
         with watch.step("fuse"):
-            hits = self._fuse(candidates)
-        if (share := settings.feedback) and not plan.profile.is_example:
+            hits = fuse_all(candidates)
+        if (share := settings.feedback) and not profile.is_example:
             with watch.step("refine"):
                 async with self._slots:
                     moved = await apply_relevance_feedback(scope, candidates, hits, share=share)
                     refined = candidates if moved is candidates else await adjust(scope, moved)
                 if refined is not candidates:  # else their order is the same
-                    hits = self._fuse(refined)
+                    hits = fuse_all(refined)
         if settings.fusion == "following":  # others give scores that differ in meaning by question
-            hits = hits.keep_relevant(max(plan.profile.floor, settings.floor))
+            hits = hits.keep_relevant(max(profile.floor, settings.floor))
         return hits, candidates
 
-    def _fuse(self, candidates: Iterable[SpaceCandidates]) -> Hits:
-        method, weight = self.settings.fusion, self.settings.vector_weight
-        return fuse(self._scale(candidates), method=method, vector_weight=weight)
+    async def _rank(
+        self, fused: Hits, sub_query: SubQuery, scope: SearchScope, ranker: str | None
+    ) -> tuple[Hits, np.ndarray]:
+        """Step 4: all by what is known of them, then the best by their texts as well.
 
-    def _scale(self, candidates: Iterable[SpaceCandidates]) -> list[SpaceCandidates]:
-        """What each space found, with what its model gives unrelated texts."""
-        return [
-            replace(space, unrelated_similarity=self.embedder.unrelated_similarity(space.space))
-            for space in candidates
-        ]
+        With the features of those texts, in the order of the hits.
+        """
+        plan, ranking = scope.plan, Ranking.build(fused, sub_query.query, load_model(ranker))
+        best = await read_hits(scope, ranking.hits[: max(MIN_READ, plan.rerank_limit)])
+        texts = compute_text_features([hit.chunk for hit in best], sub_query.query, self._words)
+        hits = ranking.finish(texts, diverse=plan.diverse, explain=plan.question.explain)
+        return hits, texts[ranking.list_read(hits, len(best))]
 
+    async def _select(
+        self, hits: Sequence[Hit[RankedChunk]], scope: SearchScope
+    ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...], dict[str, str]]:
+        """Steps 5 and 6: the chunks that were read, the results among them, and what was left out."""
+        plan, problems = scope.plan, dict[str, str]()
+        if self._reranker and self._reranker.is_enabled_for(plan.question.type):
+            with scope.watch.step("rerank"):
+                best = await read_hits(scope, hits[: plan.rerank_limit])
+                hits, skip_reason = await self._reranker.rerank(plan.query.text, best)
+            if skip_reason:
+                problems["rerank"] = skip_reason
+        with scope.watch.step("assemble"):
+            chunks, results = await assemble_best(hits, scope)
+        return chunks, results, problems
 
-def _read_signals(spaces: Sequence[SpaceCandidates], texts: np.ndarray) -> ConfidenceSignals | None:
-    similarity = measure_similarity(spaces)
-    if similarity is None:
-        return None
-    nearest_words = texts[:CONFIDENT_RESULTS, TEXT_FEATURES.index("nearest_words")]
-    return ConfidenceSignals(similarity, float(nearest_words.max(initial=0.0)))
+    async def get(self, id: str, access: Access) -> SearchResponse:
+        """One chunk by its id, or all chunks of a document by "source:uri", in their order.
+
+        Raises `NotFound`: there is none that the caller may see, or nothing is released yet.
+        """
+        watch = Stopwatch()
+        with watch.step("open"):
+            open_release = await self._index.open_release()
+            readers = await open_release.open_readers()
+        with watch.step("look_up"):
+            chunks = await read_by_id(readers, id, access)
+        results = tuple(to_result(chunk, 1.0) for chunk in chunks)
+        enriched, _ = await self._enricher.enrich(open_release, access, chunks, results, watch)
+        return build_response(open_release, enriched, watch)
+
+    async def build_document(
+        self, id: str, access: Access, build: Callable[[SearchResponse], BuiltT]
+    ) -> tuple[SearchResponse, BuiltT]:
+        """A document's response with its first chunk alone, and what `build` makes of all of its chunks.
+
+        Where another process answers, its chunks stay there: hundreds take longer to hand over than to read.
+        """
+        response = await self.get(id, access)
+        built = await asyncio.to_thread(build, response)
+        return replace(response, results=response.results[:1]), built
+
+    async def read_lines(
+        self, places: Collection[tuple[str, str, int]], access: Access, filters: Filters
+    ) -> SearchResponse:
+        """The chunks that have some lines: source, path and line of each, in this order.
+
+        Raises `NotFound`: nothing is released yet.
+        """
+        watch = Stopwatch()
+        with watch.step("open"):
+            open_release = await self._index.open_release()
+            readers, _ = await open_release.open_readable_readers()
+        with watch.step("look_up"):
+            chunks = await read_lines(readers, places, compile_filter(access, filters))
+        return build_response(open_release, tuple(to_result(chunk, 0.0) for chunk in chunks), watch)
+
+    async def find_used_types(self, places: Collection[CodePlace], access: Access) -> list[GraphNode]:
+        """See `code_graph.find_used_types`."""
+        return await find_used_types(self._index, places, access)
+
+    async def query_graph(self, request: GraphRequest, access: Access) -> GraphResponse:
+        """See `graph_queries.query_graph`."""
+        return await query_graph(self._index, request, access)
+
+    async def check_embedder(self) -> str | None:
+        """Why queries cannot be embedded now; None if they can.
+
+        Raises `NotFound`: nothing is released yet.
+        """
+        readers, _ = await (await self._index.open_release()).open_readable_readers()
+        return await self._embedder.check({reader.space: reader.dimensions for reader in readers})
+
+    async def check_reranker(self) -> str | None:
+        """Why results cannot be reranked now; None if they can."""
+        return await self._reranker.check() if self._reranker else None
 
 
 def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQuery]:
@@ -354,201 +453,3 @@ def _explain(
     corrected = {word: near for result in retrieved for word, near in result.corrections.items()}
     added = keep_set({"corrected": corrected, "generated": generated, "confidence": confidence})
     return explanation | added | {"degraded": problems}
-
-
-BuiltT = TypeVar("BuiltT")
-
-
-class Engine:
-    """Answers from one store, or from the cache. Belongs to one event loop; end it with `aclose` there,
-    or `close` anywhere. Every public method takes an `Access`; what it may see is decided inside the store.
-
-    Reads the live release, or the `index` given. Every use of the language model, if one is configured,
-    is passed to `record`, and none happens for a caller whose `budgets` are spent; a `cache` keeps responses.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        lake: Lake,
-        *,
-        index: Index | None = None,
-        record: RecordCall | None = None,
-        budgets: Budgets | None = None,
-        cache: AnswerCache | None = None,
-    ) -> None:
-        query = settings.query
-        self._index = index or LiveIndex(lake)
-        self._depths = query.depth
-        self._embedder = QueryEmbedder(settings)
-        self._model: LanguageModel | None = None
-        if settings.language_model is not None and query.list_language_model_keys():
-            from knowledge_pipeline.llm.model import LanguageModel  # and its client, only where it is used
-
-            self._model = LanguageModel(
-                settings.language_model, record=record, admit=budgets.require if budgets else None
-            )
-        self._expander = QueryExpander(self._model, budget_s=query.llm_budget_s) if self._model else None
-        if self._model and query.rerank.kind == "llm":
-            self._reranker = LLMReranker(query.rerank, self._model)
-        else:
-            self._reranker = Reranker(query.rerank)
-        self._enricher = Enricher(query.max_related)
-        self._pipeline = SearchPipeline(
-            query,
-            self._embedder,
-            self._reranker,
-            self._expander,
-            self._enricher,
-            budgets if self._model else None,
-        )
-        self._cache = cache or AnswerCache(CacheSettings(ttl_minutes=0))
-
-    def close(self) -> None:
-        """Free the threads; the engine answers nothing afterwards."""
-        self._embedder.close()
-        self._reranker.close()
-
-    async def aclose(self) -> None:
-        """`close`, and cancel the calls of the language model, on the engine's event loop."""
-        self.close()
-        if self._expander:
-            await self._expander.aclose()
-        if self._model:
-            await self._model.aclose()
-
-    async def prewarm(self) -> None:
-        """Read what ranking needs of the live release before a query has to wait for it.
-
-        Raises:
-            NotFound: nothing is released yet.
-            SpaceUnreadable: none can be read.
-        """
-        readers, _ = await (await self._index.open_release()).open_readable_readers()
-        for reader in readers:
-            await self._pipeline.rows.load_outlines(reader)
-
-    async def search(self, question: SearchQuestion, access: Access) -> SearchResponse:
-        """The chunks that answer a question best.
-
-        Of equal contents only the first is returned. A list that is not `diverse` has nearly equal ones as
-        well, and further chunks of a file count in full, as a reader of the whole list wants them. Examples
-        and history are never diverse.
-
-        Raises:
-            InvalidQuery: the question, its filters, type, mode or limit make no sense.
-            NotFound: nothing is released yet.
-        """
-        watch = Stopwatch()
-        with watch.step("understand"):
-            plan = plan_search(question, access, self._depths)
-        open_release = await self._open(watch)
-        if cached := self._cache.get(open_release.release, (question, access)):
-            return reissue_response(cached, watch)
-        return await self._run(plan, open_release, watch)
-
-    async def find_unranked(
-        self, question: SearchQuestion, access: Access, *, adjust: AdjustCandidates = keep_candidates
-    ) -> tuple[list[Hit[IndexedChunk]], ParsedQuery]:
-        """The hits that a search hands to the ranker, best first by `fused`, and the question as understood.
-
-        Raises:
-            InvalidQuery: the question, its filters or type make no sense.
-            NotFound: nothing is released yet.
-        """
-        plan = plan_search(question, access, self._depths)
-        open_release = await self._index.open_release()
-        return await self._pipeline.find_unranked(plan, open_release, adjust), plan.query
-
-    async def similar(self, question: SimilarQuestion, access: Access) -> SearchResponse:
-        """Chunks of other files that are like a text, or like a file of the index.
-
-        Raises:
-            InvalidQuery: neither is given, the text is too long, or the path names several files.
-            NotFound: there is no such file, or nothing is released yet.
-        """
-        watch = Stopwatch()
-        if question.text is None and question.path is None:
-            raise InvalidQuery("nothing to be similar to: give a text or a path")
-        open_release = await self._open(watch)
-        if cached := self._cache.get(open_release.release, (question, access)):
-            return reissue_response(cached, watch)
-        file = None
-        with watch.step("look_up"):
-            if question.path is not None:
-                readers = await open_release.open_readers()  # the file may be in any of them
-                file = await read_example(readers, question.path, access, source=question.source)
-        plan = plan_similar(question, file, access, self._depths)
-        return await self._run(plan, open_release, watch)
-
-    async def _open(self, watch: Stopwatch) -> OpenRelease:
-        with watch.step("open"):
-            open_release = await self._index.open_release()
-            await open_release.open_readable_readers()
-        return open_release
-
-    async def _run(self, plan: SearchPlan, open_release: OpenRelease, watch: Stopwatch) -> SearchResponse:
-        with charge_to(plan.access.account):
-            response = await self._pipeline.run(plan, open_release, watch)
-        self._cache.put(open_release.release, (plan.question, plan.access), response)
-        return response
-
-    async def get(self, id: str, access: Access) -> SearchResponse:
-        """One chunk by its id, or all chunks of a document by "source:uri", in their order.
-
-        Raises:
-            NotFound: there is none that the caller may see, or nothing is released yet.
-        """
-        watch = Stopwatch()
-        with watch.step("open"):
-            open_release = await self._index.open_release()
-            readers = await open_release.open_readers()
-        with watch.step("look_up"):
-            chunks = await read_by_id(readers, id, access)
-        results = tuple(to_result(chunk, 1.0) for chunk in chunks)
-        enriched, _ = await self._enricher.enrich(open_release, access, chunks, results, watch)
-        return build_response(open_release, enriched, watch)
-
-    async def build_document(
-        self, id: str, access: Access, build: Callable[[SearchResponse], BuiltT]
-    ) -> tuple[SearchResponse, BuiltT]:
-        """A document's response with its first chunk alone, and what `build` makes of all of its chunks.
-
-        Where another process answers, its chunks stay there: hundreds take longer to hand over than to read.
-        """
-        response = await self.get(id, access)
-        built = await asyncio.to_thread(build, response)
-        return replace(response, results=response.results[:1]), built
-
-    async def read_lines(
-        self, places: Collection[tuple[str, str, int]], access: Access, filters: Filters
-    ) -> SearchResponse:
-        """The chunks that have some lines: source, path and line of each, in this order.
-
-        Raises:
-            NotFound: nothing is released yet.
-        """
-        watch = Stopwatch()
-        with watch.step("open"):
-            open_release = await self._index.open_release()
-            readers, _ = await open_release.open_readable_readers()
-        with watch.step("look_up"):
-            chunks = await read_lines(readers, places, compile_filter(access, filters))
-        return build_response(open_release, tuple(to_result(chunk, 0.0) for chunk in chunks), watch)
-
-    async def find_used_types(self, places: Collection[CodePlace], access: Access) -> list[GraphNode]:
-        """See `code_graph.find_used_types`."""
-        return await find_used_types(self._index, places, access)
-
-    async def check_embedder(self) -> str | None:
-        """Why queries cannot be embedded now; None if they can.
-
-        Raises:
-            NotFound: nothing is released yet.
-        """
-        readers, _ = await (await self._index.open_release()).open_readable_readers()
-        return await self._embedder.check({reader.space: reader.dimensions for reader in readers})
-
-    async def check_reranker(self) -> str | None:
-        """Why results cannot be reranked now; None if they can."""
-        return await self._reranker.check()

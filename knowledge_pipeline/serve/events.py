@@ -62,11 +62,7 @@ class EventFollower:
         return self._newest or 0
 
     async def read_after(self, position: int) -> list[Event]:
-        """The events after a position, in order.
-
-        Raises:
-            StoreUnavailable: the object store does not answer.
-        """
+        """The events after a position, in order. Raises StoreUnavailable: the object store is away."""
         await self._look()
         if position >= (self._newest or 0):
             return []
@@ -258,10 +254,7 @@ class EventStreams:
         *,
         follow: bool,
     ) -> AsyncGenerator[bytes]:
-        """The text after a position, until the server ends, the client goes, or `identify` raises.
-
-        `identify` returns who the caller is now; without `follow` it ends after what there is.
-        """
+        """The text after a position, until the server ends, the client goes, or `identify` raises."""
         yield f"id: {position}\nretry: {RECONNECT_MS}\n\n".encode()  # so that who reconnects misses nothing
         key, access = identity.rate_limit_key, identity.access
         spoke_s = checked_s = time.monotonic()

@@ -35,10 +35,10 @@ from knowledge_pipeline.errors import (
 from knowledge_pipeline.extras import require_modules
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.answer_cache import SharedAnswerCache
 from knowledge_pipeline.query.logs import RefusalLog
 from knowledge_pipeline.serve.logs import LogObserver
 from knowledge_pipeline.serve.observers import Observers, outcome_of
+from knowledge_pipeline.serve.shared_answers import SharedAnswerCache
 from knowledge_pipeline.serve.targets import parse_targets
 from knowledge_pipeline.serve.tokens import OWN_PREFIX, Scope, TokenStore, read_bearer_token
 from knowledge_pipeline.store.lake import Lake

@@ -23,8 +23,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pyarrow as pa
 
-from knowledge_pipeline.embedding.base import Embedder, Space, find_invalid_vectors
-from knowledge_pipeline.embedding.ray import RayEmbedder
+from knowledge_pipeline.embedding.base import Embedder, Space, StreamEmbedder, find_invalid_vectors
 from knowledge_pipeline.embedding.registry import (
     count_read_tokens,
     describe_missing_prompts,
@@ -33,6 +32,7 @@ from knowledge_pipeline.embedding.registry import (
     resolve_space,
 )
 from knowledge_pipeline.errors import KnowledgeError, StoreError
+from knowledge_pipeline.file_languages import classify_file
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.stages.run_log import log_embedding_calls
@@ -40,7 +40,6 @@ from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.held_terms import ChangeTracker
 from knowledge_pipeline.store.reconcile import ReconcilePlan, Spool, exclude_keys, reconcile
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, split_batches
-from knowledge_pipeline.text import classify_file
 
 _ROLE_RANKS = {"source": 0, "test": 1, "generated": 2}
 _TOKENS_PER_TEXT = 32  # take as long as what a text takes whatever its length, by the default models
@@ -195,7 +194,7 @@ def _embed_missing(ctx: RefreshContext, embedder: Embedder) -> Stats:
         plan = ReconcilePlan(added.to_pylist(), changed.to_pylist(), [], unchanged)
         builder = _VectorRowBuilder(ctx, embedder, chunks, table)
         stats.notes.update(_list_prompt_notes(ctx, is_new=not table.exists))
-        if isinstance(embedder, RayEmbedder) and len(plan.keys_to_write) >= embedder.pool.min_texts:
+        if isinstance(embedder, StreamEmbedder) and len(plan.keys_to_write) >= embedder.min_stream_texts:
             _reconcile_distributed(table, plan, builder, ctx.lake.cache)
         else:
             reconcile(table, plan, builder.build_batches)
@@ -313,7 +312,7 @@ class _VectorRowBuilder:
         return self._ctx.settings.resolve_embedding(self._ctx.source).provider == "local"
 
     def _embed_distributed(self, missing: set[str]) -> Iterator[pa.RecordBatch]:
-        assert isinstance(self._embedder, RayEmbedder)
+        assert isinstance(self._embedder, StreamEmbedder)
         reporter = _WorkReporter(self._ctx, self._measure_work(missing))
         for keys, vectors in self._embedder.embed_stream(self._iter_texts(missing)):
             reporter.add(keys)

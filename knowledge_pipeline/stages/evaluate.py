@@ -140,14 +140,14 @@ def run_questions(
         StoreError: a version cannot be opened.
     """
     require_measures()
+    from knowledge_pipeline.knowledge_base import open_engine
     from knowledge_pipeline.query.logs import ModelCallLog
     from knowledge_pipeline.query.open_release import PinnedIndex
-    from knowledge_pipeline.query.search import Engine
 
     async def run() -> list[QuestionResponse]:
         spaces = {resolve_space(settings.resolve_embedding(source)).name for source in settings.sources}
         calls, responses = ModelCallLog(lake), list[QuestionResponse]()
-        engine = Engine(settings, lake, index=PinnedIndex(lake, tables, ranker), record=calls.record)
+        engine = open_engine(settings, lake, PinnedIndex(lake, tables, ranker), record=calls.record)
         try:
             for question in questions[:1]:  # loads models and tables, which is not part of the search's time
                 await _search(engine, question, limit)

@@ -47,7 +47,7 @@ from knowledge_pipeline.store.search import (
     write_location,
 )
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table, split_batches
-from knowledge_pipeline.text import expand_indexed_text
+from knowledge_pipeline.words import expand_indexed_text
 
 SMALL_DOCUMENT_CHUNKS = range(2, 5)  # of a small document
 DOCUMENT_ORDER = itemgetter("start_char", "end_char", "id")

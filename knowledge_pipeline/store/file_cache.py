@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 
@@ -91,23 +91,60 @@ class FileCache:
         return FileCache, ()  # another process reads for itself
 
 
+class RecentValues(Generic[T]):
+    """Values of one version of a table that were asked for last, by a key. For threads."""
+
+    def __init__(self, most: int) -> None:
+        self._values: LRUCache[Hashable, T] = LRUCache(most)
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> T | None:
+        """A value, if it is held."""
+        with self._lock:
+            return self._values.get(key)
+
+    def put(self, key: Hashable, value: T) -> None:
+        """Hold a value."""
+        with self._lock:
+            self._values[key] = value
+
+    def load(self, key: Hashable, read: Callable[[], T]) -> T:
+        """A value, which is read unless it is held."""
+        value = self.get(key)
+        if value is None:
+            value = read()
+            self.put(key, value)
+        return value
+
+
+class DueValue(Generic[T]):
+    """A value of one version of a table that is read once that pays: a process that asks once loses by it.
+
+    For threads: while one reads, the others go on without it.
+    """
+
+    def __init__(self, *, min_uses: int) -> None:
+        self._min_uses, self._uses = min_uses, 0
+        self._reading = threading.Lock()
+        self.value: T | None = None
+
+    def use(self, read: Callable[[int], T | None]) -> T | None:
+        """The value, if it is held by now; `read` is given the number of uses, and None does not pay yet."""
+        self._uses += 1
+        if self.value is None and self._uses >= self._min_uses and self._reading.acquire(blocking=False):
+            try:
+                self.value = read(self._uses) if self.value is None else self.value
+            finally:
+                self._reading.release()
+        return self.value
+
+
 def open_file_cache(root: Path | ObjectPath) -> FileCache:
-    """The cache of a store, which all its lakes in this process share."""
+    """The cache of a store, which its lakes in this process share: it ends with the last of them."""
+    store = str(root)
     if isinstance(root, ObjectPath):  # with other credentials it is another store
-        options = json.dumps(root.store.storage_options, sort_keys=True)
-        return _open_file_cache(hash_strings(root.store.url, options))
-    return _open_file_cache(str(root))
+        store = hash_strings(root.store.url, json.dumps(root.store.storage_options, sort_keys=True))
+    return _open_caches.setdefault(store, FileCache())
 
 
-@lru_cache(maxsize=16)
-def _open_file_cache(store: str) -> FileCache:
-    del store
-    return FileCache()
-
-
-def find_file_cache(dataset: Any) -> FileCache:
-    """That of the table which opened a dataset of Lance; a dataset that none did has its own."""
-    cache: FileCache | None = getattr(dataset, "file_cache", None)
-    if cache is None:
-        dataset.file_cache = cache = FileCache()
-    return cache
+_open_caches: WeakValueDictionary[str, FileCache] = WeakValueDictionary()  # those that a lake holds

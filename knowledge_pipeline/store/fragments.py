@@ -12,29 +12,35 @@ whatever it finds, and ten where a hundred thousand keys are compared.
 from __future__ import annotations
 
 import json
-import threading
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from cachetools import LRUCache
 
-from knowledge_pipeline.store import lance_storage
-from knowledge_pipeline.store.file_cache import FileCache, Kind, find_file_cache
-from knowledge_pipeline.store.filters import ColumnPattern, ColumnTest, Filter, one_of
+from knowledge_pipeline.store.file_cache import Kind, RecentValues
+from knowledge_pipeline.store.filters import ColumnTest, Filter
+from knowledge_pipeline.store.lance_internals import (
+    ADDRESS,
+    OFFSET_BITS,
+    FragmentFiles,
+    ListedFragment,
+    count_rows,
+    describe_version,
+    list_columns,
+    list_fragments,
+    take_rows,
+)
 
 MAX_TABLE_ROWS = 131_072  # of more, Lance reads what is asked for
 MAX_WRITTEN_ROWS = 20_000  # of one commit that are kept until they are asked for
 MAX_TAKEN_ROWS = 2_000  # by their addresses
 LARGE_FRAGMENT_ROWS = 16_384
 _MAX_MASKS = 64  # of one fragment, a bit for each of its rows
-ADDRESS = "_rowaddr"
 _HELD_COLUMNS = frozenset(
     {"id", "uri", "path", "language", "source", "source_type", "kind", "archived", "skipped", "unembedded"}
     | {"revision", "content_hash", "fingerprint", "row_hash", "text_key", "made_of", "interface"}
@@ -43,19 +49,12 @@ _HELD_COLUMNS = frozenset(
 """Keys, fingerprints, times: of each row some hundred bytes together."""
 
 
-class ListedFragment(NamedTuple):
-    """A fragment of Lance, and the file that says which of its rows are deleted."""
-
-    fragment: Any
-    deletion_file: Any
-
-
 class FragmentRows(NamedTuple):
     """Rows of a fragment, and the addresses of those that a version has not: deleted ones."""
 
     rows: pa.Table
     deleted: np.ndarray  # uint64, sorted
-    masks: LRUCache[ColumnTest, Any]
+    masks: RecentValues[Any]
     """Which of the rows match, by condition; of a large fragment, as the same is asked again and again."""
 
 
@@ -71,19 +70,6 @@ FRAGMENT_ROWS = Kind[FragmentRows](_count_fragment_bytes)  # by files, as some v
 DELETED_ROWS = Kind[np.ndarray](lambda addresses: addresses.nbytes)  # by files and mark
 WRITTEN_ROWS = Kind[pa.Table](lambda rows: rows.nbytes)  # by files, in no version that was read
 WANTED_COLUMNS = Kind[frozenset[str]](lambda names: 100 * len(names))  # of a table, as they were asked for
-
-
-def list_fragments(dataset: Any) -> dict[tuple[Any, ...], ListedFragment]:
-    """By their files, whatever is deleted in them; once for each dataset, as their files have all columns."""
-    fragments: dict[tuple[Any, ...], ListedFragment] | None = getattr(dataset, "listed_fragments", None)
-    if fragments is None:
-        fragments = {}
-        for fragment in dataset.get_fragments():
-            metadata = fragment.metadata
-            files = metadata.id, *(file.path for file in metadata.files)
-            fragments[files] = ListedFragment(fragment, metadata.deletion_file)
-        dataset.listed_fragments = fragments
-    return fragments
 
 
 def read_held(dataset: Any, columns: Collection[str], where: Filter | None = None) -> pa.Table | None:
@@ -104,24 +90,14 @@ def read_held(dataset: Any, columns: Collection[str], where: Filter | None = Non
     small = [part.rows for part in parts if not test or len(part.rows) < LARGE_FRAGMENT_ROWS]
     rows = pa.concat_tables(small) if small else make_empty(dataset, needed)
     if test:
-        lock = find_file_cache(dataset).reading
-        large = [_select(part, test, lock) for part in parts if len(part.rows) >= LARGE_FRAGMENT_ROWS]
-        rows = pa.concat_tables([rows.filter(_evaluate(rows, test)), *large])
+        large = [part for part in parts if len(part.rows) >= LARGE_FRAGMENT_ROWS]
+        masks = (part.masks.load(test, partial(_evaluate, part.rows, test)) for part in large)
+        selected = [part.rows.filter(mask) for part, mask in zip(large, masks, strict=True)]
+        rows = pa.concat_tables([rows.filter(_evaluate(rows, test)), *selected])
     deleted = [part.deleted for part in parts if len(part.deleted)]
     if deleted and len(rows):
         rows = leave_out(rows, np.concatenate(deleted))
     return rows.select(list(columns))
-
-
-def _select(fragment: FragmentRows, test: ColumnTest, lock: threading.RLock) -> pa.Table:
-    """The rows of a large fragment that match, deleted or not."""
-    with lock:
-        mask = fragment.masks.get(test)
-    if mask is None:
-        mask = _evaluate(fragment.rows, test)
-        with lock:
-            fragment.masks[test] = mask
-    return fragment.rows.filter(mask)
 
 
 def read_matching(dataset: Any, columns: Sequence[str], where: Filter | None) -> pa.Table | None:
@@ -135,7 +111,7 @@ def read_matching(dataset: Any, columns: Sequence[str], where: Filter | None) ->
     addresses = read_addresses(dataset, where) if where else None
     if addresses is None or len(addresses) > MAX_TAKEN_ROWS:
         return None
-    return dataset._take_rows(addresses, columns=list(columns))
+    return take_rows(dataset, addresses, columns)
 
 
 def read_addresses(dataset: Any, where: Filter) -> list[int] | None:
@@ -151,19 +127,25 @@ def count_held(dataset: Any, where: Filter) -> int | None:
 
 
 def read_fragment(
-    dataset: Any, files: tuple[Any, ...], listed: ListedFragment, columns: Collection[str]
+    dataset: Any, files: FragmentFiles, listed: ListedFragment, columns: Collection[str]
 ) -> FragmentRows:
     """These columns of the rows of a fragment, by name, then their addresses; also of rows deleted since."""
-    cache, table = find_file_cache(dataset), dataset.uri
+    cache, table = describe_version(dataset).files, dataset.uri
     with cache.reading:
         wanted = cache.get(WANTED_COLUMNS, table) or frozenset()
         if not wanted.issuperset(columns):
             wanted = wanted.union(columns)
             cache.put(WANTED_COLUMNS, table, None, wanted)
-        wanted, deleted = wanted & _list_names(dataset), read_deleted(dataset, files, listed)
+        wanted, deleted = wanted & list_columns(dataset), read_deleted(dataset, files, listed)
         current = cached = cache.get(FRAGMENT_ROWS, table, files)
-        if current is None and (written := _recall_written(cache, table, files)) is not None:
-            current = _hold(written, _NONE_DELETED)
+        if current is None:  # this process may have written it
+            number, *paths = files
+            written = cache.take(WRITTEN_ROWS, table, tuple(paths))
+            if written is not None:
+                addresses = pa.array(
+                    np.arange(len(written), dtype=np.uint64) + np.uint64(number << OFFSET_BITS)
+                )
+                current = _hold(written.append_column(ADDRESS, addresses), _NONE_DELETED)
         if current is None or _lacks_rows(current, deleted):
             current = _hold(_scan(dataset, listed.fragment, wanted), deleted)
         elif missing := wanted.difference(current.rows.schema.names):
@@ -174,7 +156,7 @@ def read_fragment(
 
 
 def _hold(rows: pa.Table, deleted: np.ndarray) -> FragmentRows:
-    return FragmentRows(rows, deleted, LRUCache(_MAX_MASKS))
+    return FragmentRows(rows, deleted, RecentValues(_MAX_MASKS))
 
 
 def _lacks_rows(cached: FragmentRows, deleted: np.ndarray) -> bool:
@@ -191,12 +173,12 @@ def leave_out(rows: pa.Table, addresses: np.ndarray) -> pa.Table:
     return rows.filter(arrow.invert(arrow.is_in(rows[ADDRESS], value_set=pa.array(addresses))))
 
 
-def read_deleted(dataset: Any, files: tuple[Any, ...], listed: ListedFragment) -> np.ndarray:
+def read_deleted(dataset: Any, files: FragmentFiles, listed: ListedFragment) -> np.ndarray:
     """The addresses of a fragment's deleted rows, sorted."""
     mark, fragment = listed.deletion_file, listed.fragment
     if mark is None:
         return _NONE_DELETED
-    cache, key = find_file_cache(dataset), (files, mark.read_version, mark.id)
+    cache, key = describe_version(dataset).files, (files, mark.read_version, mark.id)
     addresses = cache.get(DELETED_ROWS, dataset.uri, key)
     if addresses is None:
         live = fragment.scanner(columns=[], with_row_address=True).to_table()[ADDRESS].to_numpy()
@@ -225,7 +207,7 @@ class WrittenRows:
 
     def __init__(self, dataset: Any) -> None:
         """Read nothing yet; the rows are written to the table of this dataset."""
-        self._cache, self._table = find_file_cache(dataset), dataset.uri
+        self._cache, self._table = describe_version(dataset).files, dataset.uri
         self._batches: list[pa.RecordBatch] = []
         self._count = 0
 
@@ -244,38 +226,12 @@ class WrittenRows:
             self._cache.put(WRITTEN_ROWS, self._table, files, pa.Table.from_batches(self._batches))
 
 
-def _recall_written(cache: FileCache, table: str, files: tuple[Any, ...]) -> pa.Table | None:
-    """The rows of a fragment that this process has written, deleted or not."""
-    number, *paths = files
-    rows = cache.take(WRITTEN_ROWS, table, tuple(paths))
-    if rows is None:
-        return None
-    addresses = pa.array(np.arange(len(rows), dtype=np.uint64) + np.uint64(number << 32))
-    return rows.append_column(ADDRESS, addresses)
-
-
 def can_hold(dataset: Any, columns: Collection[str], fragment: Any = None) -> bool:
     """Whether these columns of all rows are held, or of a fragment; of large tables small ones' are."""
-    if not (_HELD_COLUMNS.issuperset(columns) and _list_names(dataset).issuperset(columns)):
+    if not (_HELD_COLUMNS.issuperset(columns) and list_columns(dataset).issuperset(columns)):
         return False
     is_small = fragment is not None and fragment.physical_rows < LARGE_FRAGMENT_ROWS
-    return is_small or _count_rows(dataset) <= MAX_TABLE_ROWS
-
-
-def _count_rows(dataset: Any) -> int:
-    """Of a version, which never changes; asking Lance takes 0.1 ms."""
-    count: int | None = getattr(dataset, "row_count", None)
-    if count is None:
-        dataset.row_count = count = int(dataset.count_rows())
-    return count
-
-
-def _list_names(dataset: Any) -> frozenset[str]:
-    """Of its columns; asking Lance for them takes 0.1 ms."""
-    names: frozenset[str] | None = getattr(dataset, "column_names", None)
-    if names is None:
-        dataset.column_names = names = frozenset(dataset.schema.names)
-    return names
+    return is_small or count_rows(dataset) <= MAX_TABLE_ROWS
 
 
 def _scan(dataset: Any, fragment: Any, columns: Collection[str]) -> pa.Table:
@@ -311,6 +267,32 @@ def _evaluate(rows: pa.Table, test: ColumnTest) -> Any:
         case _:
             is_in = arrow.is_in(column, value_set=values)
             return arrow.if_else(column.is_valid(), is_in, pa.scalar(None, pa.bool_()))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyIndex:
+    """Where the rows of each key are. Keys are known by their hashes, which for 64 bits do not meet."""
+
+    hashes: np.ndarray  # int64, ascending: of the keys
+    starts: np.ndarray  # int32: where the rows of each key begin, and the end of all
+    rows: np.ndarray  # by key
+
+    @classmethod
+    def build(cls, keys: Sequence[str], codes: np.ndarray, rows: np.ndarray) -> KeyIndex:
+        """Of some keys, each once; of each use of a key its position among them, and the row that uses it."""
+        hashes = np.fromiter(map(hash, keys), np.int64, len(keys))
+        order = np.argsort(hashes)
+        ranks = np.empty_like(order)
+        ranks[order] = np.arange(len(order))
+        uses = ranks[codes]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(uses, minlength=len(order)))]).astype(np.int32)
+        return cls(hashes[order], starts, rows[np.argsort(uses, kind="stable")])
+
+    def find(self, key: str) -> np.ndarray:
+        """The rows with a key."""
+        hashed, starts = hash(key), self.starts
+        first, end = self.hashes.searchsorted(hashed, "left"), self.hashes.searchsorted(hashed, "right")
+        return self.rows[starts[first] : starts[end]]
 
 
 _BATCH_ROWS = 1024  # whose metadata are in memory at a time
@@ -483,103 +465,3 @@ def _list_symbols(rows: Any) -> Iterator[list[str]]:
     for own, text in zip(rows["symbol"].to_pylist(), rows["metadata"].to_pylist(), strict=True):
         further = json.loads(text).get("symbols", ()) if '"symbols"' in text else ()
         yield list(dict.fromkeys(filter(None, (own, *further))))
-
-
-MAX_VALUES = 100_000  # of a column, about 10 MB; where there are more, patterns stay what they are
-MAX_LISTED = 200  # values that a pattern becomes; a longer list takes longer than the pattern
-MAX_PATTERNS = 1_000  # whose values are kept
-
-
-class ColumnValues:
-    """Turns patterns into lists of values, for one version of one table. Threads may share it.
-
-    Each scan compiles a regular expression again for each batch of rows, and compares it with each row. An
-    index has few repositories, authors and paths beside its rows, so the pattern is compared with those once.
-    They are kept as a table of Lance in memory: only the same program gives a pattern the same meaning.
-    """
-
-    def __init__(self, dataset: Any, *, max_values: int = MAX_VALUES) -> None:
-        """Read nothing yet."""
-        self._dataset, self._max_values = dataset, max_values
-        self._tables: dict[str, Any] = {}  # of distinct values, by column; None: too many
-        self._listed: LRUCache[ColumnPattern, Filter] = LRUCache(MAX_PATTERNS)
-        self._lock = threading.Lock()
-
-    def resolve(self, where: Filter) -> Filter:
-        """A condition that the same rows meet, with lists in place of patterns where those are short."""
-        sql = where.sql
-        for pattern in dict.fromkeys(where.patterns):
-            if isinstance(pattern, ColumnPattern):
-                sql = sql.replace(pattern.sql, self._list_values(pattern).sql)
-        return Filter(sql)
-
-    def _list_values(self, pattern: ColumnPattern) -> Filter:
-        with self._lock:
-            if pattern not in self._listed:
-                self._listed[pattern] = self._match(pattern)
-            return self._listed[pattern]
-
-    def _match(self, pattern: ColumnPattern) -> Filter:
-        if pattern.column not in self._tables:
-            self._tables[pattern.column] = self._read_values(pattern.column)
-        if (values := self._tables[pattern.column]) is None:
-            return Filter(pattern.sql)
-        matches = values.to_table(filter=pattern.sql, limit=MAX_LISTED + 1)[pattern.column].to_pylist()
-        if len(matches) > MAX_LISTED or any(
-            "\x00" in value for value in matches
-        ):  # which no literal can hold
-            return Filter(pattern.sql)
-        return one_of(pattern.column, matches)
-
-    def _read_values(self, column: str) -> Any:
-        values: Any = pc.unique(self._dataset.to_table(columns=[column])[column].combine_chunks()).drop_null()
-        if len(values) > self._max_values:
-            return None
-        return lance_storage.create_in_memory(pa.Table.from_pydict({column: values}))
-
-
-MAX_LISTED_VALUES = 200_000  # of a column; about 100 bytes each
-_MIN_USES = 2  # of one version: a process that asks once would read more than it saves
-
-
-class ListedValues:
-    """What the list columns of one version of an index hold, whoever may see it. Threads may share it.
-
-    Most names that a text mentions are none of them, and a question in a store of code asks for little else:
-    asking the index for names that no row has takes it some milliseconds.
-    """
-
-    def __init__(self, dataset: Any, *, max_values: int = MAX_LISTED_VALUES) -> None:
-        self._dataset, self._max_values = dataset, max_values
-        self._uses = Counter[str]()
-        self._values: dict[str, frozenset[str] | None] = {}  # None: too many
-        self._reading = threading.Lock()
-
-    def knows(self, column: str) -> bool:
-        """Whether the values of a column are known, so that asking reads nothing."""
-        return column in self._values
-
-    def keep_listed(self, column: str, values: Collection[str]) -> list[str]:
-        """Those of the values that a row may have in the column; all of them where that is not known."""
-        listed = self._load_if_due(column) if values else None
-        return list(values) if listed is None else [value for value in values if value in listed]
-
-    def _load_if_due(self, column: str) -> frozenset[str] | None:
-        self._uses[column] += 1
-        if column in self._values or self._uses[column] < _MIN_USES:
-            return self._values.get(column)
-        if not self._reading.acquire(blocking=False):
-            return None  # another search reads them
-        try:
-            self._values[column] = self._read(column)
-            return self._values[column]
-        finally:
-            self._reading.release()
-
-    def _read(self, column: str) -> frozenset[str] | None:
-        values = set[str]()
-        for batch in self._dataset.to_batches(columns=[column]):
-            values.update(batch.column(0).flatten().unique().to_pylist())
-            if len(values) > self._max_values:
-                return None
-        return frozenset(values)

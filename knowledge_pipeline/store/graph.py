@@ -10,23 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from cachetools import LRUCache
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store import filters
-from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, eq
+from knowledge_pipeline.store.file_cache import DueValue, RecentValues
+from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, one_of
+from knowledge_pipeline.store.fragments import KeyIndex
+from knowledge_pipeline.store.lance_internals import count_rows, take_rows
 from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
 from knowledge_pipeline.store.schemas import GRAPH
-from knowledge_pipeline.store.search import LANCE_ERRORS, Locations, Row
+from knowledge_pipeline.store.search import LANCE_ERRORS, Locations, Row, parse_payloads
 
 MAX_ROWS = 1_000_000  # of a table, at most 85 bytes each; a larger one is read by its indexes
 MAX_CONDITIONS = 32  # whose rows are kept; a bit for each row
@@ -53,56 +54,26 @@ class RowLookup:
 
     def to_filter(self) -> Filter:
         """The condition for the store."""
-        keyed = (filters.one_of(column, sorted(values)) for column, values in self.keys.items())
+        keyed = (one_of(column, sorted(values)) for column, values in self.keys.items())
         bounds: list[Filter] = []
         if self.lines:
             first, last = self.line_columns
             bounds.append(filters.at_least(last, min(start for start, _ in self.lines.values())))
             bounds.append(filters.below(first, max(end for _, end in self.lines.values()) + 1))
         if self.kinds:
-            bounds.append(filters.one_of("kind", sorted(self.kinds)))
+            bounds.append(one_of("kind", sorted(self.kinds)))
         bounds += [~filters.eq("kind", kind) for kind in self.excluded_kinds]
         narrowed = reduce(lambda one, other: one & other, bounds, MATCH_ALL)
         if self.unbounded_kinds:
-            narrowed |= filters.one_of("kind", sorted(self.unbounded_kinds))
+            narrowed |= one_of("kind", sorted(self.unbounded_kinds))
         where = reduce(lambda one, other: one | other, keyed, MATCH_NONE) & narrowed
         if self.sources:
-            where &= filters.one_of("source", sorted(self.sources))
+            where &= one_of("source", sorted(self.sources))
         return (
             where
             if self.min_confidence is None
             else where & filters.at_least("confidence", self.min_confidence)
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _KeyIndex:
-    """Where the rows of each key are."""
-
-    hashes: np.ndarray  # int64, ascending: of the keys
-    starts: np.ndarray  # int32: where the rows of each key begin among the positions, and the end of all
-    positions: np.ndarray  # int32: of the rows that have a key, by key
-
-    @classmethod
-    def build(cls, column: Any) -> _KeyIndex:
-        """Of all rows of an encoded column."""
-        hashes = np.fromiter(map(hash, column.dictionary.to_pylist()), np.int64, len(column.dictionary))
-        order = np.argsort(hashes)
-        ranks = np.empty_like(order)
-        ranks[order] = np.arange(len(order))
-        codes = column.indices.fill_null(-1).to_numpy()
-        positions = np.flatnonzero(codes >= 0).astype(np.int32)
-        keys = ranks[codes[positions]]
-        counts = np.bincount(keys, minlength=len(order))
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        return cls(hashes[order], starts, positions[np.argsort(keys, kind="stable")])
-
-    def find(self, values: Collection[str]) -> list[np.ndarray]:
-        """The positions of the rows with each of the keys."""
-        hashes = np.fromiter(map(hash, values), np.int64, len(values))
-        starts = self.starts[np.searchsorted(self.hashes, hashes, "left")]
-        ends = self.starts[np.searchsorted(self.hashes, hashes, "right")]
-        return [self.positions[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +126,11 @@ class _Keys:
     """The keys and numbers of all rows of one version of a table, in its order, and some whole columns."""
 
     rows: np.ndarray  # int64: row ids
-    indexes: Mapping[str, _KeyIndex]  # by column
+    indexes: Mapping[str, KeyIndex]  # by column
     numbers: Mapping[str, np.ndarray]  # by column
     codes: Mapping[str, tuple[np.ndarray, Mapping[str, int]]]  # of `kind` and `source`
     whole: _WholeColumns
-    _visible: LRUCache[str, np.ndarray] = field(
-        default_factory=lambda: LRUCache[str, np.ndarray](MAX_CONDITIONS)
-    )
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _visible: RecentValues[np.ndarray] = field(default_factory=lambda: RecentValues(MAX_CONDITIONS))
 
     @classmethod
     def load(cls, dataset: Any, keys: Sequence[str], numbers: Sequence[str], whole: Collection[str]) -> _Keys:
@@ -177,7 +145,7 @@ class _Keys:
             codes[name] = columns[name].indices.to_numpy(zero_copy_only=False), code_by_value
         return cls(
             dataset.to_table(columns=[], with_row_id=True)["_rowid"].to_numpy().astype(np.int64),
-            {name: _KeyIndex.build(columns[name]) for name in keys},
+            {name: _index_keys(columns[name]) for name in keys},
             {name: columns[name].to_numpy() for name in numbers},
             codes,
             _WholeColumns.build({name: columns[name] for name in whole}),
@@ -187,7 +155,8 @@ class _Keys:
         """The positions of the rows that match and are visible, ascending."""
         matches = [np.empty(0, np.int32)]
         for column, values in lookup.keys.items():
-            for value, of_key in zip(values, self.indexes[column].find(values), strict=True):
+            for value in values:
+                of_key = self.indexes[column].find(value)
                 bounds = lookup.lines.get(value)
                 matches.append(of_key[self._is_in_lines(of_key, lookup, bounds)] if bounds else of_key)
         at = np.unique(np.concatenate(matches))
@@ -208,7 +177,7 @@ class _Keys:
 
     def knows(self, visible: Filter) -> bool:
         """Whether it is known which rows are visible, so that finding reads nothing."""
-        return visible == MATCH_ALL or visible.sql in self._visible
+        return visible == MATCH_ALL or self._visible.get(visible.sql) is not None
 
     def _is_in_lines(self, at: np.ndarray, lookup: RowLookup, bounds: tuple[int, int]) -> np.ndarray:
         first, last = lookup.line_columns
@@ -225,14 +194,20 @@ class _Keys:
 
     def _is_visible(self, visible: Filter, at: np.ndarray, dataset: Any) -> np.ndarray:
         """Of some rows, whether they match: as the store says, for the last conditions."""
-        with self._lock:
-            packed = self._visible.get(visible.sql)
-        if packed is None:
+
+        def read() -> np.ndarray:
             matching = dataset.to_table(columns=[], filter=visible.sql, with_row_id=True)["_rowid"]
-            packed = np.packbits(np.isin(self.rows, matching.to_numpy().astype(np.int64)), bitorder="little")
-            with self._lock:
-                self._visible[visible.sql] = packed
+            return np.packbits(np.isin(self.rows, matching.to_numpy().astype(np.int64)), bitorder="little")
+
+        packed = self._visible.load(visible.sql, read)
         return ((packed[at >> 3] >> (at & 7)) & 1).astype(bool)
+
+
+def _index_keys(column: Any) -> KeyIndex:
+    """Where the rows of each value of an encoded column are."""
+    codes = column.indices.fill_null(-1).to_numpy()
+    positions = np.flatnonzero(codes >= 0).astype(np.int32)
+    return KeyIndex.build(column.dictionary.to_pylist(), codes[positions], positions)
 
 
 class KeyedTable:
@@ -254,46 +229,34 @@ class KeyedTable:
         """Read nothing yet; later, beside the keys and numbers, `whole` columns, of so many rows at most."""
         self._dataset, self._keys, self._numbers, self._whole = dataset, keys, numbers, whole
         self._max_rows, self._max_whole_rows = max_rows, max_whole_rows
-        self._lookups = 0
-        self._loaded: _Keys | None = None
-        self._rows: int | None = None
-        self._reading = threading.Lock()
+        self._loaded = DueValue[_Keys](min_uses=_MIN_LOOKUPS)
 
     def reads_nothing(self, visible: Filter, columns: Sequence[str]) -> bool:
         """Whether the next read finds all in memory."""
-        return self._loaded is not None and self._loaded.knows(visible) and self._loaded.whole.has(columns)
+        loaded = self._loaded.value
+        return loaded is not None and loaded.knows(visible) and loaded.whole.has(columns)
 
     def read(self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """Rows that match and are visible, in no particular order."""
         if not any(lookup.keys.values()) or visible == MATCH_NONE:
             return []
-        loaded = self._load_if_due()
+        loaded = self._loaded.use(self._load)
         if loaded is None:
-            where = visible & lookup.to_filter()
-            rows = self._dataset.to_table(columns=list(columns), filter=where.sql, limit=limit)
-            return rows.to_pylist()
+            return _read_rows(self._dataset, visible & lookup.to_filter(), limit, columns)
         at = loaded.find(lookup, visible, self._dataset)[:limit]
         if loaded.whole.has(columns):
             return loaded.whole.to_rows(at, columns)
-        ids = loaded.rows[at].tolist()
-        return self._dataset._take_rows(ids, columns=list(columns)).to_pylist() if ids else []
+        addresses = loaded.rows[at].tolist()
+        if not addresses:
+            return []
+        return [*take_rows(self._dataset, addresses, columns).to_pylist()]
 
-    def _load_if_due(self) -> _Keys | None:
-        self._lookups += 1
-        if self._loaded or self._lookups < _MIN_LOOKUPS:
-            return self._loaded
-        if not self._reading.acquire(blocking=False):
-            return None  # another search reads them
-        try:
-            rows: int = self._dataset.count_rows() if self._rows is None else self._rows
-            self._rows = rows
-            is_due = rows <= min(self._max_rows, self._lookups * _ROWS_PER_LOOKUP)
-            if is_due and self._loaded is None:
-                whole = self._whole if rows <= self._max_whole_rows else ()
-                self._loaded = _Keys.load(self._dataset, self._keys, self._numbers, whole)
-            return self._loaded
-        finally:
-            self._reading.release()
+    def _load(self, lookups: int) -> _Keys | None:
+        rows = count_rows(self._dataset)
+        if rows > min(self._max_rows, lookups * _ROWS_PER_LOOKUP):
+            return None
+        whole = self._whole if rows <= self._max_whole_rows else ()
+        return _Keys.load(self._dataset, self._keys, self._numbers, whole)
 
 
 PAYLOAD_COLUMNS = (
@@ -309,11 +272,6 @@ def build_payload(row: Mapping[str, Any]) -> str:
     one text, and queries of the code graph read little else.
     """
     return json.dumps([row.get(column) for column in PAYLOAD_COLUMNS], separators=(",", ":"))
-
-
-def parse_payloads(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """The columns that `shown` holds, of many rows: parsing them together is faster."""
-    return [dict(zip(PAYLOAD_COLUMNS, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
 
 
 @lru_cache(50_000)  # most edges of a file lead to few definitions
@@ -344,7 +302,7 @@ class GraphReader:
     _keyed_symbols: KeyedTable
     _keyed_edges: KeyedTable
     _locations: Locations
-    _multi_source: dict[str, bool] = field(default_factory=dict[str, bool])
+    _multi_source: RecentValues[bool] = field(default_factory=lambda: RecentValues(MAX_CACHED_FILTERS))
     _symbol_cache: dict[str, dict[str, list[Row]]] = field(default_factory=dict[str, dict[str, list[Row]]])
 
     async def find_symbols(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
@@ -372,7 +330,7 @@ class GraphReader:
     def _fill_rows(self, rows: list[Row]) -> list[Row]:
         if not rows or "shown" not in rows[0]:
             return rows
-        payloads = parse_payloads(row["shown"] for row in rows)
+        payloads = parse_payloads((row["shown"] for row in rows), PAYLOAD_COLUMNS)
         for payload in payloads:
             self._locations.fill_row(payload)
         return [{**row, "shown": payload} for row, payload in zip(rows, payloads, strict=True)]
@@ -398,13 +356,16 @@ class GraphReader:
 
     async def has_several_sources(self, where: Filter) -> bool:
         """Whether rows of more than one source match; read once for each condition."""
-        if where.sql not in self._multi_source:
-            if len(self._multi_source) >= MAX_CACHED_FILTERS:
-                self._multi_source.clear()
-            resolved = self._locations.resolve(where)
-            several = await asyncio.to_thread(_has_several_sources, self._symbols, resolved)
-            self._multi_source[where.sql] = several
-        return self._multi_source[where.sql]
+        several = self._multi_source.get(where.sql)
+        if several is None:
+            several = await self._read_several(where)
+            self._multi_source.put(where.sql, several)
+        return several
+
+    async def _read_several(self, where: Filter) -> bool:
+        sources = {row["source"] for row in await self.find_symbols(where, limit=1, columns=("source",))}
+        others = where & ~one_of("source", sources) if sources else MATCH_NONE
+        return bool(await self.find_symbols(others, limit=1, columns=("source",)))
 
 
 async def open_graph(root: StorePath, versions: Mapping[str, int]) -> GraphReader:
@@ -434,9 +395,3 @@ def _read_rows(table: Any, where: Filter, limit: int, columns: Sequence[str]) ->
     if where == MATCH_NONE:
         return []
     return table.to_table(columns=list(columns), filter=where.sql, limit=limit).to_pylist()
-
-
-def _has_several_sources(symbols: Any, where: Filter) -> bool:
-    first = symbols.to_table(columns=["source"], filter=where.sql, limit=1).to_pylist()
-    others = where & ~eq("source", first[0]["source"]) if first else where
-    return bool(first) and symbols.to_table(columns=["source"], filter=others.sql, limit=1).num_rows > 0

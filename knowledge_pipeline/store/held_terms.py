@@ -9,9 +9,8 @@ the terms take some 6 MB: the names that files define, and those that files ask 
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -21,54 +20,40 @@ import pyarrow.compute as pc
 
 from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import Filter, one_of
-from knowledge_pipeline.store.fragments import (
+from knowledge_pipeline.store.fragments import KeyIndex, read_held, read_matching
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.lance_internals import (
     ADDRESS,
+    OFFSET_BITS,
+    FragmentFiles,
     ListedFragment,
     list_fragments,
-    read_held,
-    read_matching,
 )
-from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.row_replacement import find_changed_rows
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
 FEW_ROWS = 2_000  # of files that are not held
 _BATCH_ROWS = 256
 _TERMS = pa.list_(pa.string())
-_OFFSET_BITS = 32  # of a row's address, below its fragment
 
 
 class _FileTerms(NamedTuple):
     """The terms of the rows of one fragment, also of rows deleted since."""
 
     deletion_file: Any  # which rows were deleted before, as Lance says
-    hashes: array[int]  # of the terms, in their order
-    terms: Any  # pyarrow's strings, each once
-    starts: np.ndarray  # where the rows of each term start, and the end
-    rows: np.ndarray  # their places, by term
+    rows: KeyIndex  # by term, their places among these
     keys: list[str]  # of the rows
     addresses: np.ndarray  # of the rows
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.terms, self.starts, self.rows, self.addresses)
-        keys = sum(map(len, self.keys)) + 64 * len(self.keys)
-        return sum(array.nbytes for array in arrays) + 8 * len(self.hashes) + keys
-
-    def find_rows(self, term: str) -> np.ndarray:
-        hashed = hash(term)
-        position = bisect_left(self.hashes, hashed)
-        while position < len(self.hashes) and self.hashes[position] == hashed:
-            if self.terms[position].as_py() == term:
-                return self.rows[self.starts[position] : self.starts[position + 1]]
-            position += 1
-        return self.rows[:0]
+        arrays = (self.rows.hashes, self.rows.starts, self.rows.rows, self.addresses)
+        return sum(array.nbytes for array in arrays) + sum(map(len, self.keys)) + 64 * len(self.keys)
 
 
-_Files = tuple[Any, ...]
-"""Of a fragment, as `list_fragments` has them."""
-
-_TERMS_BY_FILES = Kind[Mapping[_Files, _FileTerms]](lambda files: sum(own.nbytes for own in files.values()))
+_TERMS_BY_FILES = Kind[Mapping[FragmentFiles, _FileTerms]](
+    lambda files: sum(own.nbytes for own in files.values())
+)
 """By columns and condition, of the version that was read last: files of earlier ones are dropped."""
 _WAS_ASKED = Kind[bool](lambda _: 0)  # by columns and condition
 
@@ -102,14 +87,15 @@ class TermLookup:
 
     def is_worth_reading(self) -> bool:
         """Whether few rows have to be read, or it was asked before: a single question is a scan."""
-        listed = list_fragments(self._dataset) if self._dataset is not None else {}
         was_asked = self._cache.get(_WAS_ASKED, self._table, self._name)
         self._cache.put(_WAS_ASKED, self._table, self._name, True)
-        cached = self._find_terms()
-        missing = (fragment.fragment for files, fragment in listed.items() if files not in cached)
-        return bool(was_asked) or sum(fragment.physical_rows for fragment in missing) <= FEW_ROWS
+        if was_asked or self._dataset is None:
+            return True
+        cached, listed = self._find_terms(), list_fragments(self._dataset)
+        missing = [listed[files].fragment for files in listed if files not in cached]
+        return sum(fragment.physical_rows for fragment in missing) <= FEW_ROWS
 
-    def _find_terms(self) -> Mapping[_Files, _FileTerms]:
+    def _find_terms(self) -> Mapping[FragmentFiles, _FileTerms]:
         return self._cache.get(_TERMS_BY_FILES, self._table, self._name) or {}
 
     def find_keys(self, term: str) -> list[str]:
@@ -118,7 +104,7 @@ class TermLookup:
             self._files = list(self._load_files())
         keys = list[str]()
         for terms, live in self._files:
-            rows = terms.find_rows(term)
+            rows = terms.rows.find(term)
             keys += [terms.keys[row] for row in (rows if live is None else rows[live[rows]]).tolist()]
         return keys
 
@@ -126,71 +112,52 @@ class TermLookup:
         """The terms of each file, with a mask of the rows that are left, if some were deleted since."""
         if self._dataset is None:
             return
-        listed = list_fragments(self._dataset)
-        cached = self._find_terms()
+        listed, cached = list_fragments(self._dataset), self._find_terms()
         new = self._read_terms({files: listed[files] for files in listed if files not in cached})
         terms = {files: new[files] if files in new else cached[files] for files in listed}
         differing = [files for files in listed if listed[files].deletion_file != terms[files].deletion_file]
-        live = self._read_live() if differing else np.empty(0, np.uint64)
-        left, numbers = dict[_Files, np.ndarray](), live >> _OFFSET_BITS
+        live, left = np.empty(0, np.uint64), dict[FragmentFiles, np.ndarray]()
+        if differing:
+            rows = read_held(self._dataset, [ADDRESS], self._where)
+            live = (self._scan([]).to_table() if rows is None else rows)[ADDRESS].to_numpy()
         for files in differing:
             mask = np.isin(terms[files].addresses, live, assume_unique=True)
-            if mask.sum() == (numbers == listed[files].fragment.fragment_id).sum():
+            if mask.sum() == (live >> OFFSET_BITS == listed[files].fragment.fragment_id).sum():
                 left[files] = mask
             else:  # an earlier version is back, with rows that were deleted when this was read
                 terms |= self._read_terms({files: listed[files]})
         self._cache.put(_TERMS_BY_FILES, self._table, self._name, terms)
         yield from ((own, left.get(files)) for files, own in terms.items())
 
-    def _read_live(self) -> np.ndarray:
-        rows = read_held(self._dataset, [ADDRESS], self._where)
-        if rows is None:
-            where = self._where.sql if self._where else None
-            rows = self._dataset.scanner(columns=[], filter=where, with_row_address=True).to_table()
-        return rows[ADDRESS].to_numpy()
+    def _scan(self, columns: list[str], **options: Any) -> Any:
+        where = self._where.sql if self._where else None
+        return self._dataset.scanner(columns=columns, filter=where, with_row_address=True, **options)
 
-    def _read_terms(self, listed: Mapping[_Files, ListedFragment]) -> dict[_Files, _FileTerms]:
+    def _read_terms(self, listed: Mapping[FragmentFiles, ListedFragment]) -> dict[FragmentFiles, _FileTerms]:
         """The terms of some fragments."""
+        terms_by_files, arrow = dict[FragmentFiles, _FileTerms](), cast("Any", pa)  # whose stubs lack types
         if not listed:
-            return {}
-        scanner = self._dataset.scanner(
-            columns=[self._key, self._column],
-            filter=self._where.sql if self._where else None,
-            fragments=[fragment.fragment for fragment in listed.values()],
-            batch_size=_BATCH_ROWS,
-            with_row_address=True,
-        )
+            return terms_by_files
+        fragments = [fragment.fragment for fragment in listed.values()]
+        scanner = self._scan([self._key, self._column], fragments=fragments, batch_size=_BATCH_ROWS)
         schema = pa.schema([(self._key, pa.string()), (ADDRESS, pa.uint64()), (self._column, _TERMS)])
-        batches = [pa.table(list(self._list_columns(batch)), schema=schema) for batch in scanner.to_batches()]
-        rows: Any = pa.concat_tables([schema.empty_table(), *batches])
-        numbers, terms_by_files = rows[ADDRESS].to_numpy() >> _OFFSET_BITS, dict[_Files, _FileTerms]()
+        tables = [schema.empty_table()]
+        for batch in scanner.to_batches():  # of long texts the terms alone are kept
+            terms = batch[self._column]
+            if self._list_terms:
+                terms = arrow.array(self._list_terms(terms.to_pylist()), _TERMS)
+            tables.append(pa.table([batch[self._key], batch[ADDRESS], terms], schema=schema))
+        rows: Any = pa.concat_tables(tables)
+        numbers = rows[ADDRESS].to_numpy() >> OFFSET_BITS
         for files, (fragment, deletion_file) in listed.items():
-            own: Any = rows.filter(pa.array(numbers == fragment.fragment_id))
+            own = rows.filter(pa.array(numbers == fragment.fragment_id))
+            lists = own[self._column].combine_chunks()
+            encoded = lists.flatten().dictionary_encode()
+            uses = cast("Any", pc).list_parent_indices(lists).to_numpy().astype(np.uint32)
+            index = KeyIndex.build(encoded.dictionary.to_pylist(), encoded.indices.to_numpy(), uses)
             keys, addresses = own[self._key].to_pylist(), own[ADDRESS].to_numpy()
-            terms_by_files[files] = _index_terms(deletion_file, keys, addresses, own[self._column])
+            terms_by_files[files] = _FileTerms(deletion_file, index, keys, addresses)
         return terms_by_files
-
-    def _list_columns(self, batch: Any) -> Iterator[Any]:  # whose stubs give columns no type
-        yield batch[self._key]
-        yield batch[ADDRESS]
-        terms, to_array = batch[self._column], cast(Any, pa.array)
-        yield to_array(self._list_terms(terms.to_pylist()), _TERMS) if self._list_terms else terms
-
-
-def _index_terms(deletion_file: Any, keys: list[str], addresses: np.ndarray, terms: Any) -> _FileTerms:
-    """The rows of each term; `terms` has a list of each row's."""
-    arrow: Any = pc  # whose stubs leave types out
-    lists = terms.combine_chunks()
-    encoded = lists.flatten().dictionary_encode()
-    names: list[str] = encoded.dictionary.to_pylist()
-    unordered = np.fromiter(map(hash, names), np.int64, len(names))
-    order = np.argsort(unordered, kind="stable")
-    places = np.argsort(order)[encoded.indices.to_numpy()]
-    by_term = np.argsort(places, kind="stable")
-    starts = np.searchsorted(places[by_term], np.arange(len(order) + 1)).astype(np.uint32)
-    rows = arrow.list_parent_indices(lists).to_numpy()[by_term].astype(np.uint32)
-    hashes = array("q", unordered[order].tobytes())
-    return _FileTerms(deletion_file, hashes, encoded.dictionary.take(order), starts, rows, keys, addresses)
 
 
 MAX_MOVED_ROWS = 20_000  # by a compaction: of more, it is simpler to compare all
@@ -254,34 +221,25 @@ class ChangeTracker:
         Args:
             columns: whose values are meant, one for each table.
         """
-        complete = self._known
-        if (
-            complete is None
-            or complete.digest != self._digest
-            or None in (*complete.versions, *self._versions)
-        ):
+        complete, changed = self._known, set[str]()
+        if complete is None or complete.digest != self._digest:
             return None
-        changed = set[str]()
+        if None in (*complete.versions, *self._versions):
+            return None
         for column, table, then, now in zip(
             columns, self._tables, complete.versions, self._versions, strict=True
         ):
-            values = self._find_values(table, column, then, now)
-            if values is None:
+            if then is now:
+                continue
+            rows = _load_changes(table, then, now)
+            if rows is None:
                 return None
-            changed |= values
+            if "source" in rows.schema.names:
+                arrow: Any = pc  # whose stubs leave types out
+                rows = rows.filter(arrow.equal(rows["source"], self._source))
+            values: list[Any] = rows[column].unique().to_pylist()
+            changed.update(value for value in values if value is not None)
         return changed if len(changed) <= KEYS_PER_FILTER else None
-
-    def _find_values(self, table: Table, column: str, then: Any, now: Any) -> set[str] | None:
-        if then.version == now.version and then is now:
-            return set()
-        rows = _load_changes(table, then, now)
-        if rows is None:
-            return None
-        if "source" in rows.schema.names:
-            arrow: Any = pc  # whose stubs leave types out
-            rows = rows.filter(arrow.equal(rows["source"], self._source))
-        values: list[Any] = rows[column].unique().to_pylist()
-        return {value for value in values if value is not None}
 
     def count_values(self, column: str, where: Filter, changed: Collection[str] | None) -> int:
         """How many values a column of the first table has in the rows that match.
@@ -292,23 +250,16 @@ class ChangeTracker:
             changed: its values in changed rows; the others are as many as when they were remembered. None:
                 all are counted.
         """
-        self._count = self._count_again(column, where, changed)
-        if self._count is None:
-            self._count = _count_values(self._versions[0], column, where)
+        now, count = self._versions[0], None
+        if self._known is not None and changed is not None:
+            among, then = where & one_of(column, sorted(changed)), self._known.versions[0]
+            with suppress(OSError, ValueError):  # a compaction has dropped the files of the earlier version
+                more = (
+                    _count_values(now, column, among) - _count_values(then, column, among) if changed else 0
+                )
+                count = self._known.count + more
+        self._count = _count_values(now, column, where) if count is None else count
         return self._count
-
-    def _count_again(self, column: str, where: Filter, changed: Collection[str] | None) -> int | None:
-        if self._known is None or changed is None:
-            return None
-        among, versions = (
-            where & one_of(column, sorted(changed)),
-            (self._known.versions[0], self._versions[0]),
-        )
-        try:
-            then, now = (_count_values(version, column, among) for version in versions) if changed else (0, 0)
-        except (OSError, ValueError):  # a compaction has dropped the files of the earlier version
-            return None
-        return self._known.count - then + now
 
     def remember(self, *, has_written: bool = False) -> None:
         """Nothing is left to do, with the tables as they were noted.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.store.file_cache import FileCache, TableSession
+from knowledge_pipeline.store.lance_internals import describe_version
 from knowledge_pipeline.store.object_store import ObjectPath
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def open_dataset(path: StorePath, version: int | None = None, files: FileCache |
     options, own = build_storage_options(path), files.sessions.get(str(path)) if files else None
     session = own.session if own else _open_session()
     dataset: Any = lance.dataset(str(path), version, storage_options=options, session=session)
-    dataset.file_cache = files
+    describe_version(dataset, files)
     return dataset
 
 
@@ -114,23 +115,6 @@ def create_in_memory(rows: pa.Table) -> Any:
     import lance
 
     return lance.write_dataset(rows, "memory://rows", mode="create")
-
-
-def append_to_dataset(reader: pa.RecordBatchReader, dataset: Any, path: StorePath) -> None:
-    """Add rows to the dataset at a path, in one commit."""
-    import lance
-
-    lance.write_dataset(reader, dataset, mode="append", storage_options=build_storage_options(path))
-
-
-def stage_append(reader: pa.RecordBatchReader, dataset: Any, path: StorePath) -> Any:
-    """Upload rows, and return the transaction that adds them."""
-    from lance import fragment
-
-    write: Any = fragment.write_fragments  # pyright: ignore[reportUnknownVariableType]
-    return write(
-        reader, dataset, return_transaction=True, mode="append", storage_options=build_storage_options(path)
-    )
 
 
 def write_fragments(reader: pa.RecordBatchReader, dataset: Any, path: StorePath) -> list[Any]:

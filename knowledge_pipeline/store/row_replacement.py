@@ -21,22 +21,25 @@ import pyarrow.compute as pc
 
 from knowledge_pipeline.store.filters import Filter, one_of
 from knowledge_pipeline.store.fragments import (
-    ADDRESS,
-    ListedFragment,
     WrittenRows,
     can_hold,
     leave_out,
-    list_fragments,
     make_empty,
     read_addresses,
     read_deleted,
     read_fragment,
 )
+from knowledge_pipeline.store.lance_internals import (
+    ADDRESS,
+    OFFSET_BITS,
+    FragmentFiles,
+    ListedFragment,
+    list_fragments,
+    take_rows,
+)
 from knowledge_pipeline.store.lance_storage import StorePath, write_fragments
 
 MAX_FILTER_VALUES = 1000  # more are compared in Arrow: a longer list costs more to plan than to run
-
-_OFFSET_BITS = 32  # of a row's address, below its fragment
 
 
 class StaleRows(NamedTuple):
@@ -68,7 +71,7 @@ def stage_replacement(
 
 def find_fragments(dataset: Any, rows: StaleRows) -> set[int]:
     """The fragments that hold some rows."""
-    return {address >> _OFFSET_BITS for address in _iter_addresses(dataset, rows)}
+    return {address >> OFFSET_BITS for address in _iter_addresses(dataset, rows)}
 
 
 def _write_rows(dataset: Any, path: StorePath, batches: Iterable[pa.RecordBatch]) -> list[Any]:
@@ -89,7 +92,7 @@ def _delete_rows(dataset: Any, stale: Iterable[StaleRows]) -> tuple[list[Any], l
     offsets_by_fragment: defaultdict[int, set[int]] = defaultdict(set)
     for rows in stale:
         for address in _iter_addresses(dataset, rows):
-            offsets_by_fragment[address >> _OFFSET_BITS].add(address & ((1 << _OFFSET_BITS) - 1))
+            offsets_by_fragment[address >> OFFSET_BITS].add(address & ((1 << OFFSET_BITS) - 1))
     updated, removed = list[Any](), list[int]()
     for fragment, offsets in sorted(offsets_by_fragment.items()):
         rest = dataset.get_fragment(fragment).delete_rows(sorted(offsets))
@@ -109,11 +112,11 @@ def _iter_addresses(dataset: Any, rows: StaleRows) -> Iterator[int]:
         if (addresses := read_addresses(dataset, where)) is not None:
             yield from addresses
             return
-        yield from _read_addresses(dataset, [], where)["_rowaddr"].to_pylist()
+        yield from _read_addresses(dataset, [], where)[ADDRESS].to_pylist()
         return
     candidates = _read_addresses(dataset, [rows.column], rows.within)
     values: Any = pa.array(rows.values, pa.string())
-    yield from candidates.filter(pc.is_in(candidates[rows.column], value_set=values))["_rowaddr"].to_pylist()
+    yield from candidates.filter(pc.is_in(candidates[rows.column], value_set=values))[ADDRESS].to_pylist()
 
 
 def _read_addresses(dataset: Any, columns: list[str], where: Filter | None) -> Any:
@@ -162,7 +165,7 @@ def find_changed_rows(
 
 
 def _find_rows_of_one(
-    dataset: Any, files: tuple[Any, ...], own: ListedFragment, other: ListedFragment | None, names: list[str]
+    dataset: Any, files: FragmentFiles, own: ListedFragment, other: ListedFragment | None, names: list[str]
 ) -> pa.Table:
     """Rows that one state of a fragment has and another lacks, or all where there is no other."""
     is_held, lost = can_hold(dataset, names, own.fragment), np.empty(0, np.uint64)
@@ -180,5 +183,5 @@ def _find_rows_of_one(
         return dataset.scanner(
             columns=sorted(names), fragments=[own.fragment], with_row_address=True
         ).to_table()
-    rows = dataset._take_rows(lost.tolist(), columns=sorted(names))
+    rows = take_rows(dataset, lost.tolist(), sorted(names))
     return rows.append_column(ADDRESS, pa.array(lost))

@@ -37,10 +37,11 @@ from knowledge_pipeline.store.filters import (
     has_any,
     one_of,
 )
-from knowledge_pipeline.store.fragments import ListedValues, OutlineColumns
+from knowledge_pipeline.store.fragments import OutlineColumns
+from knowledge_pipeline.store.lance_internals import take_rows
 from knowledge_pipeline.store.lance_storage import StorePath
-from knowledge_pipeline.store.matching_rows import ScanOptions
-from knowledge_pipeline.store.vectors import ExactVectors, IndexedVectors, VectorMemory
+from knowledge_pipeline.store.matching_rows import ListedValues, RowSet, ScanOptions
+from knowledge_pipeline.store.vectors import IndexedVectors, VectorMemory
 from knowledge_pipeline.text import matches_any
 
 if TYPE_CHECKING:
@@ -243,9 +244,9 @@ def build_payload(row: Mapping[str, Any], metadata: Mapping[str, Any] | None = N
     return _ENCODER.encode(values)
 
 
-def parse_payloads(texts: Iterable[str]) -> list[dict[str, Any]]:
+def parse_payloads(texts: Iterable[str], columns: Sequence[str] = PAYLOAD_COLUMNS) -> list[dict[str, Any]]:
     """The columns that `shown` holds, of many rows, whose metadata are objects: together that is faster."""
-    return [dict(zip(PAYLOAD_COLUMNS, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
+    return [dict(zip(columns, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
 
 
 Row = Mapping[str, Any]
@@ -421,14 +422,14 @@ class IndexReader:
         Rows that an index finds are compared again by their vectors: the distances of the index are
         those of quantised vectors, squared, about twice the cosine's.
         """
-        vectors, where = self.memory.loaded, self.locations.resolve(where)
+        vectors = self.memory.loaded
         if vectors and vectors.knows(where):  # takes less than handing it to a thread
-            return _search_exactly(vectors, vector, where, limit)
+            return _to_scored_rows(*vectors.search(vector, where, limit=limit))
         return await asyncio.to_thread(self._search_vector, vector, where, limit)
 
     def _search_vector(self, vector: np.ndarray, where: Filter, limit: int) -> ScoredRows:
         if vectors := self.memory.load_if_due(where):
-            return _search_exactly(vectors, vector, where, limit)
+            return _to_scored_rows(*vectors.search(vector, where, limit=limit))
         if self.fragments is None and (indexed := self.memory.indexed_vectors):
             return self._search_indexed(indexed, vector, where, limit)
         rows: Any = self._find_nearest(vector, self.memory.matching.restrict(where), limit)
@@ -437,27 +438,32 @@ class IndexReader:
     def _search_indexed(
         self, indexed: IndexedVectors, vector: np.ndarray, where: Filter, limit: int
     ) -> ScoredRows:
-        rows = self.memory.matching.find_few(where)
-        if rows is None:
-            rows = np.concatenate([self._find_in_index(vector, where, limit), indexed.list_newer_rows(where)])
+        matches = self.memory.matching.find(where)
+        if matches and matches.few is not None:
+            rows = matches.few
+        else:
+            many = matches.many if matches else None
+            nearest = self._find_in_index(vector, where, many, limit)
+            rows = np.concatenate([nearest, indexed.list_newer_rows(where)])
         return _to_scored_rows(*indexed.keep_nearest(rows, vector, limit=limit))
 
-    def _find_in_index(self, vector: np.ndarray, where: Filter, limit: int) -> np.ndarray:
+    def _find_in_index(
+        self, vector: np.ndarray, where: Filter, many: RowSet | None, limit: int
+    ) -> np.ndarray:
         """Ids of the nearest rows that the index has and that match: int64, at most `limit`."""
-        if many := self.memory.matching.find_many(where):
+
+        def list_nearest(matching: ScanOptions, limit: int, **depth: int) -> np.ndarray:
+            rows: Any = self._find_nearest(vector, matching, limit, in_index_alone=True, **depth)
+            return rows["_rowid"].to_numpy().astype(np.int64)
+
+        if many:
             wanted = max(_HNSW_EF, limit)
             depth = math.ceil(wanted / many.share)  # looks as far as a search for matching rows
-            nearest = self._list_nearest(vector, {}, depth, depth=depth)
+            nearest = list_nearest({}, depth, depth=depth)
             kept = nearest[many.contains(nearest)]
             if len(kept) >= wanted * _ENOUGH:
                 return kept[:limit]
-        return self._list_nearest(vector, self.memory.matching.restrict(where), limit)
-
-    def _list_nearest(
-        self, vector: np.ndarray, matching: ScanOptions, limit: int, *, depth: int = _HNSW_EF
-    ) -> np.ndarray:
-        nearest: Any = self._find_nearest(vector, matching, limit, depth=depth, in_index_alone=True)["_rowid"]
-        return nearest.to_numpy().astype(np.int64)
+        return list_nearest(self.memory.matching.restrict(where), limit)
 
     def _find_nearest(
         self,
@@ -504,11 +510,10 @@ class IndexReader:
     async def _match(self, query: Any, where: Filter, limit: int) -> ScoredRows:
         """Rows by a query of Lance, best first."""
         columns = ["_score", "_rowid"]
-        where, depth = self.locations.resolve(where), count_with_tied(limit)
 
         def scan() -> pa.Table:
             matching = self.memory.matching.restrict(where)
-            return self._scan(matching, columns, full_text_query=query, limit=depth)
+            return self._scan(matching, columns, full_text_query=query, limit=count_with_tied(limit))
 
         rows: Any = await asyncio.to_thread(scan)
         return keep_tied(_to_scored_rows(rows["_rowid"].to_numpy(), rows["_score"].to_numpy()), limit)
@@ -571,7 +576,7 @@ class IndexReader:
 
     async def _take(self, rows: Collection[int], columns: Sequence[str]) -> pa.Table:
         """In the order of the rows."""
-        return await asyncio.to_thread(self.dataset._take_rows, list(rows), columns=list(columns))
+        return await asyncio.to_thread(take_rows, self.dataset, list(rows), columns)
 
     @_translate_errors
     async def find_rows(self, where: Filter, *, limit: int, columns: Sequence[str]) -> Sequence[Row]:
@@ -580,7 +585,7 @@ class IndexReader:
             return []
 
         def read() -> pa.Table:
-            condition = self.memory.values.resolve(self.locations.resolve(where)).sql
+            condition = self.memory.values.resolve(where).sql
             return self.dataset.scanner(
                 list(columns), condition, limit=limit, fragments=self.fragments
             ).to_table()
@@ -632,10 +637,6 @@ def keep_tied(rows: ScoredRows, limit: int) -> ScoredRows:
     return rows.take(rows.scores >= floor)
 
 
-def _search_exactly(vectors: ExactVectors, vector: np.ndarray, where: Filter, limit: int) -> ScoredRows:
-    return _to_scored_rows(*vectors.search(vector, where, limit=limit))
-
-
 def _to_scored_rows(ids: np.ndarray, scores: np.ndarray) -> ScoredRows:
     return ScoredRows(ids.astype(np.int64, copy=False), scores.astype(np.float64, copy=False))
 
@@ -666,6 +667,6 @@ async def open_index(root: StorePath, space: str, version: int) -> IndexReader:
         }
     except LANCE_ERRORS as error:
         raise _to_space_unreadable(space, version, error) from error
-    memory, listed = VectorMemory(dataset, dimensions), ListedValues(dataset)
+    memory, listed = VectorMemory(dataset, dimensions, locations.resolve), ListedValues(dataset)
     is_local = isinstance(root, Path)
     return IndexReader(space, version, dimensions, dataset, is_local, files, memory, listed, locations)

@@ -19,7 +19,8 @@ from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import lance_storage, segments
 from knowledge_pipeline.store.file_cache import FileCache, Kind
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter, format_literal, one_of
-from knowledge_pipeline.store.fragments import ADDRESS, MAX_TAKEN_ROWS, count_held, read_matching
+from knowledge_pipeline.store.fragments import MAX_TAKEN_ROWS, count_held, read_matching
+from knowledge_pipeline.store.lance_internals import ADDRESS, describe_version, take_rows
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.locks import confirm_lock
 from knowledge_pipeline.store.object_store import ObjectPath
@@ -185,16 +186,14 @@ class Table:
         if not lance_storage.is_written(stamp):
             return None
         dataset = self._open_by_stamp(stamp)
-        if (
-            getattr(dataset, "valid_schema", None) is not self.schema
-        ):  # asking Lance for its schema takes 0.1 ms
+        if describe_version(dataset).valid_schema is not self.schema:
             if self._migrate(dataset.schema):
                 dataset = self._open_by_stamp(self.version_stamp)
             self.require_schema(dataset.schema)
-            dataset.valid_schema = self.schema
+            describe_version(dataset).valid_schema = self.schema
         if version is not None:
             dataset = dataset.checkout_version(version)
-            dataset.file_cache = self.files
+            describe_version(dataset, self.files)
         return dataset
 
     def _open_by_stamp(self, stamp: VersionStamp) -> Any:
@@ -277,8 +276,7 @@ class Table:
 
     def take_rows(self, addresses: Sequence[int], columns: Sequence[str]) -> pa.Table:
         """Columns of rows by where they are in the newest version, in that order; see `ADDRESS`."""
-        newest = self.open_version()
-        return newest._take_rows(addresses, columns=list(columns))
+        return take_rows(self.open_version(), addresses, columns)
 
     def count_rows(self, where: Filter | None = None, *, version: int | None = None) -> int:
         """How many rows match, now or at a kept version."""
@@ -289,22 +287,17 @@ class Table:
         return dataset.count_rows(where.sql) if count is None else count
 
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Add rows whose keys the table does not hold, in one commit."""
-        reader, dataset = self._to_reader(batches), self.create_if_missing()
-        self._commit(
-            lambda: lance_storage.append_to_dataset(reader, dataset, self.path),
-            stage=lambda: lance_storage.stage_append(reader, dataset, self.path),
-        )
+        """Add rows whose keys the table does not hold, in one commit. Errors as `replace_rows`."""
+        self.replace_rows((), batches, create=True)
 
     def upsert(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Insert rows, replacing those with the same key, in one commit.
+        """Insert rows, replacing those with the same key, in one commit; each key once.
 
-        Keys must be unique within one call. The index is bypassed, because
-        its code path doubles rows when two writers meet (lancedb#3377).
+        Errors as `replace_rows`.
         """
-        reader = self._to_reader(batches)
-        merge = self.create_if_missing().merge_insert(self.key).use_index(False)
-        self._merge(merge.when_matched_update_all().when_not_matched_insert_all(), reader)
+        rows = list(batches)
+        keys: Any = pa.Table.from_batches(rows, self.schema)[self.key]
+        self.replace_rows([StaleRows(self.key, keys.to_pylist())], rows, create=True)
 
     def replace_rows(
         self, stale: Iterable[StaleRows] = (), batches: Iterable[pa.RecordBatch] = (), *, create: bool = False
@@ -398,7 +391,7 @@ class Table:
         """Put notes into the metadata of the stored schema, in one commit."""
         self._commit(lambda: self.open_newest().update_schema_metadata(notes))
 
-    def _merge(self, merge: Any, rows: pa.RecordBatchReader | pa.Table) -> None:
+    def _merge(self, merge: Any, rows: pa.Table) -> None:
         self._commit(lambda: merge.execute(rows), stage=lambda: merge.execute_uncommitted(rows)[0])
 
     def _commit(self, write: Callable[[], Any], *, stage: Callable[[], Any] | None = None) -> None:
@@ -419,9 +412,6 @@ class Table:
         else:
             confirm_lock(self.path)
             write()
-
-    def _to_reader(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_batches(self.schema, iter(batches))
 
     def create_if_missing(self) -> Any:
         """Lance's dataset at the newest version, of an empty table where there was none."""

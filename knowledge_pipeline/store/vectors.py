@@ -6,115 +6,70 @@ index on disk, and the nearest rows are found exactly.
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cachetools import LRUCache
 
+from knowledge_pipeline.store.file_cache import RecentValues
 from knowledge_pipeline.store.filters import MATCH_ALL, Filter
-from knowledge_pipeline.store.fragments import ColumnValues
-from knowledge_pipeline.store.matching_rows import MAX_ROWS, MatchingRows
+from knowledge_pipeline.store.lance_internals import VectorFile, count_rows, open_vector_files
+from knowledge_pipeline.store.matching_rows import MAX_CONDITIONS, MAX_ROWS, ColumnValues, MatchingRows
 from knowledge_pipeline.store.segments import list_fragments_beyond
 
 MAX_FILES = 32  # of one version of an index: vectors of others are read by Lance
-_VALUE_BYTES = 4
 
 
-@dataclass(frozen=True)
-class _VectorFile:
-    """Where the vectors of one file are. It stays open, so that a cleanup takes nothing away."""
+class VectorSource(ABC):
+    """What has the vectors of rows at hand."""
 
-    descriptor: int
-    firsts: np.ndarray  # int64, ascending: the first row of each page
-    offsets: np.ndarray  # int64: where each page begins, in bytes
-    width: int  # of a vector, in bytes
+    __slots__ = ()
 
-    @classmethod
-    def open(cls, path: Path, column: int, dimensions: int) -> _VectorFile | None:
-        """None where the file does not have a plain vector for each row."""
-        from lance.file import LanceFileReader
+    @abstractmethod
+    def has_all(self, rows: Collection[int]) -> bool:
+        """Whether each of the rows is here."""
 
-        reader: Any = LanceFileReader(str(path), columns=["vector"])
-        metadata, width = reader.metadata(), dimensions * _VALUE_BYTES
-        pages = [page.buffers for page in metadata.columns[column].pages]
-        counts = [buffers[0].size // width if len(buffers) == 1 else 0 for buffers in pages]
-        if not counts or min(counts) == 0 or sum(counts) != metadata.num_rows:
-            return None
-        ends = np.cumsum(counts)
-        offsets = np.array([buffers[0].position for buffers in pages], np.int64)
-        file = cls(os.open(path, os.O_RDONLY), ends - counts, offsets, width)
-        checked = np.union1d(file.firsts, ends - 1)
-        stored = reader.take_rows(checked.tolist()).to_table()["vector"].combine_chunks()
-        if stored.null_count or file.read_vectors(checked) != stored.flatten().to_numpy().tobytes():
-            return None
-        # Read ahead, so that no question waits for a disk.
-        for start, count in zip(offsets.tolist(), counts, strict=True):
-            os.posix_fadvise(file.descriptor, start, count * width, os.POSIX_FADV_WILLNEED)
-        return file
+    @abstractmethod
+    def take_matrix(self, rows: Collection[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the rows that have a vector, int64, and their vectors: shape (rows, dimensions)."""
 
-    def __del__(self) -> None:
-        os.close(self.descriptor)
-
-    def read_vectors(self, places: np.ndarray) -> bytes:
-        """The vectors of rows by their places in the file, one after the other."""
-        pages = np.searchsorted(self.firsts, places, "right") - 1
-        starts = self.offsets[pages] + (places - self.firsts[pages]) * self.width
-        # Neighbours are read at once; the first row has none before it, wherever it is.
-        runs = np.flatnonzero(np.diff(starts, prepend=-2 * self.width) != self.width)
-        sizes = np.diff(runs, append=len(starts)) * self.width
-        reads = zip(sizes.tolist(), starts[runs].tolist(), strict=True)
-        return b"".join([os.pread(self.descriptor, size, start) for size, start in reads])
+    def take(self, rows: Collection[int]) -> dict[int, np.ndarray]:
+        """The vectors of rows; those without one are left out."""
+        ids, vectors = self.take_matrix(rows)
+        return dict(zip(ids.tolist(), vectors, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class VectorFiles:
+class VectorFiles(VectorSource):
     """The files of one version of an index that can be read in place. Threads may share it.
 
     Lance takes 20 µs of the processor for a row, whatever is in it. In a file whose rows all have a vector
     these lie one after the other, where the file itself says: a hundred are read in a tenth of a
     millisecond, so that none needs to be kept. (Mapped into memory they take five times as long, for the
-    faults.) What a file says is believed only if its pages begin and end with what Lance reads there.
+    faults.)
     """
 
-    _files: Mapping[int, _VectorFile]  # by fragment
+    _files: Mapping[int, VectorFile]  # by fragment
     _dimensions: int
 
     @classmethod
     def open(cls, dataset: Any, dimensions: int) -> VectorFiles:
-        """Look into the files, in some milliseconds each; into none in an object store."""
-        folder, fragments = Path(dataset.uri) / "data", dataset.get_fragments()
-        if not hasattr(os, "posix_fadvise") or not folder.is_dir():
-            return cls({}, dimensions)
-        column = dataset.lance_schema.field_case_insensitive("vector").id()
-        files: dict[int, _VectorFile] = {}
-        for fragment in sorted(fragments, key=lambda listed: -listed.physical_rows)[:MAX_FILES]:
-            for file in fragment.data_files():
-                if column in file.fields and file.base_id is None:
-                    at = file.column_indices[file.fields.index(column)]
-                    if opened := _VectorFile.open(folder / file.path, at, dimensions):
-                        files[fragment.fragment_id] = opened
-        return cls(files, dimensions)
+        """Look into the largest files, in some milliseconds each; into none in an object store."""
+        return cls(open_vector_files(dataset, dimensions, max_files=MAX_FILES), dimensions)
 
     def has_fragments(self, fragments: Iterable[int]) -> bool:
         """Whether all rows of these fragments are in such files."""
         return self._files.keys() >= set(fragments)
 
     def has_all(self, rows: Collection[int]) -> bool:
-        """Whether each of the rows is in such a file."""
+        """See `VectorSource.has_all`."""
         return self.has_fragments((np.fromiter(rows, np.int64, len(rows)) >> 32).tolist())
 
-    def take(self, rows: Collection[int]) -> dict[int, np.ndarray]:
-        """The vectors of rows."""
-        ids, vectors = self.take_matrix(rows)
-        return dict(zip(ids.tolist(), vectors, strict=True))
-
     def take_matrix(self, rows: Collection[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Rows in some order, int64, and their vectors: shape (rows, dimensions)."""
+        """See `VectorSource.take_matrix`; in some order."""
         ids = np.fromiter(rows, np.int64, len(rows))
         fragments, places = ids >> 32, ids & 0xFFFFFFFF
         ordered, blocks = [np.empty(0, np.int64)], list[bytes]()
@@ -154,10 +109,7 @@ class IndexedVectors:
     _newer: list[Any]  # Lance's fragments that the index lacks
     _dataset: Any
     _values: ColumnValues
-    _rows: LRUCache[str, np.ndarray] = field(
-        default_factory=lambda: LRUCache[str, np.ndarray](MAX_CONDITIONS)
-    )
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _rows: RecentValues[np.ndarray] = field(default_factory=lambda: RecentValues(MAX_CONDITIONS))
 
     @classmethod
     def open(cls, dataset: Any, values: ColumnValues, files: VectorFiles) -> IndexedVectors | None:
@@ -173,15 +125,13 @@ class IndexedVectors:
         """Ids of the rows that match and that the index lacks: int64."""
         if not self._newer:
             return np.empty(0, np.int64)
-        with self._lock:
-            rows = self._rows.get(where.sql)
-        if rows is None:
+
+        def read() -> np.ndarray:
             condition = self._values.resolve(where).sql
             scanner = self._dataset.scanner([], condition, with_row_id=True, fragments=self._newer)
-            rows = scanner.to_table()["_rowid"].to_numpy().astype(np.int64)
-            with self._lock:
-                self._rows[where.sql] = rows
-        return rows
+            return scanner.to_table()["_rowid"].to_numpy().astype(np.int64)
+
+        return self._rows.load(where.sql, read)
 
     def keep_nearest(
         self, rows: np.ndarray, vector: np.ndarray, *, limit: int
@@ -194,14 +144,13 @@ class IndexedVectors:
 
 
 MAX_BYTES = 48_000_000  # 31,000 vectors of 384 dimensions; a larger table is searched by its index
-MAX_CONDITIONS = 64  # whose rows are kept; at most 8 MB
 _MIN_SEARCHES = 2  # of one version: a process that asks once would read more than it saves
 _BATCH_ROWS = 1024  # read at a time: some MB
 _SPARSE_SHARE = 8  # rows that are fewer than such a share of all are picked before they are compared
 
 
 @dataclass(frozen=True, slots=True)
-class ExactVectors:
+class ExactVectors(VectorSource):
     """The vectors of one version of an index: all, or those of a condition's rows. Threads may share it."""
 
     rows: np.ndarray  # int64, shape (vectors,): ids of the rows, ascending
@@ -209,10 +158,7 @@ class ExactVectors:
     scales: np.ndarray  # float32, shape (vectors,): 1 / length, 0 where the length is 0
     _dataset: Any
     _values: ColumnValues
-    _positions: LRUCache[str, np.ndarray] = field(
-        default_factory=lambda: LRUCache[str, np.ndarray](MAX_CONDITIONS)
-    )
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _positions: RecentValues[np.ndarray] = field(default_factory=lambda: RecentValues(MAX_CONDITIONS))
 
     @classmethod
     def load(
@@ -226,7 +172,7 @@ class ExactVectors:
         embedded = f"({values.resolve(where).sql}) AND vector IS NOT NULL" if where else "vector IS NOT NULL"
         loaded = cls(*_read_vectors(dataset, embedded), dataset, values)
         if where:
-            loaded._positions[where.sql] = np.arange(len(loaded.rows), dtype=np.int32)
+            loaded._positions.put(where.sql, np.arange(len(loaded.rows), dtype=np.int32))
         return loaded
 
     def advance_to(self, dataset: Any, values: ColumnValues, unchanged: Collection[int]) -> ExactVectors:
@@ -259,19 +205,14 @@ class ExactVectors:
 
     def knows(self, where: Filter) -> bool:
         """Whether the rows that match are known, so that a search reads nothing."""
-        return where.sql in self._positions
+        return self._positions.get(where.sql) is not None
 
     def has_all(self, rows: Collection[int]) -> bool:
-        """Whether each of the rows is among those that are held."""
+        """See `VectorSource.has_all`."""
         return bool(np.isin(np.fromiter(rows, np.int64, len(rows)), self.rows).all())
 
-    def take(self, rows: Collection[int]) -> dict[int, np.ndarray]:
-        """The vectors of rows; those without one are left out."""
-        ids, vectors = self.take_matrix(rows)
-        return dict(zip(ids.tolist(), vectors, strict=True))
-
     def take_matrix(self, rows: Collection[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Those of the rows that have a vector, int64, and their vectors: shape (rows, dimensions)."""
+        """See `VectorSource.take_matrix`."""
         ids = np.fromiter(rows, np.int64, len(rows))
         at = np.searchsorted(self.rows, ids).clip(max=max(len(self.rows) - 1, 0))
         is_stored = self.rows[at] == ids if len(self.rows) else np.zeros(len(ids), bool)
@@ -279,15 +220,13 @@ class ExactVectors:
 
     def _find_positions(self, where: Filter) -> np.ndarray:
         """Where the matching rows are, ascending: int32."""
-        with self._lock:
-            positions = self._positions.get(where.sql)
-        if positions is None:
+
+        def read() -> np.ndarray:
             condition = self._values.resolve(where).sql
             matching = self._dataset.to_table(columns=[], filter=condition, with_row_id=True)["_rowid"]
-            positions = np.flatnonzero(np.isin(self.rows, matching.to_numpy())).astype(np.int32)
-            with self._lock:
-                self._positions[where.sql] = positions
-        return positions
+            return np.flatnonzero(np.isin(self.rows, matching.to_numpy())).astype(np.int32)
+
+        return self._positions.load(where.sql, read)
 
 
 def _read_vectors(
@@ -330,6 +269,7 @@ class VectorMemory:
         self,
         dataset: Any,
         dimensions: int,
+        resolve_branches: Callable[[Filter], Filter] | None = None,
         *,
         max_bytes: int = MAX_BYTES,
         max_rows: int = MAX_ROWS,
@@ -340,41 +280,28 @@ class VectorMemory:
         Args:
             dataset: of Lance, at one version.
             dimensions: of each vector.
+            resolve_branches: see `ColumnValues`.
             max_bytes: of vectors that are held.
             max_rows: of an index whose matching rows are kept.
             opens_files: whether vectors that are too many to be held are read in place.
         """
-        self.values = ColumnValues(dataset)
+        self.values = ColumnValues(dataset, resolve_branches)
         self.matching = MatchingRows(dataset, self.values, max_rows=max_rows)
+        self.loaded: ExactVectors | None = None
+        self.indexed_vectors: IndexedVectors | None = None  # if all vectors of a large version are in files
         self._dataset, self._dimensions, self._max_bytes = dataset, dimensions, max_bytes
-        self._searches = 0
-        self._first_condition = ""
-        self._loaded: ExactVectors | None = None
-        self._matching: ExactVectors | None = None  # of the condition of the second search alone
-        self._files: VectorFiles | None = None  # of a version that is too large to be held
-        self._indexed_vectors: IndexedVectors | None = None  # if those are all of its files
         self._opens_files = opens_files
-        self._is_too_large: bool | None = None
+        self._searches, self._first_condition = 0, ""
+        self._of_condition: ExactVectors | None = None  # of the condition of the second search alone
+        self._files: VectorFiles | None = None  # of a version that is too large to be held
         self._reading = threading.Lock()
 
-    @property
-    def loaded(self) -> ExactVectors | None:
-        """The vectors, if they are loaded by now."""
-        return self._loaded
-
-    @property
-    def indexed_vectors(self) -> IndexedVectors | None:
-        """The vectors that are read in place after a search of the index, if all can be by now."""
-        return self._indexed_vectors
-
-    def find_holder(self, rows: Collection[int]) -> ExactVectors | VectorFiles | None:
+    def find_holder(self, rows: Collection[int]) -> VectorSource | None:
         """What has the vectors of rows, as far as they have any; None if Lance has to read them."""
-        if self._loaded:
-            return self._loaded
-        for source in (self._matching, self._files):
-            if source and source.has_all(rows):
-                return source
-        return None
+        if self.loaded:
+            return self.loaded
+        sources = (self._of_condition, self._files)
+        return next((source for source in sources if source and source.has_all(rows)), None)
 
     def advance_from(self, earlier: VectorMemory, unchanged: Collection[int]) -> None:
         """Hold at once what an earlier version held, if it did, and what was added since.
@@ -382,8 +309,8 @@ class VectorMemory:
         `unchanged` are the fragments that have the same data files in both versions.
         """
         with self._reading:
-            if earlier.loaded and not self._loaded and not self._has_too_many():
-                self._loaded = earlier.loaded.advance_to(self._dataset, self.values, unchanged)
+            if earlier.loaded and not self.loaded and not self._has_too_many():
+                self.loaded = earlier.loaded.advance_to(self._dataset, self.values, unchanged)
 
     def load_if_due(self, where: Filter = MATCH_ALL) -> ExactVectors | None:
         """The vectors for a search; None if it had better use the index.
@@ -394,28 +321,26 @@ class VectorMemory:
         self._searches += 1
         if self._searches == 1:
             self._first_condition = where.sql
-        if self._loaded or self._searches < _MIN_SEARCHES or self._files:
-            return self._loaded
+        if self.loaded or self._searches < _MIN_SEARCHES or self._files:
+            return self.loaded
         if not self._reading.acquire(blocking=False):
             return None  # another search reads them
         try:
-            if self._has_too_many():
-                # the second search may be of the only question
-                if self._opens_files and self._searches > _MIN_SEARCHES:
-                    self._files = VectorFiles.open(self._dataset, self._dimensions)
-                    self._indexed_vectors = IndexedVectors.open(self._dataset, self.values, self._files)
-                return None
-            if self._loaded:
-                return self._loaded
-            if self._searches == _MIN_SEARCHES and where.sql != self._first_condition:
-                self._matching = ExactVectors.load(self._dataset, self.values, where)
-                return self._matching
-            self._loaded, self._matching = ExactVectors.load(self._dataset, self.values), None
-            return self._loaded
+            return self.loaded or self._load(where)
         finally:
             self._reading.release()
 
+    def _load(self, where: Filter) -> ExactVectors | None:
+        if self._has_too_many():
+            if self._opens_files and self._searches > _MIN_SEARCHES:  # the second may be of the only question
+                self._files = VectorFiles.open(self._dataset, self._dimensions)
+                self.indexed_vectors = IndexedVectors.open(self._dataset, self.values, self._files)
+            return None
+        if self._searches == _MIN_SEARCHES and where.sql != self._first_condition:
+            self._of_condition = ExactVectors.load(self._dataset, self.values, where)
+            return self._of_condition
+        self.loaded, self._of_condition = ExactVectors.load(self._dataset, self.values), None
+        return self.loaded
+
     def _has_too_many(self) -> bool:
-        if self._is_too_large is None:
-            self._is_too_large = self._dataset.count_rows() * self._dimensions * 4 > self._max_bytes
-        return bool(self._is_too_large)
+        return count_rows(self._dataset) * self._dimensions * 4 > self._max_bytes

@@ -17,10 +17,11 @@ from functools import cache
 from importlib import resources
 from itertools import accumulate, chain
 from operator import attrgetter
+from typing import TypeGuard
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
-from knowledge_pipeline.text import GRAPH_LANGUAGES
+from knowledge_pipeline.file_languages import GRAPH_LANGUAGES
 
 # The limit of a parse is in reports of progress, so that a slow machine cuts a file as a fast
 # one does; sound code needs one report for 30 to 140 bytes. The seconds are a last resort.
@@ -92,7 +93,7 @@ GRAMMARS = {
     "terraform": Grammar("tree_sitter_hcl", ("hcl",), opened=frozenset({"body"})),
     "dockerfile": Grammar("tree_sitter_containerfile", ("dockerfile",)),
 }
-"""By the names of `knowledge_pipeline.text`, and `ocaml_interface` for OCaml's `.mli`."""
+"""By the names of `knowledge_pipeline.file_languages`, and `ocaml_interface` for OCaml's `.mli`."""
 
 
 @dataclass(slots=True)
@@ -258,6 +259,11 @@ def part_of(node: Node | None, part: str | int) -> Node | None:
         return node.child_by_field_name(part)
     children = node.named_children
     return children[part] if -len(children) <= part < len(children) else None
+
+
+def has_type(node: Node | None, *types: str) -> TypeGuard[Node]:
+    """Whether there is a node, of one of some types."""
+    return node is not None and node.type in types
 
 
 def children_of(node: Node | None) -> list[Node]:

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
+from knowledge_pipeline.file_languages import PARSED_LANGUAGES as NAMES
 from knowledge_pipeline.syntax.grammars import GRAMMARS, parse
 from knowledge_pipeline.syntax.outline import Outline
-from knowledge_pipeline.text import PARSED_LANGUAGES as NAMES
 from knowledge_pipeline_tests.chunking.code_samples import (
     FILES,
     WITHOUT_FUNCTIONS,

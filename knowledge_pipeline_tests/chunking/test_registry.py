@@ -8,7 +8,7 @@ import pytest
 
 from knowledge_pipeline.chunking.registry import chunk_document, compute_limits, fingerprint_language
 from knowledge_pipeline.config.sources import ChunkingSettings
-from knowledge_pipeline.text import GRAPH_LANGUAGES
+from knowledge_pipeline.file_languages import GRAPH_LANGUAGES
 from knowledge_pipeline_tests.chunking.documents import assert_sound, document, source, tokenize
 
 SENTENCES = "".join(f"Sentence number {n} has some words. " for n in range(80))

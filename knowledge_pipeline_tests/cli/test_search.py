@@ -37,7 +37,7 @@ def test_a_search_imports_nothing_that_only_other_commands_need(indexed: Path):
     assert "lance" in imported and "src/sessions.py" in ran.stdout
     others = {"requests", "yaml", "duckdb", "dagster", "lancedb", "tree_sitter"}
     ours = {
-        *("connectors.registry", "serve.service", "stages.pipeline", "query.federation", "query.status"),
+        *("connectors.registry", "serve.service", "stages.pipeline", "extensions.federation", "query.status"),
         *("llm.budgets", "context.build"),
     }
     assert imported & (others | {f"knowledge_pipeline.{name}" for name in ours}) == set()

@@ -19,7 +19,7 @@ from knowledge_pipeline.code_graph import (
     renew_trace,
     resolve,
 )
-from knowledge_pipeline.text import detect_language
+from knowledge_pipeline.file_languages import detect_language
 
 
 class Files:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.code_graph import extract, from_json, interface_digest, to_json
 from knowledge_pipeline.code_graph.facts import Binding, Import, Use
-from knowledge_pipeline.text import GRAPH_LANGUAGES
+from knowledge_pipeline.file_languages import GRAPH_LANGUAGES
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
 from knowledge_pipeline_tests.thoroughness import examples
 

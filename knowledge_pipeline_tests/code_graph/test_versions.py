@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from knowledge_pipeline.code_graph import FACTS_VERSION, RESOLVER_VERSION, to_json
+from knowledge_pipeline.file_languages import GRAPH_LANGUAGES, detect_language
 from knowledge_pipeline.records import hash_strings
-from knowledge_pipeline.text import GRAPH_LANGUAGES, detect_language
 from knowledge_pipeline_tests.code_graph.files import Files, resolved
 
 CORPUS = Path(__file__).parent.parent / "corpus" / "code"

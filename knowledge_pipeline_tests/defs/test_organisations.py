@@ -6,8 +6,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.jobs import build_organisations_job, build_organisations_sensor
-from knowledge_pipeline.defs.sensors import build_removals_sensor, build_sources_sensor
+from knowledge_pipeline.defs.jobs import build_organisations_job, unlisted_organisations
+from knowledge_pipeline.defs.sensors import build_sources_sensor, removed_sources
 from knowledge_pipeline.defs.settings_assets import list_source_types
 from knowledge_pipeline_tests.defs.watching import Watch, ids, sources_of_run
 
@@ -17,7 +17,7 @@ ADDED, REMOVED, UNLISTED = range(3)
 @pytest.fixture
 def watch(tmp_path: Path) -> Watch:
     (tmp_path / "git").mkdir()
-    sensors = build_sources_sensor(["code"]), build_removals_sensor(), build_organisations_sensor()
+    sensors = build_sources_sensor(["code"]), removed_sources(), unlisted_organisations()
     watch = Watch(tmp_path / "project", *sensors)
     watch.organisations.append(
         {

@@ -8,7 +8,7 @@ import sys
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.jobs import PUBLICATION, build_publication_asset, build_publication_sensor
+from knowledge_pipeline.defs.jobs import PUBLICATION, build_publication_asset, new_release
 from knowledge_pipeline.extensions.publish import DSN_VARIABLE
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.pipeline import roll_back_release
@@ -26,7 +26,7 @@ def tick(
 ) -> dg.SensorResult | dg.SkipReason:
     resources = {"project": workplace.resource}
     with dg.build_sensor_context(instance, cursor=cursor, resources=resources) as context:
-        result = build_publication_sensor()(context)
+        result = new_release()(context)
     assert isinstance(result, dg.SensorResult | dg.SkipReason)
     return result
 

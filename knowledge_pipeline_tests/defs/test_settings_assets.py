@@ -11,8 +11,8 @@ from knowledge_pipeline.config.settings import Settings, compute_settings_digest
 from knowledge_pipeline.defs import settings_assets
 from knowledge_pipeline.defs.settings_assets import (
     STAGE_SETTINGS,
-    build_settings_sensor,
     build_settings_specs,
+    changed_settings,
     report_settings,
 )
 from knowledge_pipeline.stages.pipeline import STAGES
@@ -86,7 +86,7 @@ def tick(workplace: Workplace, instance: dg.DagsterInstance):
         with dg.build_sensor_context(
             instance=instance, cursor=cursor[0], resources={"project": workplace.resource}
         ) as context:
-            answer = build_settings_sensor().evaluate_tick(context)
+            answer = changed_settings().evaluate_tick(context)
         cursor[0] = answer.cursor if answer.cursor is not None else cursor[0]
         for event in answer.asset_events:
             assert isinstance(event, dg.AssetObservation)

@@ -10,7 +10,7 @@ import pytest
 from knowledge_pipeline.config.settings import LimitSettings
 from knowledge_pipeline.contract.filters import FILTER_NAMES
 from knowledge_pipeline.query.filters import PATTERN_FIELDS
-from knowledge_pipeline.serve.http.search import wants_events
+from knowledge_pipeline.serve.http.queries import wants_events
 from knowledge_pipeline_tests.serve.world import SEERS
 
 API = "/api/v1/knowledge"

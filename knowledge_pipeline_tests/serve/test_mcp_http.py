@@ -9,7 +9,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from knowledge_pipeline import Filters, KnowledgeBase
-from knowledge_pipeline.query import retrieve as vectors
+from knowledge_pipeline.embedding import query_embedder as vectors
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.mcp.tools import TOOLS
 from knowledge_pipeline.serve.tokens import TokenStore

@@ -10,9 +10,9 @@ import pytest
 
 from knowledge_pipeline.config.operation import WebhookSettings
 from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.events import ServiceEvent
 from knowledge_pipeline.errors import Forbidden, Unauthenticated
-from knowledge_pipeline.serve.webhook_verification import ServiceEvent, find_kind, parse_payload
-from knowledge_pipeline.serve.webhooks import SERVICES
+from knowledge_pipeline.serve.webhooks import SERVICES, find_kind, parse_payload
 from knowledge_pipeline_tests.fakes.bucket.events import event_bridge_event, gcs_event, minio_event
 from knowledge_pipeline_tests.fakes.confluence import events as confluence
 from knowledge_pipeline_tests.fakes.github import events as github

@@ -10,14 +10,9 @@ from urllib.parse import urlencode
 import pytest
 
 from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.events import MAX_AGE_S, parse_push, repository_key
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.serve.webhook_verification import (
-    MAX_AGE_S,
-    SeenDeliveries,
-    parse_payload,
-    parse_push,
-    repository_key,
-)
+from knowledge_pipeline.serve.webhooks import SeenDeliveries, parse_payload
 
 
 def github(**changes: Any) -> dict[str, Any]:

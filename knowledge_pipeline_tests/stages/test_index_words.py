@@ -13,7 +13,7 @@ from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.context import RefreshOutcome
 from knowledge_pipeline.stages.index import SMALL_DOCUMENT_CHUNKS
 from knowledge_pipeline.store.tables import Table
-from knowledge_pipeline.text import expand_identifiers
+from knowledge_pipeline.words import expand_identifiers
 from knowledge_pipeline_tests.conftest import Project, tables
 
 LARGEST = SMALL_DOCUMENT_CHUNKS[-1]

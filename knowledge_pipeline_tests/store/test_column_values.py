@@ -18,7 +18,7 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
-from knowledge_pipeline.store.fragments import MAX_LISTED, ColumnValues
+from knowledge_pipeline.store.matching_rows import MAX_LISTED, ColumnValues
 
 VALUES = [
     *(

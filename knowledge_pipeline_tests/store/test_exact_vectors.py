@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.store import vectors as exact_vectors
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, eq, one_of
-from knowledge_pipeline.store.fragments import ColumnValues
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.matching_rows import ColumnValues
 from knowledge_pipeline.store.search import IndexReader, open_index
 from knowledge_pipeline.store.vectors import ExactVectors, VectorMemory
 from knowledge_pipeline_tests.query.search import rows

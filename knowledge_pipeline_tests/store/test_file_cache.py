@@ -6,8 +6,9 @@ import pickle
 from pathlib import Path
 
 from knowledge_pipeline.config.store import ObjectStore, StoreOptions
-from knowledge_pipeline.store.file_cache import FileCache, Kind, find_file_cache
+from knowledge_pipeline.store.file_cache import FileCache, Kind
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.lance_internals import describe_version
 
 TEXTS = Kind[str](len)
 OTHER_TEXTS = Kind[str](len)
@@ -64,7 +65,7 @@ def test_datasets_carry_the_cache_of_their_lake(tmp_path: Path) -> None:
     table = lake.releases()
     newest = table.create_if_missing()
     for dataset in (newest, table.open_version(), table.open_version(table.version)):
-        assert find_file_cache(dataset) is lake.files
+        assert describe_version(dataset).files is lake.files
 
 
 def test_another_process_begins_with_an_empty_cache(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.store import fragments as held_columns
 from knowledge_pipeline.store.filters import ColumnTest, Filter, at_least, eq, is_null, one_of, starts_with
-from knowledge_pipeline.store.fragments import ADDRESS, read_held, read_matching
+from knowledge_pipeline.store.fragments import read_held, read_matching
+from knowledge_pipeline.store.lance_internals import ADDRESS
 from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.thoroughness import examples

@@ -115,9 +115,10 @@ def test_the_rows_of_a_condition_that_few_match_are_all_compared(lake: Lake) -> 
     reader = open_unheld(lake)
     where = eq("path", "17.py")
     search(reader, where, times=4)
-    few = reader.memory.matching.find_few(where)
-    assert few is not None and [row for row, _ in search(reader, where)] == few.tolist()
-    assert reader.memory.matching.find_few(MATCH_ALL) is None, "asked under no such condition"
+    matches = reader.memory.matching.find(where)
+    assert matches and matches.few is not None
+    assert [row for row, _ in search(reader, where)] == matches.few.tolist()
+    assert reader.memory.matching.find(MATCH_ALL) is None, "asked under no such condition"
 
 
 def test_where_a_row_has_no_vector_lance_compares(lake: Lake) -> None:
@@ -183,8 +184,8 @@ def test_where_many_rows_match_the_nearest_of_all_are_asked_for(
     reader = open_unheld(lake)
     where = ~one_of("path", [f"{at}.py" for at in range(1, 300, 3)])
     search(reader, where, times=4)
-    many = reader.memory.matching.find_many(where)
-    assert many is not None and matching_rows.MANY_SHARE < many.share < 0.7
+    matches = reader.memory.matching.find(where)
+    assert matches and (many := matches.many) is not None and matching_rows.MANY_SHARE < many.share < 0.7
     expected = find_nearest(reader, where)
     assert [each.row_id for each in search(reader, where)] == list(expected)
     assert depths[-1] is not None and 60 / many.share <= depths[-1] < 60 / many.share + 1
@@ -199,6 +200,7 @@ def test_far_from_the_rows_that_match_these_alone_are_asked_for(
     found = asyncio.run(reader.take_rows([each.row_id for each in nearest], ["path"]))
     where = ~one_of("path", [row["path"] for row in found.values()])
     search(reader, where, times=4)
-    assert reader.memory.matching.find_many(where) is not None
+    matches = reader.memory.matching.find(where)
+    assert matches and matches.many is not None
     assert len(search(reader, where)) == 20
     assert depths[-2] is not None and depths[-1] is None

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from knowledge_pipeline.store.filters import MATCH_ALL, Filter, eq, has_any
-from knowledge_pipeline.store.fragments import ListedValues
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.matching_rows import ListedValues
 from knowledge_pipeline.store.search import IndexReader, open_index
 from knowledge_pipeline_tests.query.search import rows
 

@@ -99,9 +99,9 @@ def test_of_an_index_with_many_rows_few_alone_are_kept(
             assert search(keeping, where) == expected
     kept = keeping.memory.matching
     of_b = reader.dataset.to_table(columns=[], filter=eq("source", "b").sql, with_row_id=True)["_rowid"]
-    few = kept.find_few(eq("source", "b"))
-    assert few is not None and few.tolist() == sorted(of_b.to_pylist())
-    assert kept.find_few(MATCH_ALL) is None and kept.restrict(MATCH_ALL) == {"filter": MATCH_ALL.sql}
+    matches = kept.find(eq("source", "b"))
+    assert matches and matches.few is not None and matches.few.tolist() == sorted(of_b.to_pylist())
+    assert kept.find(MATCH_ALL) is None and kept.restrict(MATCH_ALL) == {"filter": MATCH_ALL.sql}
 
 
 PLACES = st.tuples(st.integers(0, 5), st.integers(0, 40)).map(lambda at: at[0] << 32 | at[1])

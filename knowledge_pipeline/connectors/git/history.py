@@ -34,8 +34,8 @@ from knowledge_pipeline.connectors.git.mirror import Mirror
 from knowledge_pipeline.connectors.git.tree import iter_touched_paths
 from knowledge_pipeline.connectors.patterns import ChangedPaths
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused
+from knowledge_pipeline.file_languages import DATA_LANGUAGES, detect_language
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.text import DATA_LANGUAGES, detect_language
 from knowledge_pipeline.times import parse_since
 
 _FORMAT_VERSION = "1"

@@ -22,10 +22,11 @@ from urllib.parse import urlsplit
 
 import requests
 
-from knowledge_pipeline.config.connections import GithubApp, GithubConnection
+from knowledge_pipeline.config.connections import GithubApp, GithubConnection, to_github_web_url
 from knowledge_pipeline.config.organisations import GithubOrganisationConnection
 from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.conversations import QueryTooLarge
+from knowledge_pipeline.connectors.download import Downloader
 from knowledge_pipeline.connectors.http_retry import (
     MAX_ATTEMPTS,
     TIMEOUT_S,
@@ -35,6 +36,7 @@ from knowledge_pipeline.connectors.http_retry import (
     to_source_error,
     wait_or_raise,
 )
+from knowledge_pipeline.connectors.permissions import CodeHostClient
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.text import is_object
 from knowledge_pipeline.times import parse_retry_after
@@ -65,24 +67,36 @@ class GraphqlResponse:
     errors: tuple[GraphqlError, ...] = ()
 
 
-class GithubClient:
-    """The API of one repository, or of what an organisation lists. Nothing is sent before the first query."""
+class GithubClient(CodeHostClient):
+    """The API of one repository, or of what an organisation lists.
+
+    A refusal is an HTTP status, or the `errors` of a GraphQL response of status 200, which may come with all,
+    some or none of the data. Its message holds no secret: GitHub does not repeat them.
+    """
 
     def __init__(
         self, connection: GithubConnection | GithubOrganisationConnection, *, sleep: Sleep = time.sleep
     ) -> None:
-        self.errors = GithubErrors(connection)
-        repository = connection.repository if isinstance(connection, GithubConnection) else connection.owner
+        # Files without our token, which GitHub does not take there, and with which whoever writes in the
+        # repository could have files of other repositories read.
+        site = urlsplit(to_github_web_url(connection.url)).hostname
+        downloader = Downloader(f"GitHub at {site}", (), sleep=sleep)
+        super().__init__(f"GitHub at {urlsplit(connection.url).hostname}", downloader)
+        is_repository = isinstance(connection, GithubConnection)
+        repository = connection.repository if is_repository else connection.owner
         self.owner, _, self.name = (repository or "").partition("/")
+        self._repository = connection.repository if is_repository else connection.location
+        self._identity = "app" if connection.app else "token"
         self._connection = connection
         self._sleep = sleep
         self._requester: Requester | None = None
         self._requesters: list[Requester] = []
-        self._session = mount_retries(requests.Session(), self.errors.service, sleep=sleep)
+        self._session = mount_retries(requests.Session(), self.service, sleep=sleep)
         self._limit: Mapping[str, Any] | None = None  # of the last response
 
     def close(self) -> None:
         """Close the connections; a later query opens new ones."""
+        super().close()
         for requester in self._requesters:
             requester.close()
         self._requesters.clear()
@@ -91,12 +105,9 @@ class GithubClient:
     def execute(
         self, query: str, variables: Mapping[str, Any], *, can_split: bool = False
     ) -> GraphqlResponse:
-        """The response to one query.
+        """The response to one query of GraphQL that has `RATE_LIMIT_FIELDS` in it.
 
-        Args:
-            query: GraphQL, with `RATE_LIMIT_FIELDS` in it.
-            variables: its variables.
-            can_split: the caller can send smaller queries, so that a timeout is not retried.
+        With `can_split` the caller can send smaller queries, so that a timeout is not retried.
 
         Raises:
             QueryTooLarge: GitHub takes too long for it.
@@ -107,17 +118,13 @@ class GithubClient:
             if (limit := self._limit) and int(limit["remaining"]) < int(limit["cost"]):
                 self._limit = None
                 wait_s = parse_retry_after(str(limit["resetAt"])) or 0.0
-                wait_or_raise(self.errors.service, wait_s, self._sleep)
+                wait_or_raise(self.service, wait_s, self._sleep)
             if (answer := self._execute_once(query, variables, can_split=can_split)) is not None:
                 return answer
-        raise SourceUnavailable(f"{self.errors.service} limits our calls: try again later")
+        raise self.unavailable("limits our calls")
 
     def get_or_status(self, path: str, parameters: Mapping[str, Any] | None = None) -> Any:
-        """The JSON at a path of the REST API; a status of 403 or 404 is returned instead.
-
-        Raises:
-            SourceRefused, SourceUnavailable: there is neither.
-        """
+        """The JSON at a path of the REST API, or one of these statuses."""
         import github
 
         for _ in range(MAX_ATTEMPTS):
@@ -131,7 +138,7 @@ class GithubClient:
                     return error.status
                 else:
                     raise self._to_source_error(error) from None
-        raise SourceUnavailable(f"{self.errors.service} limits our calls: try again later")
+        raise self.unavailable("limits our calls")
 
     def get_installation_token(self) -> str:
         """The token that the connection's App reads with now. Raises as `execute`."""
@@ -155,7 +162,7 @@ class GithubClient:
             # stated in words alone: becomes an error as GraphQL has it
             headers, body = error.headers or {}, {"errors": [{"type": "RATE_LIMITED"}]}
         if not is_object(body) or not isinstance(body.get("data", {}), dict | None):
-            raise self.errors.api_not_found()  # a web page
+            raise self._api_not_found()  # a web page
         errors = tuple(body.get("errors") or ())
         if any(error.get("type") in _RATE_LIMIT_TYPES for error in errors):
             spent = headers.get("x-ratelimit-remaining") == "0"  # else it is the secondary limit
@@ -163,38 +170,26 @@ class GithubClient:
             self._wait_for_limit(headers.get("retry-after") or reset)
             return None
         if not body.get("data"):
-            raise self.errors.from_graphql_errors(errors) if errors else self.errors.api_not_found()
+            raise self.from_graphql_errors(errors) if errors else self._api_not_found()
         self._limit = body["data"].get("rateLimit")
         return GraphqlResponse(body["data"], errors)
 
     def _request(
         self, method: str, path: str, no_retry_statuses: frozenset[int], **content: Any
     ) -> tuple[Mapping[str, str], Any]:
-        """Headers (lower case) and body; calls are tried again, but for these statuses.
-
-        Raises:
-            github.GithubException: GitHub refuses it.
-            SourceRefused, SourceUnavailable: there is no answer.
-        """
+        """Headers (lower case) and body; tried again, but for these statuses. Raises GithubException, too."""
         try:
             requester = self._open_requester()
             adapter: Any = self._session.get_adapter(requester.graphql_url)
             adapter.no_retry_statuses = no_retry_statuses
             return requester.requestJsonAndCheck(method, path, **content)
         except requests.RequestException as error:
-            raise to_source_error(self.errors.service, error) from None
+            raise to_source_error(self.service, error) from None
         except (ValueError, RuntimeError, AssertionError):  # no JSON, or led to another host
-            raise self.errors.api_not_found() from None
+            raise self._api_not_found() from None
 
     def _wait_for_limit(self, wait: str | None) -> None:
-        wait_s = parse_retry_after(wait or "") or _SECONDARY_LIMIT_WAIT_S
-        wait_or_raise(self.errors.service, wait_s, self._sleep)
-
-    def _to_source_error(self, error: github.GithubException) -> KnowledgeError:
-        message = error.data.get("message") if is_object(error.data) else None
-        if error.status == 401 and (app := self._connection.app):
-            forget_installation_token(self._connection.url, app, self.owner)
-        return self.errors.from_status(error.status, error.headers or {}, str(message or ""))
+        wait_or_raise(self.service, parse_retry_after(wait or "") or _SECONDARY_LIMIT_WAIT_S, self._sleep)
 
     def _open_requester(self) -> Requester:
         if self._requester is None:
@@ -206,8 +201,11 @@ class GithubClient:
                 auth: github.Auth.Auth = github.Auth.Token(self._connection.token.get_secret_value())
             elif self._connection.app:
                 auth = self._build_installation_auth(self._connection.app)
-            else:
-                raise self.errors.identity_missing()
+            else:  # GraphQL answers no anonymous queries
+                raise SourceRefused(
+                    f"{self.service} answers these queries only from authenticated callers, for public "
+                    "repositories too: set connection.token or connection.app"
+                )
             self._requester = self._use_session(github.Github(auth=auth, **self._client_options()).requester)
         return self._requester
 
@@ -281,73 +279,68 @@ class GithubClient:
             granted = integration.get_access_token(installation_id)
             return granted.token, granted.expires_at.timestamp()
         except github.GithubException as error:
-            raise (self.errors.from_app_status(error.status) or self._to_source_error(error)) from None
+            if error.status == 401:
+                raise SourceRefused(
+                    f"{self.service} does not accept the App: "
+                    "connection.app.id and connection.app.private_key do not belong together"
+                ) from None
+            if error.status in (403, 404):
+                raise SourceRefused(
+                    f"{self.service} says that the App is not installed for {self._repository}, or "
+                    "suspended: install it there, or correct connection.app.installation_id"
+                ) from None
+            raise self._to_source_error(error) from None
         except requests.RequestException as error:
-            raise to_source_error(self.errors.service, error) from None
+            raise to_source_error(self.service, error) from None
         except (PyJWTError, ValueError, TypeError):
-            raise self.errors.private_key_invalid() from None
+            raise SourceRefused(
+                "connection.app.private_key is not a private key in PEM form: "
+                "use the file that GitHub gave for the App, line breaks included"
+            ) from None
 
-
-class GithubErrors:
-    """The errors of one connection, as sentences that say what to correct.
-
-    A refusal is an HTTP status, or the `errors` of a GraphQL response of status 200, which may come with all,
-    some or none of the data. None holds a secret: GitHub does not repeat them.
-    """
-
-    def __init__(self, connection: GithubConnection | GithubOrganisationConnection) -> None:
-        self.service = f"GitHub at {urlsplit(connection.url).hostname}"
-        is_repository = isinstance(connection, GithubConnection)
-        self._repository = connection.repository if is_repository else connection.location
-        self._identity = "app" if connection.app else "token"
-
-    def from_status(self, status: int, headers: Mapping[str, str], message: str) -> KnowledgeError:
-        """From the status of an answer, its headers (lower case) and its `message`."""
+    def _to_source_error(self, error: github.GithubException) -> KnowledgeError:
+        status = error.status
+        message = str((error.data.get("message") if is_object(error.data) else None) or "")
         if status in (502, 504):
             return QueryTooLarge(format_retries_exhausted(self.service, status))
         if status >= 500 or status == 429:
             return SourceUnavailable(format_retries_exhausted(self.service, status))
         if status == 401:
+            if app := self._connection.app:
+                forget_installation_token(self._connection.url, app, self.owner)
             return SourceRefused(
                 f"{self.service} does not accept the {self._identity}: it is wrong, expired or revoked: "
                 f"correct connection.{self._identity}"
             )
         if status == 403:
-            return self._access_forbidden(message, single_sign_on="x-github-sso" in headers)
+            return self._access_forbidden(message, single_sign_on="x-github-sso" in (error.headers or {}))
         if status == 404:
-            return self.api_not_found()
+            return self._api_not_found()
         return SourceRefused(
             f"{self.service} refused the query with {status} ({shorten_reason(message)}): "
             f"correct connection.url and connection.{self._identity}"
         )
 
     def from_graphql_errors(self, errors: Sequence[GraphqlError]) -> KnowledgeError:
-        """From the errors of a response that cannot be used, the gravest first."""
+        """The error for those of a response that cannot be used, the gravest first; none: not found."""
         kinds = {str(error.get("type") or "") for error in errors}
         reason = shorten_reason("; ".join(str(error.get("message") or "") for error in errors))
-        if any(is_single_sign_on(error) for error in errors) or kinds & {"FORBIDDEN", "INSUFFICIENT_SCOPES"}:
+        if any(map(is_single_sign_on, errors)) or kinds & {"FORBIDDEN", "INSUFFICIENT_SCOPES"}:
             return self._access_forbidden(reason, single_sign_on=any(map(is_single_sign_on, errors)))
-        if "NOT_FOUND" in kinds:
-            return self.repository_not_found()
+        if "NOT_FOUND" in kinds or not errors:  # or it is hidden: GitHub does not say which
+            return SourceRefused(
+                f"{self.service} shows no repository {self._repository}: correct connection.repository, "
+                f"or give the {self._identity} access to it (nothing is deleted meanwhile)"
+            )
         if kinds & _TOO_LARGE_TYPES or any(hint in reason.lower() for hint in _TIMEOUT_HINTS):
             return QueryTooLarge(f"{self.service} gave up on a query about {self._repository} ({reason})")
-        if "undefinedField" in (
-            (error.get("extensions") or dict[str, Any]()).get("code") for error in errors
-        ):
+        codes = ((error.get("extensions") or dict[str, Any]()).get("code") for error in errors)
+        if "undefinedField" in codes:
             return SourceRefused(
                 f"{self.service} does not know a field of the query ({reason}): "
                 "GitHub Enterprise Server 3.14 or later is needed"
             )
-        return SourceUnavailable(
-            f"{self.service} could not answer for {self._repository} ({reason}): try again later"
-        )
-
-    def repository_not_found(self) -> SourceRefused:
-        """The repository does not exist or is hidden: GitHub does not say which."""
-        return SourceRefused(
-            f"{self.service} shows no repository {self._repository}: correct connection.repository, "
-            f"or give the {self._identity} access to it (nothing is deleted meanwhile)"
-        )
+        return self.unavailable(f"could not answer for {self._repository} ({reason})")
 
     def documents_disabled(self, documents: str) -> SourceRefused:
         """A repository whose issues or discussions are switched off shows none, though it may have many."""
@@ -356,49 +349,17 @@ class GithubErrors:
             "or remove this source (nothing is deleted meanwhile)"
         )
 
-    def listing_incomplete(self, problem: str) -> SourceUnavailable:
-        """A listing that cannot be trusted to be whole."""
-        return SourceUnavailable(f"{self.service} {problem}: nothing is deleted: try again later")
+    def format_not_permitted(self, error: GraphqlError) -> str:
+        """Why one document cannot be read, where others can."""
+        reason = shorten_reason(str(error.get("message") or ""))
+        return f"the {self._identity} may not read it any more ({reason}): {_PERMISSIONS_REMEDY}"
 
-    def api_not_found(self) -> SourceRefused:
+    def _api_not_found(self) -> SourceRefused:
         """The address leads elsewhere."""
         return SourceRefused(
             f"{self.service} has no API at connection.url: "
             "use https://api.github.com, or https://HOST/api/v3 for GitHub Enterprise Server"
         )
-
-    def identity_missing(self) -> SourceRefused:
-        """GraphQL answers no anonymous queries."""
-        return SourceRefused(
-            f"{self.service} answers these queries only from authenticated callers, for public "
-            "repositories too: set connection.token or connection.app"
-        )
-
-    def from_app_status(self, status: int) -> KnowledgeError | None:
-        """What a refusal of the App's own token means; None: nothing special."""
-        if status == 401:
-            return SourceRefused(
-                f"{self.service} does not accept the App: "
-                "connection.app.id and connection.app.private_key do not belong together"
-            )
-        if status in (403, 404):
-            return SourceRefused(
-                f"{self.service} says that the App is not installed for {self._repository}, or suspended: "
-                "install it there, or correct connection.app.installation_id"
-            )
-        return None
-
-    def private_key_invalid(self) -> SourceRefused:
-        """The private key cannot be read."""
-        return SourceRefused(
-            "connection.app.private_key is not a private key in PEM form: "
-            "use the file that GitHub gave for the App, line breaks included"
-        )
-
-    def format_not_permitted(self, error: GraphqlError) -> str:
-        """Why one document cannot be read, where others can."""
-        reason = shorten_reason(str(error.get("message") or ""))
-        return f"the {self._identity} may not read it any more ({reason}): {_PERMISSIONS_REMEDY}"
 
     def _access_forbidden(self, message: str, *, single_sign_on: bool) -> SourceRefused:
         if single_sign_on or "saml" in message.lower():
@@ -441,11 +402,7 @@ def _build_installation_key(url: str, app: GithubApp, owner: str) -> _Installati
 
 
 def get_installation_token(key: _InstallationKey, grant: Callable[[], tuple[str, float]]) -> str:
-    """The token of an installation; where it is due, `grant` gets a new one, with the time of its end.
-
-    Raises:
-        SourceRefused, SourceUnavailable: as `grant` does, now or a moment ago.
-    """
+    """The token of an installation; where it is due, `grant` gets a new one, with the time of its end."""
     cached = _grants[key]
     with cached.lock:
         if time.time() < cached.renew_at:

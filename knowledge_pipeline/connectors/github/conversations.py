@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from knowledge_pipeline.config.connections import GithubConnection
 from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep
@@ -25,7 +25,6 @@ from knowledge_pipeline.connectors.conversations import (
     author_name,
     is_incomplete,
 )
-from knowledge_pipeline.connectors.download import Downloader
 from knowledge_pipeline.connectors.github.client import (
     RATE_LIMIT_FIELDS,
     GithubClient,
@@ -47,11 +46,8 @@ _UNLABELLED = "discussions"  # which GitHub does not select by label
 _FILE_NAME = r"[^\s()<>\[\]\"'`|\\?#/]{1,300}"
 
 
-class GithubConversations(ConversationSource[GraphqlResponse]):
-    """Pull requests, issues or discussions of one repository.
-
-    A subclass defines how they are listed, their fields, and their turns.
-    """
+class GithubConversations(ConversationSource[GithubClient]):
+    """Pull requests, issues or discussions: a subclass says how they are listed, their fields and turns."""
 
     nested_lists: ClassVar[tuple[NestedList, ...]]
     """The lists that belong to one."""
@@ -66,43 +62,26 @@ class GithubConversations(ConversationSource[GraphqlResponse]):
     def __init__(
         self, connection: GithubConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
     ) -> None:
-        """Raises ConfigError where `since` is not a date, or `state` is not one of theirs."""
-        super().__init__(filters)
+        super().__init__(GithubClient(connection, sleep=sleep), filters)
         self.repository = connection.repository
-        self._client = GithubClient(connection, sleep=sleep)
-        spec = _ListingSpec(*self.listing_spec, self.state_values[self._state], filters.labels)
-        self._lister = _ConversationLister(self._client, spec)
+        states = self.state_values[self._state]
+        self._lister = _ConversationLister(self._client, *self.listing_spec, states, filters.labels)
         site, repository = re.escape(connection.web_url), re.escape(connection.repository)
         self._upload = re.compile(
             rf"{site}/(?:user-attachments|{repository})/files/(\d{{1,20}})/({_FILE_NAME})"
         )
-        # Without our token, which GitHub does not take there, and with which whoever writes here could have
-        # files of other repositories read.
-        self._downloader = Downloader(f"GitHub at {urlsplit(connection.web_url).hostname}", (), sleep=sleep)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-        self._downloader.close()
 
     def find_attachments(self, text: str) -> Iterator[Attachment]:
         """The files that were uploaded to its texts."""
         for match in self._upload.finditer(text):
             yield Attachment(match[1], unquote(match[2]), match[0], match[0], url=match[0])
 
-    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
-        """An uploaded file; raises as `Downloader.read`."""
-        return self._downloader.read(attachment.address, attachment.name, max_bytes)
-
     def build_revision(self, node: Node) -> str:
         """Changes whenever the document would differ; replies to comments are not counted."""
         return self.mark_revision(node["updatedAt"], node["comments"]["totalCount"])
 
     def list_items(self, oldest: datetime) -> Iterator[Item]:
-        """The oldest update first.
-
-        `max_results` counts from the newest of all; of what was updated, it drops nothing more.
-        """
+        """`max_results` counts from the newest of all; of what was updated, it drops nothing more."""
         wanted_since = self._oldest_update()
         nodes = self._lister.list_since(
             oldest, lambda node: self.is_wanted(node, wanted_since), self._filters.max_results
@@ -123,23 +102,22 @@ class GithubConversations(ConversationSource[GraphqlResponse]):
         """The lists that are read of each."""
         return self.nested_lists
 
-    def fetch_batch(self, items: Sequence[Item]) -> GraphqlResponse:
-        """The response for several; a timeout is raised at once."""
-        return self._execute(items, can_split=True)
+    def fetch_batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        """A timeout is raised at once."""
+        return self._iter_documents(items, self._execute(items, can_split=True))
 
-    def parse_batch(
-        self, items: Sequence[Item], batch: GraphqlResponse
+    def _iter_documents(
+        self, items: Sequence[Item], response: GraphqlResponse
     ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Each item with its document."""
-        refused = self._find_skipped(batch, len(items))
-        for index, (item, node) in enumerate(zip(items, batch.data["nodes"], strict=True)):
+        refused = self._find_skipped(response, len(items))
+        for index, (item, node) in enumerate(zip(items, response.data["nodes"], strict=True)):
             yield item, refused.get(index) or self._to_document(item, node)
 
     def fetch_one(self, item: Item) -> Document | DocumentSkipped:
         """Read in small pages. Where GitHub answers other queries, the document is at fault."""
         try:
-            answer = self._execute([item], can_split=False)
-            return self._find_skipped(answer, 1).get(0) or self._to_document(item, answer.data["nodes"][0])
+            [(_, document)] = self._iter_documents([item], self._execute([item], can_split=False))
+            return document
         except QueryTooLarge:
             self._client.execute(f"query {{ {RATE_LIMIT_FIELDS} }}", {})
             return DocumentSkipped("too large for GitHub to answer in its time")
@@ -159,29 +137,24 @@ class GithubConversations(ConversationSource[GraphqlResponse]):
         answer = client.execute(query, variables, can_split=can_split)
         if answer.data.get("repository") is None:
             of_it = [error for error in answer.errors if (error.get("path") or [""])[0] == "repository"]
-            raise client.errors.from_graphql_errors(of_it or [{"type": "NOT_FOUND"}])
+            raise client.from_graphql_errors(of_it)
         return answer
 
     def _find_skipped(self, response: GraphqlResponse, requested_count: int) -> dict[int, DocumentSkipped]:
-        """Which nodes cannot be read, by their index, and why.
-
-        Raises:
-            KnowledgeError: the errors do not concern single documents.
-        """
+        """Which nodes cannot be read, by their index, and why. Raises errors that concern more than these."""
         skipped: dict[int, DocumentSkipped] = {}
-        errors = self._client.errors
         for error in response.errors:
             path, kind = [*(error.get("path") or ()), None, None], error.get("type")
             if kind == "FORBIDDEN" and self.optional_fields.intersection(map(str, path)):
                 continue
             if path[0] != "nodes" or not isinstance(path[1], int) or kind not in ("NOT_FOUND", "FORBIDDEN"):
-                raise errors.from_graphql_errors(response.errors)
-            reason = DELETED_REASON if kind == "NOT_FOUND" else errors.format_not_permitted(error)
+                raise self._client.from_graphql_errors(response.errors)
+            reason = DELETED_REASON if kind == "NOT_FOUND" else self._client.format_not_permitted(error)
             skipped[path[1]] = DocumentSkipped(reason)
         forbidden = sum(str(reason) != DELETED_REASON for reason in skipped.values())
         if any(map(is_single_sign_on, response.errors)) or forbidden == requested_count > 1:
             refusals = [error for error in response.errors if error.get("type") == "FORBIDDEN"]
-            raise errors.from_graphql_errors(refusals)
+            raise self._client.from_graphql_errors(refusals or response.errors)
         return skipped
 
     def _to_document(self, item: Item, node: Node | None) -> Document | DocumentSkipped:
@@ -211,9 +184,14 @@ def iter_comment_turns(comments: list[Node], kind: str = "comment") -> Iterator[
 
 
 @dataclass(frozen=True, slots=True)
-class _ListingSpec:
-    """How one kind of conversation is listed."""
+class _ConversationLister:
+    """Lists one kind of conversation of one repository.
 
+    What is updated while it is paged jumps to the front, before the page that is read next: so the front is
+    read again, until nothing can have jumped unseen.
+    """
+
+    client: GithubClient
     connection: str  # a field of GitHub's `Repository`: "pullRequests", "issues", "discussions"
     state_type: str  # of GraphQL: "PullRequestState"
     fields: str  # fields besides id, number and updatedAt
@@ -259,27 +237,12 @@ query($owner: String!, $name: String!, $after: String, $states: [{self.state_typ
         is_labelled = self.connection == _UNLABELLED or has_label
         return is_labelled and (self.states is None or state in self.states)
 
-
-class _ConversationLister:
-    """Lists one kind of conversation of one repository.
-
-    What is updated while it is paged jumps to the front, before the page that is read next: so the front is
-    read again, until nothing can have jumped unseen.
-    """
-
-    def __init__(self, client: GithubClient, listing: _ListingSpec) -> None:
-        self._client = client
-        self._spec = listing
-
     def list_since(
         self, oldest: datetime, is_wanted: Callable[[Node], bool], limit: int | None
     ) -> list[Node]:
         """What was updated at `oldest` or later and is wanted, the newest `limit`; the oldest comes first.
 
         So a refresh that is broken off has taken the oldest, and goes on from there.
-
-        Raises:
-            SourceRefused, SourceUnavailable: as `GithubClient.execute`; or the listing came back short.
         """
         nodes: dict[int, Node] = {}
         total, until = self._read_from_front(
@@ -288,26 +251,20 @@ class _ConversationLister:
         passes = 0
         while until is not None:
             if (passes := passes + 1) > _MAX_PASSES:
-                raise self._client.errors.listing_incomplete("changes faster than it can be listed")
+                raise self.client.listing_incomplete("changes faster than it can be listed")
             counted, until = self._read_from_front(nodes, max(oldest, until), lambda: False)
             total = None if total is None else counted or total
         if total is not None and is_incomplete(len(nodes), total):
-            raise self._client.errors.listing_incomplete(
-                f"listed {len(nodes)} of {total} {self._spec.connection}"
-            )
+            raise self.client.listing_incomplete(f"listed {len(nodes)} of {total} {self.connection}")
         wanted = filter(is_wanted, nodes.values())
         chosen = sorted(wanted, key=lambda node: (node["updatedAt"], node["number"]))
         return chosen[-limit:] if limit else chosen
 
     def list_by_number(self, numbers: Sequence[int]) -> list[Node]:
-        """Those of some that are there and pass the listing's states and labels.
-
-        Raises:
-            SourceRefused, SourceUnavailable: as `GithubClient.execute`; or the repository is not shown.
-        """
-        client = self._client
+        """Those of some that are there and pass the listing's states and labels."""
+        client = self.client
         variables = {"owner": client.owner, "name": client.name}
-        answer = client.execute(self._spec.build_number_query(numbers), variables)
+        answer = client.execute(self.build_number_query(numbers), variables)
         repository = answer.data.get("repository")
         serious = [  # besides those that say that one node is not there
             error
@@ -315,13 +272,13 @@ class _ConversationLister:
             if error.get("type") != "NOT_FOUND" or len(error.get("path") or ()) != 2
         ]
         if serious or repository is None:
-            raise client.errors.from_graphql_errors(serious or [{"type": "NOT_FOUND"}])
+            raise client.from_graphql_errors(serious)
         if not repository["shown"]:
-            raise client.errors.documents_disabled(self._spec.connection)
+            raise client.documents_disabled(self.connection)
         numbered = ((number, repository[f"n{number:d}"]) for number in numbers)
         # one that moved to another repository has another number there
         present = (node for number, node in numbered if node and node["number"] == number)
-        return list(filter(self._spec.accepts, present))
+        return list(filter(self.accepts, present))
 
     def _read_from_front(
         self, nodes_by_number: dict[int, Node], oldest: datetime, is_enough: Callable[[], bool]
@@ -331,11 +288,11 @@ class _ConversationLister:
         Returns how many there are, if the end was reached; and since when something may have jumped
         to the front unseen: None where one page, which is of one moment, held all.
         """
-        spec, newest = self._spec, None
-        variables: dict[str, Any] = {"states": spec.states}
-        if spec.connection != _UNLABELLED:
-            variables["labels"] = spec.labels or None
-        pages = iter_pages(self._client, spec.query, variables, spec.connection)
+        newest = None
+        variables: dict[str, Any] = {"states": self.states}
+        if self.connection != _UNLABELLED:
+            variables["labels"] = self.labels or None
+        pages = iter_pages(self.client, self.query, variables, self.connection)
         for number, page in enumerate(pages):
             nodes: list[Node] = page["nodes"]
             if number == 0 and nodes:
@@ -354,15 +311,8 @@ def iter_pages(
 ) -> Iterator[dict[str, Any]]:
     """Every page, whole, until the one that has no next; a cursor holds a time, not an offset.
 
-    Args:
-        client: of the repository.
-        query: it takes `$owner`, `$name` and `$after`, and gives the list as `listed`, and as `shown` whether
-            the repository shows it.
-        variables: the others that it takes.
-        documents: what is listed, for errors.
-
-    Raises:
-        SourceRefused, SourceUnavailable: as `GithubClient.execute`; or pages repeat.
+    The query takes `$owner`, `$name`, `$after` and these variables, and gives the list as `listed`, and as
+    `shown` whether the repository shows it; `documents` says what is listed, for errors.
     """
     variables = {**variables, "owner": client.owner, "name": client.name, "after": None}
     more = True
@@ -370,14 +320,14 @@ def iter_pages(
         answer = client.execute(query, variables)
         repository = answer.data.get("repository")
         if answer.errors or repository is None:
-            raise client.errors.from_graphql_errors(answer.errors or [{"type": "NOT_FOUND"}])
+            raise client.from_graphql_errors(answer.errors)
         if not repository["shown"]:
-            raise client.errors.documents_disabled(documents)
+            raise client.documents_disabled(documents)
         page = repository["listed"]
         yield page
         more, cursor = page["pageInfo"]["hasNextPage"], page["pageInfo"]["endCursor"]
         if more and (cursor == variables["after"] or not page["nodes"]):
-            raise client.errors.listing_incomplete("repeats a page of a listing")
+            raise client.listing_incomplete("repeats a page of a listing")
         variables["after"] = cursor
 
 
@@ -404,27 +354,20 @@ class NestedList:
 
 
 def _load_all_entries(client: GithubClient, node: Node, nested_lists: Sequence[NestedList]) -> None:
-    """Put in the place of each list all its entries, reading on where there are more than came with it.
-
-    Raises:
-        DocumentSkipped: the node is gone meanwhile.
-        SourceRefused, SourceUnavailable: as `GithubClient.execute`.
-    """
+    """Put all its entries in each list's place. Raises DocumentSkipped: the node is gone meanwhile."""
     for part in nested_lists:
         page: Node = node.get(part.name) or {"nodes": [], "pageInfo": {"hasNextPage": False}}
-        entries = _visible_entries(page)
-        while page["pageInfo"]["hasNextPage"] and (part.max_count is None or len(entries) < part.max_count):
+        entries: list[Node] = []
+        while True:
+            entries += filter(None, page["nodes"] or ())  # an entry that we may not see is null
+            is_enough = part.max_count is not None and len(entries) >= part.max_count
+            if is_enough or not page["pageInfo"]["hasNextPage"]:
+                break
             page = _fetch_next_page(client, node["id"], part, page["pageInfo"]["endCursor"])
-            entries += _visible_entries(page)
         node[part.name] = entries
         if part.inner:
             for entry in entries:
                 _load_all_entries(client, entry, [part.inner])
-
-
-def _visible_entries(page: Node) -> list[Node]:
-    """An entry that we may not see is null."""
-    return [entry for entry in page["nodes"] or () if entry]
 
 
 def _fetch_next_page(client: GithubClient, owner_id: str, nested_list: NestedList, after: str) -> Node:
@@ -438,5 +381,5 @@ def _fetch_next_page(client: GithubClient, owner_id: str, nested_list: NestedLis
     if owner is None and all(error.get("type") == "NOT_FOUND" for error in answer.errors):
         raise DocumentSkipped(DELETED_REASON)
     if answer.errors or not owner:
-        raise client.errors.from_graphql_errors(answer.errors)
+        raise client.from_graphql_errors(answer.errors)
     return owner[nested_list.name]

@@ -102,7 +102,7 @@ class GithubPullRequests(GithubConversations):
     def list_file_diffs(self, uri: str, node: Node) -> Iterator[FileDiff]:
         """API: https://docs.github.com/en/rest/pulls/pulls#list-pull-requests-files."""
         path = f"/repos/{self._client.owner}/{self._client.name}/pulls/{node['number']}/files"
-        for file in list_changed_files(self._client, path, uri, MAX_FILES):
+        for file in list_changed_files(self._client, path, uri):
             anchor = hashlib.sha256(file["filename"].encode()).hexdigest()
             url = f"{node['url']}/files#diff-{anchor}"
             yield FileDiff(file["filename"], file.get("patch") or "", url)
@@ -157,17 +157,13 @@ def _build_thread_turns(thread: Node) -> list[Turn]:
             continue
         line = comment["line"] or comment["originalLine"]
         location = f"{comment['path']} line {line}" if line else comment["path"]
-        hunk = "" if turns else _format_hunk(comment["diffHunk"])
-        at = parse_time(comment["publishedAt"] or comment["createdAt"])
-        text = f"{hunk}\n\n{clean_markdown(comment['body'])}"
+        text, at = clean_markdown(comment["body"]), parse_time(comment["publishedAt"] or comment["createdAt"])
+        heading, *lines = comment["diffHunk"].replace("\r", "").split("\n")
+        if heading and not turns:  # the end of the hunk is what is spoken of
+            hunk = fence_diff([heading, *lines[-_HUNK_LINES:]], comment["diffHunk"])
+            text = f"{hunk}\n\n{text}"
         turns.append(Turn("review comment", text, author_name(comment), at, location, comment["url"]))
     return turns
-
-
-def _format_hunk(hunk: str) -> str:
-    """The end of a hunk, which is the line that is spoken of, below the hunk's own heading."""
-    heading, *lines = hunk.replace("\r", "").split("\n")
-    return fence_diff([heading, *lines[-_HUNK_LINES:]], hunk) if heading else ""
 
 
 _RELEASES_QUERY = f"""
@@ -188,7 +184,7 @@ query($owner: String!, $name: String!, $after: String) {{
 }}"""
 
 
-class GithubReleases(ReleaseSource):
+class GithubReleases(ReleaseSource[GithubClient]):
     """The releases of one repository, without drafts; prereleases only where they are wanted.
 
     API: https://docs.github.com/en/graphql/reference/objects#release
@@ -197,14 +193,8 @@ class GithubReleases(ReleaseSource):
     def __init__(
         self, connection: GithubConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
     ) -> None:
-        """Raises ConfigError where `since` is not a date."""
-        super().__init__(filters, connection.repository)
+        super().__init__(GithubClient(connection, sleep=sleep), filters, connection.repository)
         self._location = connection.location
-        self._client = GithubClient(connection, sleep=sleep)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
 
     def iter_releases(self) -> Iterator[Node]:
         """The last created first; 25 a call."""
@@ -215,11 +205,7 @@ class GithubReleases(ReleaseSource):
                 if not node.pop("isDraft"):
                     yield _normalize_release(node)
         if is_incomplete(listed, total):
-            raise self._client.errors.listing_incomplete(f"listed {listed} of {total} releases")
-
-    def clean_text(self, markdown: str) -> str:
-        """Clean Markdown."""
-        return clean_markdown(markdown)
+            raise self._client.listing_incomplete(f"listed {listed} of {total} releases")
 
     def build_url(self, tag: str) -> str:
         """Its page."""

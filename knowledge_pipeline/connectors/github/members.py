@@ -33,13 +33,7 @@ _MAX_SEARCH_RESULTS = 1_000  # of any search, says GitHub
 def list_members(
     connection: GithubOrganisationConnection, *, sleep: Sleep = time.sleep
 ) -> Iterator[OrganisationMember]:
-    """The repositories, the oldest first; an empty one, which has no commit yet, is left out.
-
-    Raises:
-        SourceRefused: there is no such organisation or user, it is of the other kind, the identity may not
-            list it, or a topic has more repositories than a search shows.
-        SourceUnavailable: GitHub does not answer, or the listing is not complete.
-    """
+    """The repositories, the oldest first; an empty one, which has no commit yet, is left out."""
     with closing(GithubClient(connection, sleep=sleep)) as client:
         after: str | None = None
         names: set[str] = set()
@@ -57,7 +51,7 @@ def list_members(
             after = page["pageInfo"]["endCursor"]
         if len(names) < page["totalCount"]:
             raise SourceUnavailable(
-                f"{client.errors.service} listed {len(names)} of {page['totalCount']} repositories of "
+                f"{client.service} listed {len(names)} of {page['totalCount']} repositories of "
                 f"{connection.location}: nothing is removed: try again later"
             )
 
@@ -70,24 +64,24 @@ def _read_page(
         page = client.execute(_OF_TOPIC, {"query": query, "after": after}).data["search"]
         if page["totalCount"] > _MAX_SEARCH_RESULTS:
             raise SourceRefused(
-                f"{client.errors.service} shows only {_MAX_SEARCH_RESULTS:,} of the {page['totalCount']:,} "
+                f"{client.service} shows only {_MAX_SEARCH_RESULTS:,} of the {page['totalCount']:,} "
                 f"repositories with the topic {connection.topic!r}: declare organisations, each with "
                 "`topics`, or use a rarer topic"
             )
         return page
     answer = client.execute(_OF_OWNER, {"login": connection.owner, "after": after})
     if answer.errors:
-        raise client.errors.from_graphql_errors(answer.errors)
+        raise client.from_graphql_errors(answer.errors)
     owner = answer.data.get("repositoryOwner")
     wanted, other = ("organisation", "user") if connection.organisation else ("user", "organisation")
     if owner is None:
         raise SourceRefused(
-            f"{client.errors.service} shows no {wanted} {connection.owner!r}: correct "
+            f"{client.service} shows no {wanted} {connection.owner!r}: correct "
             f"connection.{wanted}, or give the identity access (nothing is removed meanwhile)"
         )
     if owner["__typename"] != ("Organization" if connection.organisation else "User"):
         raise SourceRefused(
-            f"{connection.owner!r} is no {wanted} at {client.errors.service}: write connection.{other}"
+            f"{connection.owner!r} is no {wanted} at {client.service}: write connection.{other}"
         )
     return owner["repositories"]
 

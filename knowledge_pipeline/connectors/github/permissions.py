@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
 
 from knowledge_pipeline.config.connections import GithubConnection
 from knowledge_pipeline.connectors.base import Sleep
@@ -26,6 +25,7 @@ from knowledge_pipeline.connectors.permissions import (
     build_permissions,
     list_pages,
 )
+from knowledge_pipeline.connectors.service import split_batches
 from knowledge_pipeline.errors import SourceRefused
 from knowledge_pipeline.text import is_object
 
@@ -39,53 +39,40 @@ _UNREADABLE = "collaborators are not shown: give the token push access, or an Ap
 def read_repository_permissions(
     connection: GithubConnection, uris: Sequence[str], *, sleep: Sleep = time.sleep
 ) -> Permissions:
-    """The one audience of a repository's documents, as it is now.
-
-    Raises:
-        SourceRefused: GitHub refuses the identity, or shows no such repository.
-        SourceUnavailable: it did not answer.
-    """
+    """The one audience of a repository's documents, as it is now."""
+    problems = Counter[str]()
     with closing(GithubClient(connection, sleep=sleep)) as client:
-        reader = _CollaboratorReader(client)
-        readers = reader.read()
-        return build_permissions(REPOSITORY_AUDIENCE, readers, uris, reader.problems, _UNREADABLE)
+        readers = _read_readers(client, problems)
+    return build_permissions(REPOSITORY_AUDIENCE, readers, uris, problems, _UNREADABLE)
 
 
-class _CollaboratorReader:
-    def __init__(self, client: GithubClient) -> None:
-        self._client = client
-        self._path = f"/repos/{client.owner}/{client.name}"
-        self.problems = Counter[str]()
-
-    def read(self) -> Readers | None:
-        """Who may read the repository; None: it is not shown."""
-        repository = self._client.get_or_status(self._path)
-        if not is_object(repository):
-            raise self._client.errors.repository_not_found()
-        visibility = repository.get("visibility", "public")  # without it, `private` alone says so
-        if repository.get("private") is False and visibility == "public":
-            return EVERYBODY
-        people = list_pages(self._client, f"{self._path}/collaborators", {"affiliation": "all"})
-        if people is None:
-            return None
-        teams = list_pages(self._client, f"{self._path}/teams")
-        if teams is None:
-            self.problems["teams are not shown: their members count, but not group:TEAM"] += 1
-        groups = {Member.group(str(team["slug"])) for team in teams or () if team.get("slug")}
-        everyone_inside = {INTERNAL} if visibility == "internal" else set[Member]()
-        return frozenset({*self._iter_people(people), *groups, *everyone_inside})
-
-    def _iter_people(self, people: Sequence[dict[str, Any]]) -> Iterator[Member]:
-        """With the addresses that a query of a hundred shows; they are missing where it is refused."""
-        for start in range(0, len(people), _ADDRESSES_PER_QUERY):
-            several = people[start : start + _ADDRESSES_PER_QUERY]
+def _read_readers(client: GithubClient, problems: Counter[str]) -> Readers | None:
+    """Who may read the repository; None: it is not shown."""
+    path = f"/repos/{client.owner}/{client.name}"
+    repository = client.get_or_status(path)
+    if not is_object(repository):
+        raise client.from_graphql_errors([])
+    visibility = repository.get("visibility", "public")  # without it, `private` alone says so
+    if repository.get("private") is False and visibility == "public":
+        return EVERYBODY
+    people = list_pages(client, f"{path}/collaborators", {"affiliation": "all"})
+    if people is None:
+        return None
+    teams = list_pages(client, f"{path}/teams")
+    if teams is None:
+        problems["teams are not shown: their members count, but not group:TEAM"] += 1
+    readers = {Member.group(str(team["slug"])) for team in teams or () if team.get("slug")}
+    readers |= {INTERNAL} if visibility == "internal" else set()
+    # with the addresses that a query of a hundred shows; they are missing where it is refused
+    for several in split_batches(people, _ADDRESSES_PER_QUERY):
+        try:
             ids = [str(person.get("node_id")) for person in several]
-            try:
-                nodes = self._client.execute(_ADDRESSES, {"ids": ids}).data.get("nodes") or ()
-            except SourceRefused:
-                self.problems["addresses of collaborators are not shown: name them in access.mapping"] += 1
-                nodes = ()
-            emails = {node["login"]: str(node["email"]) for node in nodes if node and node.get("email")}
-            for person in several:
-                if (person.get("permissions") or {"pull": True}).get("pull"):
-                    yield Member(str(person["login"]), emails.get(person["login"]))
+            nodes = client.execute(_ADDRESSES, {"ids": ids}).data.get("nodes") or ()
+        except SourceRefused:
+            problems["addresses of collaborators are not shown: name them in access.mapping"] += 1
+            nodes = ()
+        emails = {node["login"]: str(node["email"]) for node in nodes if node and node.get("email")}
+        for person in several:
+            if (person.get("permissions") or {"pull": True}).get("pull"):
+                readers.add(Member(str(person["login"]), emails.get(person["login"])))
+    return frozenset(readers)

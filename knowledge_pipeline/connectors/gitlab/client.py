@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
 import requests
@@ -29,8 +29,8 @@ from knowledge_pipeline.connectors.http_retry import (
     shorten_reason,
     to_source_error,
 )
+from knowledge_pipeline.connectors.permissions import CodeHostClient
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.records import Attachment
 from knowledge_pipeline.text import is_list, is_object
 
 # 500: one record that GitLab fails at fails the whole batch
@@ -46,63 +46,49 @@ _ACCESS_FIELDS = {
 _UNKNOWN_FIELD_CODES = ("undefinedField", "argumentNotAccepted", "undefinedType")
 
 
-class GitlabClient:
-    """The API of one project, or of a group. Nothing is sent before the first query."""
+class GitlabClient(CodeHostClient):
+    """The API of one project, or of a group. No error holds a secret: GitLab does not repeat them."""
 
     def __init__(
         self,
         connection: GitlabConnection | GitlabGroupConnection,
-        documents: str,
+        documents: Literal["issues", "mergeRequests", "releases", "snippets"],
         *,
         sleep: Sleep = time.sleep,
     ) -> None:
-        """Each response says whether the token may read the documents.
-
-        `documents`: "issues", "mergeRequests", "releases" or "snippets".
-        """
-        self.errors = GitlabErrors(connection)
+        """Each response says whether the token may read the documents."""
+        service = f"GitLab at {urlsplit(connection.url).hostname}"
+        identity = build_identity(connection.token)
+        super().__init__(service, Downloader(service, [connection.url], identity, sleep=sleep))
         self._connection = connection
+        is_project = isinstance(connection, GitlabConnection)
+        self._project = connection.project if is_project else connection.group
         self._documents = documents
-        self._url = f"{connection.url.rstrip('/')}/api/graphql"
-        self._session = mount_retries(requests.Session(), self.errors.service, sleep=sleep)
+        self._site = connection.url.rstrip("/")
+        self._session = mount_retries(requests.Session(), service, sleep=sleep)
         self._session.max_redirects = 0  # the token is for this address; one that leads elsewhere is wrong
         self._session.auth = lambda request: request  # no .netrc is read
-        if connection.token:  # as a bearer's, which is taken for tokens of every kind
-            self._session.headers["Authorization"] = f"Bearer {connection.token.get_secret_value()}"
-
-        self._downloader = Downloader(
-            self.errors.service, [connection.url], build_identity(connection.token), sleep=sleep
-        )
+        self._session.headers.update(identity)  # as a bearer's, which is taken for tokens of every kind
 
     def close(self) -> None:
         """Close the connections; a later query opens new ones."""
+        super().close()
         self._session.close()
-        self._downloader.close()
-
-    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
-        """The bytes of an upload of the project; raises as `Downloader.read`."""
-        return self._downloader.read(attachment.address, attachment.name, max_bytes)
 
     def build_upload_address(self, secret: str, name: str) -> str:
         """Where an upload is by the API, which takes our token; its page takes a browser's session alone.
 
         Source: https://docs.gitlab.com/api/project_markdown_uploads/
         """
-        assert isinstance(self._connection, GitlabConnection)  # a group's client only lists
-        project = quote(self._connection.project, safe="")
-        site = self._connection.url.rstrip("/")
-        return f"{site}/api/v4/projects/{project}/uploads/{secret}/{quote(name, safe='')}"
+        project = quote(self._project, safe="")
+        return f"{self._site}/api/v4/projects/{project}/uploads/{secret}/{quote(name, safe='')}"
 
     def execute(
         self, definitions: str, selection: str, variables: Mapping[str, Any], *, can_split: bool = False
     ) -> dict[str, Any]:
-        """The project's fields.
+        """The fields of a selection of GraphQL's `Project`; the definitions of variables as "$after: String".
 
-        Args:
-            definitions: of the variables, as GraphQL has them: "$after: String".
-            selection: fields of GraphQL's `Project`.
-            variables: their values.
-            can_split: the caller can send smaller queries, so that a failure is not retried.
+        With `can_split` the caller can send smaller queries, so that a failure is not retried.
 
         Raises:
             QueryTooLarge: GitLab fails at this query.
@@ -111,45 +97,31 @@ class GitlabClient:
         """
         selection = f"{_ACCESS_FIELDS[self._documents]} {selection}"
         query = f"query($path: ID!, {definitions}) {{ project(fullPath: $path) {{ {selection} }} }}"
-        payload = {
-            "query": " ".join(query.split()),
-            "variables": {**variables, "path": _find_full_path(self._connection)},
-        }
+        payload = {"query": " ".join(query.split()), "variables": {**variables, "path": self._project}}
         no_retry_statuses = _NO_RETRY_STATUSES if can_split else frozenset[int]()
-        body = self._parse_json(self._send("POST", self._url, no_retry_statuses, json=payload))
-        errors = body.get("errors") if is_object(body) else None
-        if errors:
-            raise self.errors.from_graphql_errors(errors)
+        body = self._parse_json(self._send("POST", "graphql", no_retry_statuses, json=payload))
+        if is_object(body) and body.get("errors"):
+            raise self._from_graphql_errors(body["errors"])
         if not is_object(body) or not is_object(body.get("data")):
-            raise self.errors.api_not_found()  # a web page
+            raise self._api_not_found()  # a web page
         project = body["data"].get("project")
         if project is None:
-            raise self.errors.project_not_found()
+            raise self.project_not_found()
         if not project.get("shown") or not (project.get("permitted") or {"all": True})["all"]:
-            raise self.errors.documents_hidden(self._documents)
+            raise self.documents_hidden()
         return project
 
     def iter_pages(
         self, definitions: str, selection: str, variables: Mapping[str, Any]
     ) -> Iterator[dict[str, Any]]:
-        """Every page of a list until the one that has no next.
-
-        Args:
-            definitions: of the variables but `$after`; `$first`, if it is there, is true for the first page.
-            selection: the list as `listed`, with its `pageInfo`.
-            variables: values of the others.
-
-        Raises:
-            SourceRefused, SourceUnavailable: as `execute`; or there is no list, or pages repeat.
-        """
+        """Every page, selected as `listed`; `$after` and `$first` (the first page) are set."""
         after, more = None, True
         while more:
             cursor = {"after": after} | ({"first": after is None} if "$first" in definitions else {})
-            page = self.execute(f"$after: String, {definitions}", selection, {**variables, **cursor})[
-                "listed"
-            ]
+            project = self.execute(f"$after: String, {definitions}", selection, {**variables, **cursor})
+            page = project["listed"]
             if page is None:
-                raise self.errors.listing_incomplete(f"does not list the {self._documents}")
+                raise self.listing_incomplete(f"does not list the {self._documents}")
             yield page
             more, before = page["pageInfo"]["hasNextPage"], after
             after = self.next_cursor(page, before) if more else None
@@ -158,51 +130,36 @@ class GitlabClient:
         """Where the next page begins; SourceUnavailable where it begins where this one did."""
         cursor = page["pageInfo"]["endCursor"]
         if not cursor or cursor == previous_cursor:
-            raise self.errors.listing_incomplete("repeats a page of a listing")
+            raise self.listing_incomplete("repeats a page of a listing")
         return cursor
 
     def get_or_status(self, path: str, parameters: Mapping[str, Any]) -> Any:
-        """The JSON at a path of the REST API; a status of 403 or 404 is returned instead.
-
-        Raises:
-            SourceRefused, SourceUnavailable: there is neither.
-        """
-        address = f"{self._connection.url.rstrip('/')}/api/v4/{path}"
-        response = self._send("GET", address, frozenset(), params=dict(parameters))
+        """The JSON at a path of the REST API, or one of these statuses."""
+        response = self._send("GET", f"v4/{path}", frozenset(), params=dict(parameters))
         return response.status_code if response.status_code in (403, 404) else self._parse_json(response)
 
     def _send(
-        self, method: str, address: str, no_retry_statuses: frozenset[int], **content: Any
+        self, method: str, path: str, no_retry_statuses: frozenset[int], **content: Any
     ) -> requests.Response:
         """The response, tried again after errors that may pass, but for these statuses."""
-        adapter: Any = self._session.get_adapter(self._url)
+        adapter: Any = self._session.get_adapter(self._site)
         adapter.no_retry_statuses = no_retry_statuses
         try:
-            return self._session.request(method, address, **content)
+            return self._session.request(method, f"{self._site}/api/{path}", **content)
         except requests.TooManyRedirects:
-            raise self.errors.api_not_found() from None
+            raise self._api_not_found() from None
         except requests.RequestException as error:
-            raise to_source_error(self.errors.service, error) from None
+            raise to_source_error(self.service, error) from None
 
     def _parse_json(self, response: requests.Response) -> Any:
         if not response.ok:
-            raise self.errors.from_status(response.status_code, _parse_error_message(response.content))
+            raise self._from_status(response.status_code, _parse_error_message(response.content))
         try:
             return response.json()
         except ValueError:  # a web page
-            raise self.errors.api_not_found() from None
+            raise self._api_not_found() from None
 
-
-class GitlabErrors:
-    """The errors of one connection. None holds a secret: GitLab does not repeat them."""
-
-    def __init__(self, connection: GitlabConnection | GitlabGroupConnection) -> None:
-        self.service = f"GitLab at {urlsplit(connection.url).hostname}"
-        self._project = _find_full_path(connection)
-        self._has_token = connection.token is not None
-
-    def from_status(self, status: int, message: str) -> KnowledgeError:
-        """From the status of a response and the message in its body."""
+    def _from_status(self, status: int, message: str) -> KnowledgeError:
         if status in _TOO_LARGE_STATUSES:
             return QueryTooLarge(format_retries_exhausted(self.service, status))
         if status == 429 or status > 500:
@@ -218,13 +175,13 @@ class GitlabErrors:
                 "connection.token the scope read_api, and its owner at least the role Reporter"
             )
         if status == 404:
-            return self.api_not_found()
+            return self._api_not_found()
         return SourceRefused(
             f"{self.service} refused the query with {status} ({shorten_reason(message)}): "
             "correct connection.url, connection.project and connection.token"
         )
 
-    def from_graphql_errors(self, errors: Sequence[Any]) -> KnowledgeError:
+    def _from_graphql_errors(self, errors: Sequence[Any]) -> KnowledgeError:
         """From the `errors` of an answer of status 200."""
         valid = [error for error in errors if is_object(error)]
         reason = shorten_reason("; ".join(str(error.get("message") or "") for error in valid))
@@ -242,41 +199,31 @@ class GitlabErrors:
             return self.project_not_found()
         if any(hint in reason.lower() for hint in _TIMEOUT_HINTS):
             return QueryTooLarge(f"{self.service} gave up on a query about {self._project} ({reason})")
-        return SourceUnavailable(
-            f"{self.service} could not answer for {self._project} ({reason}): try again later"
-        )
+        return self.unavailable(f"could not answer for {self._project} ({reason})")
 
     def project_not_found(self) -> SourceRefused:
         """The project does not exist or is hidden: GitLab does not say which."""
-        way = "give the token's owner access to it" if self._has_token else "set connection.token"
+        way = "give the token's owner access to it" if self._connection.token else "set connection.token"
         return SourceRefused(
             f"{self.service} shows no project {self._project}: correct connection.project, or {way} "
             "(nothing is deleted meanwhile)"
         )
 
-    def documents_hidden(self, documents: str) -> SourceRefused:
+    def documents_hidden(self) -> SourceRefused:
         """The project is shown, but not its merge requests or issues, whose list would be empty."""
-        what = "merge requests" if documents == "mergeRequests" else documents
-        way = "give the token's owner the role Reporter" if self._has_token else "set connection.token"
+        what = "merge requests" if self._documents == "mergeRequests" else self._documents
+        way = "give the token's owner the role Reporter" if self._connection.token else "set connection.token"
         return SourceRefused(
             f"{self.service} does not show the {what} of {self._project}: {way}, switch them on in the "
             "project's settings, or remove this source (nothing is deleted meanwhile)"
         )
 
-    def api_not_found(self) -> SourceRefused:
+    def _api_not_found(self) -> SourceRefused:
         """The address leads elsewhere: to a sign-in page, another host, another scheme."""
         return SourceRefused(
             f"{self.service} has no API at connection.url: use the address that its start page has in a "
             "browser, such as https://gitlab.com, without the project"
         )
-
-    def listing_incomplete(self, problem: str) -> SourceUnavailable:
-        """A listing that cannot be trusted to be whole."""
-        return SourceUnavailable(f"{self.service} {problem}: nothing is deleted: try again later")
-
-
-def _find_full_path(connection: GitlabConnection | GitlabGroupConnection) -> str:
-    return connection.project if isinstance(connection, GitlabConnection) else connection.group
 
 
 def _parse_error_message(body: bytes) -> str:

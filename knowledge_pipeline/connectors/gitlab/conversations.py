@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 from urllib.parse import quote, unquote
 
 from knowledge_pipeline.config.connections import GitlabConnection
@@ -53,10 +53,10 @@ _CLOSING = re.compile(
 )
 
 
-class GitlabConversations(ConversationSource[dict[str, Node]]):
+class GitlabConversations(ConversationSource[GitlabClient]):
     """Merge requests or issues of one project; a subclass defines their fields and their turns."""
 
-    field: ClassVar[str]
+    field: ClassVar[Literal["issues", "mergeRequests"]]
     """Of GraphQL's `Project`: "mergeRequests", "issues"."""
     enum_types: ClassVar[tuple[str, str]]
     """GraphQL's types for the state and the order."""
@@ -68,14 +68,8 @@ class GitlabConversations(ConversationSource[dict[str, Node]]):
     def __init__(
         self, connection: GitlabConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
     ) -> None:
-        """Raises ConfigError where `since` is not a date, or `state` is not one of theirs."""
-        super().__init__(filters)
+        super().__init__(GitlabClient(connection, self.field, sleep=sleep), filters)
         self.connection = connection
-        self._client = GitlabClient(connection, self.field, sleep=sleep)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
 
     def find_attachments(self, text: str) -> Iterator[Attachment]:
         """The files that were uploaded to its texts; their secrets, which never change, identify them."""
@@ -86,10 +80,6 @@ class GitlabConversations(ConversationSource[dict[str, Node]]):
                 url = f"{uploads}{secret}/{quote(name)}"
                 address = self._client.build_upload_address(secret, name)
                 yield Attachment(secret, name, address, secret, url=url)
-
-    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
-        """An uploaded file; raises as `Downloader.read`."""
-        return self._client.download(attachment, max_bytes)
 
     def clean_text(self, markdown: str) -> str:
         """Clean Markdown, with links to uploads."""
@@ -116,10 +106,7 @@ class GitlabConversations(ConversationSource[dict[str, Node]]):
         ]
 
     def list_items(self, oldest: datetime) -> Iterator[Item]:
-        """The oldest update first.
-
-        Confidential ones are listed to be skipped: what had been public leaves the index at once.
-        """
+        """The oldest update first; confidential ones are listed to be skipped: they leave at once."""
         chosen = self._filter_wanted(self._list_nodes(oldest))
         public = [node for node in chosen if not node.get("confidential")]
         most = self._filters.max_results
@@ -137,7 +124,7 @@ class GitlabConversations(ConversationSource[dict[str, Node]]):
         variables = {"iids": list(map(str, numbers)), "state": self.state_values[self._state]}
         project = self._client.execute(definitions, selection, {**variables, "first": len(numbers)})
         if project["wanted"] is None:
-            raise self._client.errors.listing_incomplete(f"does not list the {self.field}")
+            raise self._client.listing_incomplete(f"does not list the {self.field}")
         yield from map(self._to_item, self._filter_wanted(project["wanted"]["nodes"]))
 
     def _to_item(self, node: Node) -> Item:
@@ -159,7 +146,7 @@ class GitlabConversations(ConversationSource[dict[str, Node]]):
                 nodes.pop(node["number"], None)
                 nodes[node["number"]] = node
         if is_incomplete(len(nodes), total):
-            raise self._client.errors.listing_incomplete(f"listed {len(nodes)} of {total} {self.field}")
+            raise self._client.listing_incomplete(f"listed {len(nodes)} of {total} {self.field}")
         return list(nodes.values())
 
     def _find_newest_begin(self, oldest: datetime) -> datetime:
@@ -183,20 +170,14 @@ class GitlabConversations(ConversationSource[dict[str, Node]]):
         variables = {"state": self.state_values[self._state], "sort": sort, "since": oldest.isoformat()}
         return self._client.iter_pages(definitions, selection, variables)
 
-    def fetch_batch(self, items: Sequence[Item]) -> dict[str, Node]:
-        """Those that are still there, by their address."""
+    def fetch_batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+        """By their numbers."""
         selection = self._build_selection(f"{_COMMON_FIELDS} {self.detail_fields} {_build_notes_field()}")
         iids = [item.uri.partition("/")[2] for item in items]
         divisible = len(items) > 1
         project = self._client.execute("$iids: [String!]", selection, {"iids": iids}, can_split=divisible)
-        return {f"{self.kind}/{node['number']}": node for node in project["wanted"]["nodes"]}
-
-    def parse_batch(
-        self, items: Sequence[Item], batch: dict[str, Node]
-    ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Each item with its document."""
-        for item in items:
-            yield item, self._to_document(item, batch.get(item.uri))
+        nodes = {f"{self.kind}/{node['number']}": node for node in project["wanted"]["nodes"]}
+        return ((item, self._to_document(item, nodes.get(item.uri))) for item in items)
 
     def fetch_one(self, item: Item) -> DocumentSkipped:
         """Where GitLab answers other queries, the document is at fault."""

@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import GitlabConnection
-from knowledge_pipeline.connectors.base import ListedSource, Sleep, build_revision
+from knowledge_pipeline.connectors.base import ListedSource, Sleep, build_revision, format_too_large
 from knowledge_pipeline.connectors.conversations import (
     MAX_ASSETS,
-    MAX_FILES,
     ChangedFiles,
     ConversationFilters,
     FileDiff,
@@ -27,7 +26,6 @@ from knowledge_pipeline.connectors.conversations import (
     is_incomplete,
     list_changed_files,
 )
-from knowledge_pipeline.connectors.files import format_too_large
 from knowledge_pipeline.connectors.gitlab.client import GitlabClient
 from knowledge_pipeline.connectors.gitlab.conversations import (
     PERSON_FIELDS,
@@ -38,8 +36,8 @@ from knowledge_pipeline.connectors.gitlab.conversations import (
 )
 from knowledge_pipeline.connectors.gitlab.permissions import UNREADABLE, read_snippet_readers
 from knowledge_pipeline.connectors.permissions import Permissions
+from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.text import detect_language
 from knowledge_pipeline.times import parse_time
 
 _SNIPPET_FORMAT_VERSION = "1"  # changes whenever the same responses may make another document
@@ -94,7 +92,7 @@ class GitlabMergeRequests(GitlabConversations):
         """API: https://docs.gitlab.com/api/merge_requests/#list-merge-request-diffs."""
         project = quote(self.connection.project, safe="")
         path = f"projects/{project}/merge_requests/{node['number']}/diffs"
-        for file in list_changed_files(self._client, path, uri, MAX_FILES):
+        for file in list_changed_files(self._client, path, uri):
             anchor = hashlib.sha1(file["new_path"].encode(), usedforsecurity=False).hexdigest()
             yield FileDiff(file["new_path"], file.get("diff") or "", f"{node['url']}/diffs#{anchor}")
 
@@ -156,7 +154,7 @@ class GitlabIssues(GitlabConversations):
         }
 
 
-class GitlabReleases(ReleaseSource):
+class GitlabReleases(ReleaseSource[GitlabClient]):
     """The releases of one project; those of the future only where they are wanted.
 
     API: https://docs.gitlab.com/api/graphql/reference/#release
@@ -165,27 +163,21 @@ class GitlabReleases(ReleaseSource):
     def __init__(
         self, connection: GitlabConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
     ) -> None:
-        """Raises ConfigError where `since` is not a date."""
-        super().__init__(filters, connection.project)
+        super().__init__(GitlabClient(connection, "releases", sleep=sleep), filters, connection.project)
         self._connection = connection
-        self._client = GitlabClient(connection, "releases", sleep=sleep)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
 
     def iter_releases(self) -> Iterator[Node]:
         """The last released first; 50 a call. REST tells whether they are shown: GraphQL would list none."""
         path = f"projects/{quote(self._connection.project, safe='')}/releases"
         if isinstance(self._client.get_or_status(path, {"per_page": 1, "page": 1}), int):
-            raise self._client.errors.documents_hidden("releases")
+            raise self._client.documents_hidden()
         listed = total = 0
         for page in self._client.iter_pages("$first: Boolean!", _RELEASES_SELECTION, {}):
             listed, total = listed + len(page["nodes"]), page.get("count", total)
             for node in page["nodes"]:
                 yield _normalize_release(node)
         if is_incomplete(listed, total):
-            raise self._client.errors.listing_incomplete(f"listed {listed} of {total} releases")
+            raise self._client.listing_incomplete(f"listed {listed} of {total} releases")
 
     def clean_text(self, markdown: str) -> str:
         """Clean Markdown, with links to uploads."""
@@ -234,7 +226,7 @@ class GitlabSnippets(ListedSource):
         for snippet in _iter_snippets(self._client, _SNIPPET_FIELDS, page_size=20):
             blobs = snippet.pop("blobs")
             if blobs["hasUnretrievableBlobs"]:
-                raise self._client.errors.listing_incomplete(
+                raise self._client.listing_incomplete(
                     f"does not show the files of snippet {snippet['number']}"
                 )
             uri = f"snippet/{snippet['number']}"
@@ -243,10 +235,12 @@ class GitlabSnippets(ListedSource):
                 yield Item(uri, build_revision(_SNIPPET_FORMAT_VERSION, described)), described
             for blob in blobs["nodes"]:
                 file = {**snippet, "path": blob["path"], "text": blob["text"]}
-                revision, skip = (
-                    build_revision(_SNIPPET_FORMAT_VERSION, file),
-                    self._find_skip_reason(blob["text"]),
-                )
+                revision = build_revision(_SNIPPET_FORMAT_VERSION, file)
+                size, skip = len((blob["text"] or "").encode()), None
+                if not size:
+                    skip = "binary file" if blob["text"] is None else "empty"
+                elif size > self._max_bytes:
+                    skip = format_too_large(size, self._max_bytes)
                 yield Item(f"{uri}/{blob['path']}", revision, skip=skip), file
 
     def build_document(self, item: Item, node: Node) -> Document:
@@ -276,12 +270,6 @@ class GitlabSnippets(ListedSource):
             },
         )
 
-    def _find_skip_reason(self, text: str | None) -> str | None:
-        if not text:
-            return "binary file" if text is None else "empty"
-        size = len(text.encode())
-        return format_too_large(size, self._max_bytes) if size > self._max_bytes else None
-
 
 def _iter_snippets(client: GitlabClient, fields: str, *, page_size: int) -> Iterator[Node]:
     """Every snippet that the token may read, with some fields."""
@@ -297,12 +285,7 @@ def _iter_snippets(client: GitlabClient, fields: str, *, page_size: int) -> Iter
 def read_snippet_permissions(
     connection: GitlabConnection, uris: Sequence[str], *, sleep: Sleep = time.sleep
 ) -> Permissions:
-    """An audience for each visibility that snippets have; one that is gone has none.
-
-    Raises:
-        SourceRefused: GitLab refuses the token, or shows no such project.
-        SourceUnavailable: it did not answer.
-    """
+    """An audience for each visibility that snippets have; one that is gone has none."""
     with closing(GitlabClient(connection, "snippets", sleep=sleep)) as client:
         listed = _iter_snippets(client, "", page_size=100)
         audiences = {str(snippet["number"]): f"snippet:{snippet['visibility']}" for snippet in listed}

@@ -20,12 +20,7 @@ from knowledge_pipeline.errors import SourceRefused
 def list_members(
     connection: GitlabGroupConnection, *, sleep: Sleep = time.sleep
 ) -> Iterator[OrganisationMember]:
-    """The projects that the token may see, without those that other groups share, and empty ones.
-
-    Raises:
-        SourceRefused: there is no such group, or the token may not see it.
-        SourceUnavailable: GitLab does not answer, or does not end the list.
-    """
+    """The projects that the token may see, without those that other groups share, and empty ones."""
     with closing(GitlabClient(connection, "issues", sleep=sleep)) as client:
         path = f"groups/{quote(connection.group, safe='')}/projects"
         parameters = {
@@ -38,7 +33,7 @@ def list_members(
         if projects is None:
             way = "give its owner access to it" if connection.token else "set connection.token"
             raise SourceRefused(
-                f"{client.errors.service} shows no group {connection.group!r}: correct connection.group, or "
+                f"{client.service} shows no group {connection.group!r}: correct connection.group, or "
                 f"{way} (nothing is removed meanwhile)"
             )
         for project in projects:

@@ -49,12 +49,7 @@ UNREADABLE = "members of the project are not shown: give connection.token the sc
 def read_project_permissions(
     connection: GitlabConnection, part: ProjectPart, uris: Sequence[str], *, sleep: Sleep = time.sleep
 ) -> Permissions:
-    """The audience of a part of a project, as it is now.
-
-    Raises:
-        SourceRefused: GitLab refuses the token, or shows no such project.
-        SourceUnavailable: it did not answer.
-    """
+    """The audience of a part of a project, as it is now."""
     with closing(GitlabClient(connection, "issues", sleep=sleep)) as client:
         openness = _read_openness(client, connection.project, part)
         is_public = openness == "public"
@@ -86,17 +81,14 @@ def _read_openness(client: GitlabClient, project: str, part: ProjectPart) -> str
     """Whom the project shows the part to: "public", "internal"; "private": members alone."""
     facts = client.get_or_status(_project_path(project), {})
     if not is_object(facts):
-        raise client.errors.project_not_found()
+        raise client.project_not_found()
     is_open = facts.get(_FEATURES[part]) in ("enabled", "public")  # else for members alone
     visibility = facts.get("visibility")
     return str(visibility) if is_open and visibility in ("public", "internal") else "private"
 
 
 def _read_members(client: GitlabClient, project: str, part: ProjectPart) -> Readers | None:
-    """Active ones whose role suffices, by user name; None: not shown.
-
-    An address is shown to administrators alone.
-    """
+    """Active ones whose role suffices; None: not shown. An address is shown to administrators alone."""
     members = list_pages(client, f"{_project_path(project)}/members/all")
     if members is None:
         return None

@@ -34,7 +34,7 @@ from knowledge_pipeline.query.access import Access, require_manage_all
 from knowledge_pipeline.real_paths import resolve_links
 from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
 from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses
-from knowledge_pipeline.serve.http.search import PREFIX
+from knowledge_pipeline.serve.http.queries import PREFIX
 from knowledge_pipeline.serve.inventory import MAX_HOURS, compute_stats, list_collections
 from knowledge_pipeline.text import is_list, is_object
 
@@ -132,6 +132,8 @@ RefreshIdPath = Annotated[str, PathParam(pattern="^[0-9a-f]{32}$", description="
 Purge = Annotated[bool, Query(description="Also delete what is stored of it, and all earlier releases.")]
 ArgumentT = TypeVar("ArgumentT")
 
+_READ = problem_responses(401, 403, 421, 422, 429, 503, 504)
+
 routes = APIRouter(prefix=PREFIX, tags=["operations"])
 
 
@@ -171,7 +173,7 @@ async def start_refresh(body: RefreshRequest, ctx: CurrentContext) -> JSONRespon
     "/sync/status",
     operation_id="list_refreshes",
     response_model=RefreshListResponse,
-    responses=problem_responses(401, 403, 421, 422, 429, 503, 504),
+    responses=_READ,
 )
 async def list_refreshes(ctx: CurrentContext) -> JSONResponse:
     """List the refreshes that were requested from this server, and from those before it."""
@@ -186,7 +188,7 @@ async def list_refreshes(ctx: CurrentContext) -> JSONResponse:
     "/sync/status/{id}",
     operation_id="get_refresh",
     response_model=Refresh,
-    responses=problem_responses(401, 403, 404, 421, 422, 429, 503, 504),
+    responses=_READ | problem_responses(404),
 )
 async def get_refresh(id: RefreshIdPath, ctx: CurrentContext) -> JSONResponse:
     """Return one refresh, which keeps its id when another server takes it over."""
@@ -217,7 +219,7 @@ async def refresh_source(name: SourceOrType, ctx: CurrentContext) -> JSONRespons
     "/sources",
     operation_id="list_sources",
     response_model=SourceListResponse,
-    responses=problem_responses(401, 403, 421, 422, 429, 503, 504),
+    responses=_READ,
 )
 async def list_sources(ctx: CurrentContext) -> JSONResponse:
     """List the declared sources that the caller manages, without their secrets."""

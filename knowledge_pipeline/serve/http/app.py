@@ -26,7 +26,7 @@ from knowledge_pipeline.contract.usage_labels import HEADER_NAMES
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.query.access import DeclaredSources
 from knowledge_pipeline.serve.events import EventFollower, EventStreams, WebhookDeliveries
-from knowledge_pipeline.serve.http import admin, documents, events, get_forms, graph, search, tools
+from knowledge_pipeline.serve.http import admin, events, queries
 from knowledge_pipeline.serve.http.dependencies import AppState, CurrentContext, CurrentState, build_origin
 from knowledge_pipeline.serve.http.limits import BodyLimitMiddleware, HostCheckMiddleware, RequestMiddleware
 from knowledge_pipeline.serve.http.problems import Problem, install_problem_handlers, problem_responses
@@ -37,7 +37,7 @@ from knowledge_pipeline.serve.page.rendering import TOKEN_COOKIE, load_templates
 from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.serve.status import HealthCheck, check_watchers
-from knowledge_pipeline.serve.webhook_verification import MAX_BODY_BYTES, SeenDeliveries
+from knowledge_pipeline.serve.webhooks import MAX_BODY_BYTES, SeenDeliveries
 from knowledge_pipeline.store.lake import Lake
 
 _health_routes = APIRouter(tags=["operations"])
@@ -188,9 +188,13 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         EventStreams(follower),
     )
     for router in (
-        _health_routes, search.routes, get_forms.routes, tools.routes, graph.routes, documents.routes,
-        admin.inventory_routes, admin.routes, events.routes, events.webhook_routes,
-    ):  # fmt: skip
+        _health_routes,
+        queries.routes,
+        admin.inventory_routes,
+        admin.routes,
+        events.routes,
+        events.webhook_routes,
+    ):
         _add_routes(app, router)
     if service.metrics:
         service.metrics.register_refreshes(refreshing)
@@ -202,7 +206,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         _add_routes(app, build_routes(service.settings.serve.oidc))
         _add_routes(app, oidc_sign_in.routes)
     _add_routes(app, page.routes)
-    _add_routes(app, documents.id_routes)  # last: ids could be taken for other routes
+    _add_routes(app, queries.id_routes)  # last: ids could be taken for other routes
     app.router.routes.append(Route(http_transport.PATH, mcp, include_in_schema=False))
     install_problem_handlers(app)
     _add_problem_schema(app)

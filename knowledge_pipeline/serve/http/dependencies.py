@@ -21,7 +21,7 @@ from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.serve.service import Identity, Interface, Origin, Service
 from knowledge_pipeline.serve.status import HealthCheck
 from knowledge_pipeline.serve.tokens import Scope
-from knowledge_pipeline.serve.webhook_verification import SeenDeliveries
+from knowledge_pipeline.serve.webhooks import SeenDeliveries
 
 
 class AnswerResponse(JSONResponse):

@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.sse import format_sse_event
 
 from knowledge_pipeline.config.operation import WebhookSettings
+from knowledge_pipeline.connectors.events import ServiceEvent
 from knowledge_pipeline.contract.filters import EventType
 from knowledge_pipeline.contract.operation import Refresh, WebhookResponse
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
@@ -34,11 +35,15 @@ from knowledge_pipeline.serve.http.dependencies import (
     build_origin,
 )
 from knowledge_pipeline.serve.http.problems import problem_responses
-from knowledge_pipeline.serve.http.search import EVENT_STREAM, PREFIX
+from knowledge_pipeline.serve.http.queries import EVENT_STREAM, PREFIX
 from knowledge_pipeline.serve.service import Identity
 from knowledge_pipeline.serve.tokens import Scope
-from knowledge_pipeline.serve.webhook_verification import ServiceEvent, find_kind, parse_payload
-from knowledge_pipeline.serve.webhooks import SERVICES, WebhookService
+from knowledge_pipeline.serve.webhooks import (
+    SERVICES,
+    WebhookService,
+    find_kind,
+    parse_payload,
+)
 from knowledge_pipeline.store.logs import Event
 
 routes = APIRouter(prefix=PREFIX, tags=["operations"])

@@ -6,6 +6,14 @@ import re
 from collections.abc import Callable, Sequence
 
 from knowledge_pipeline.context.select import Excerpt, build_excerpts
+from knowledge_pipeline.contract.describe import (
+    describe_blame,
+    describe_branches,
+    describe_doubt,
+    describe_neighbours,
+    describe_relation,
+    describe_skipped_step,
+)
 from knowledge_pipeline.contract.responses import (
     ContextResponse,
     ContextSection,
@@ -16,14 +24,6 @@ from knowledge_pipeline.contract.responses import (
     SearchResponse,
     SearchResult,
     SearchRun,
-)
-from knowledge_pipeline.query.describe import (
-    describe_blame,
-    describe_branches,
-    describe_doubt,
-    describe_neighbours,
-    describe_relation,
-    describe_skipped_step,
 )
 from knowledge_pipeline.serve.documents import document_id_of
 

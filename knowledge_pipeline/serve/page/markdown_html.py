@@ -21,15 +21,9 @@ from pygments.token import Token as CodeToken
 from pygments.util import ClassNotFound
 
 from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.query.understand import remove_stopwords, understand
-from knowledge_pipeline.text import (
-    CUT_LETTERS,
-    detect_language,
-    expand_identifiers,
-    is_cut,
-    normalize,
-    normalize_aligned,
-)
+from knowledge_pipeline.words import CUT_LETTERS, expand_identifiers, is_cut, normalize, normalize_aligned
 
 Range = tuple[int, int]  # half-open
 

@@ -16,8 +16,8 @@ from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from knowledge_pipeline.contract.describe import describe_relation
 from knowledge_pipeline.errors import KnowledgeError, NotFound, Unauthenticated
-from knowledge_pipeline.query.describe import describe_relation
 from knowledge_pipeline.serve.http.dependencies import get_app_state
 from knowledge_pipeline.serve.http.problems import status_of
 from knowledge_pipeline.serve.page import results as links

@@ -24,7 +24,8 @@ from knowledge_pipeline.contract.responses import (
     SearchResult,
 )
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.query.plan import get_profile
+from knowledge_pipeline.file_languages import is_code
+from knowledge_pipeline.query.plan import PROFILES
 from knowledge_pipeline.serve.page.markdown_html import (
     LinkResolver,
     TermMatcher,
@@ -32,7 +33,6 @@ from knowledge_pipeline.serve.page.markdown_html import (
     render_markdown,
     render_marked,
 )
-from knowledge_pipeline.text import is_code
 from knowledge_pipeline.times import parse_query_time
 
 _LINES = re.compile(r"L(\d+)(?:-L(\d+))?")
@@ -364,7 +364,8 @@ class PageQuery:
     mode: SearchMode = "hybrid"
 
     def __post_init__(self) -> None:
-        get_profile(self.type)
+        if self.type not in PROFILES:
+            raise InvalidQuery(f"found the search type {self.type!r}; allowed: {', '.join(PROFILES)}")
         if self.mode not in MODES:
             raise InvalidQuery(f"found the mode {self.mode!r}; allowed: {', '.join(get_args(SearchMode))}")
         if self.limit < 1:

@@ -11,13 +11,14 @@ from typing import Any, cast
 
 from fastapi import APIRouter, Request, Response
 
+from knowledge_pipeline.contract.describe import describe_doubt, describe_skipped_step
 from knowledge_pipeline.contract.filters import Judgement
 from knowledge_pipeline.contract.operation import StatusResponse
 from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import Forbidden, InvalidQuery, KnowledgeError, NotFound
+from knowledge_pipeline.file_languages import LANGUAGES
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.describe import describe_doubt, describe_skipped_step
 from knowledge_pipeline.query.understand import understand
 from knowledge_pipeline.serve.http.dependencies import RequestContext
 from knowledge_pipeline.serve.page.markdown_html import TermMatcher
@@ -32,7 +33,6 @@ from knowledge_pipeline.serve.page.results import (
     count_facets,
 )
 from knowledge_pipeline.serve.page.sessions import PageContext, read_form
-from knowledge_pipeline.text import LANGUAGES
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 

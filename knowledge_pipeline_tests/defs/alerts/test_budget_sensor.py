@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.alerts import build_budgets_sensor
+from knowledge_pipeline.defs.alerts import spent_budgets
 from knowledge_pipeline.store.logs import append_rows
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.fakes.slack.webhook import Answer, SlackWebhook
@@ -22,7 +22,7 @@ def test_each_level_of_a_budget_is_reported_once_and_again_where_no_channel_took
         f"{path.read_text()}alerts:\n  slack_webhook: ${{SLACK_WEBHOOK}}\n"
         "costs:\n  budgets: [{per: project, warn_at: 1, stop_at: 2}]\n"
     )
-    sensor = build_budgets_sensor()
+    sensor = spent_budgets()
     cursor: str | None = None
 
     def tick() -> None:

@@ -16,7 +16,7 @@ from knowledge_pipeline.defs import commit_sensors as files_changed
 from knowledge_pipeline.defs.commit_sensors import (
     ExcludedSources,
     FilesCursor,
-    build_files_sensor,
+    changed_files,
     scan_folders,
     select_file_sources,
 )
@@ -37,7 +37,7 @@ class Ticks:
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources={"project": self.workplace.resource}
         ) as context:
-            result = build_files_sensor().evaluate_tick(context)
+            result = changed_files().evaluate_tick(context)
         self.cursor = result.cursor or self.cursor
         self.keys += [request.run_key for request in result.run_requests or ()]
         return result

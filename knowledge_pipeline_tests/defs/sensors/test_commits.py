@@ -12,7 +12,7 @@ from knowledge_pipeline.connectors.git.remote_heads import build_queries, group_
 from knowledge_pipeline.defs.commit_sensors import (
     MAX_SEPARATE_REPOSITORIES,
     CommitCursor,
-    build_commits_sensor,
+    new_commits,
     poll_repositories,
 )
 from knowledge_pipeline.defs.jobs import build_source_jobs
@@ -24,7 +24,7 @@ from knowledge_pipeline_tests.defs.watching import Watch, sources_of_run
 
 @pytest.fixture
 def watch(tmp_path: Path) -> Watch:
-    return Watch(tmp_path / "project", build_commits_sensor())
+    return Watch(tmp_path / "project", new_commits())
 
 
 @pytest.fixture

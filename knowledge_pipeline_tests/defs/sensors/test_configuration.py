@@ -12,8 +12,8 @@ from knowledge_pipeline.defs.assets import build_release_job
 from knowledge_pipeline.defs.sensors import (
     ADDITIONS_PER_TICK,
     build_release_sensor,
-    build_removals_sensor,
     build_sources_sensor,
+    removed_sources,
 )
 from knowledge_pipeline_tests.counted import steps
 from knowledge_pipeline_tests.defs.conftest import Workplace
@@ -22,7 +22,7 @@ from knowledge_pipeline_tests.defs.watching import Watch, ids, sources_of_run
 
 @pytest.fixture
 def watch(tmp_path: Path) -> Watch:
-    return Watch(tmp_path / "project", build_sources_sensor(["code", "markdown"]), build_removals_sensor())
+    return Watch(tmp_path / "project", build_sources_sensor(["code", "markdown"]), removed_sources())
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from knowledge_pipeline import text as identifiers
+from knowledge_pipeline import words
 from knowledge_pipeline.store import indexes, release, schemas
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.search import build_payload
@@ -51,7 +51,7 @@ def row(text: str, path: str = "src/app.py", **columns: Any) -> dict[str, Any]:
         "labels": [],
         "names": [],
         "mentions": [],
-        "words": identifiers.expand_identifiers(f"{path}\n\n{text}"),
+        "words": words.expand_identifiers(f"{path}\n\n{text}"),
         "vector": word_vector(f"{path}\n\n{text}", columns.pop("dimensions", DIMENSIONS)),
         "fingerprint": "",
         "indexed_at": MOMENT,

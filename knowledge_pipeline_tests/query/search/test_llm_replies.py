@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.llm_steps import parse_lines, parse_numbers, strip_fences
+from knowledge_pipeline.extensions.llm_steps import parse_lines, parse_numbers, strip_fences
 
 _FORMS = [
     "{json}",

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.config.settings import LanguageModelSettings, RerankSettings
 from knowledge_pipeline.contract.responses import ScoreExplanation
+from knowledge_pipeline.extensions.llm_steps import LLMReranker, allot_tokens, build_prompt, reorder_hits
 from knowledge_pipeline.llm.model import LanguageModel
 from knowledge_pipeline.query.hits import Hit, IndexedChunk
-from knowledge_pipeline.query.llm_steps import LLMReranker, allot_tokens, build_prompt, reorder_hits
 from knowledge_pipeline.query.rerank import RerankResult
 from knowledge_pipeline.text import estimate_token_starts
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.embedding import query_embedder
 from knowledge_pipeline.embedding.base import BatchEmbedder
+from knowledge_pipeline.embedding.query_embedder import QueryBatches, QueryEmbedder, VectorUnavailable
 from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
-from knowledge_pipeline.query import retrieve
-from knowledge_pipeline.query.retrieve import QueryEmbedder, VectorUnavailable
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer, word_vector
 
 FIRST, LATER = ["red apple", "green pear"], ["blue plum", "grey fig", "blue plum", "black olive"]
@@ -81,13 +81,13 @@ def test_a_question_that_is_refused_leaves_the_others_their_vectors(server: Open
 def test_a_question_that_comes_as_the_last_request_ends_is_sent(
     server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retrieve, "_REQUESTS", 1)
+    monkeypatch.setattr(query_embedder, "_REQUESTS", 1)
     server.wait_s = 0.0
     embedder = open_embedder(declare(server).embedding)
     assert isinstance(embedder, BatchEmbedder)
 
     async def ask_in_turn(pool: ThreadPoolExecutor) -> list[np.ndarray]:
-        batches = retrieve.QueryBatches(embedder, pool)
+        batches = QueryBatches(embedder, pool)
         return [await batches.embed(text) for text in FIRST]
 
     with ThreadPoolExecutor(1) as pool:

@@ -16,7 +16,6 @@ from knowledge_pipeline.contract.responses import ScoreExplanation
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.query.features import FEATURES, TEXT_FEATURES, compute_features, compute_text_features
 from knowledge_pipeline.query.hits import (
-    FusedCandidates,
     Hit,
     Hits,
     IndexedChunk,
@@ -66,7 +65,8 @@ def as_columns(hits: Sequence[Hit]) -> Hits:
     parts = [each.explanation for each in hits]
     nothing = [0] * len(hits)
     unknown = [float("-inf")] * len(hits)
-    found = FusedCandidates(
+    fused = np.array([each.fused for each in parts])
+    return Hits(
         to_outlines(each.chunk for each in hits),
         rows=[each.row for each in hits],
         spaces=[each.space for each in parts],
@@ -74,9 +74,10 @@ def as_columns(hits: Sequence[Hit]) -> Hits:
         similarities=unknown,
         word_ranks=nothing,
         word_scores=nothing,
-        scores=np.array([each.fused for each in parts]),
+        fused=fused,
+        scores=fused,
+        order=np.arange(len(hits)),
     )
-    return Hits(found, np.arange(len(hits)), found.scores)
 
 
 def rank(hits: Sequence[Hit], question: str, **options: Any) -> list[Hit]:

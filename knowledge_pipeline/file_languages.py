@@ -1,0 +1,249 @@
+"""Languages of files, and what files are for, by their paths and first lines.
+
+One table of languages serves sources (what counts as code) and chunkers (how to cut it).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+GRAPH_LANGUAGES = frozenset(
+    [
+        *("python", "javascript", "typescript", "tsx", "go", "java", "rust", "c", "cpp", "c_sharp"),
+        *("ruby", "php", "kotlin", "swift", "scala", "bash"),
+    ]
+)
+"""Languages with AST chunks and a code graph."""
+
+PARSED_LANGUAGES = GRAPH_LANGUAGES | {
+    *("lua", "elixir", "haskell", "ocaml", "powershell", "sql", "zig", "hcl", "terraform", "dockerfile")
+}
+"""Languages with AST chunks; all others are cut by lines."""
+
+PROSE_LANGUAGES = frozenset({"markdown", "rst", "asciidoc", "org", "text"})
+DATA_LANGUAGES = frozenset({"json", "xml", "csv", "notebook"})
+
+
+def _parse_table(entries: str, same_names: str = "") -> dict[str, str]:
+    """Languages with what identifies them ("name: forms; ..."), and those whose one form is their name."""
+    pairs = (entry.partition(":") for entry in entries.split(";"))
+    return {name.strip(): forms for name, _, forms in pairs} | {name: name for name in same_names.split()}
+
+
+_EXTENSIONS = _parse_table(
+    """
+    ada: ada adb ads; asciidoc: adoc asciidoc; assembly: asm s; bash: sh bash zsh ksh bats ebuild;
+    batch: bat cmd; bazel: bzl bazel star; c: c h; c_sharp: cs csx; clojure: clj cljs cljc edn;
+    cobol: cob cbl cpy; coffeescript: coffee; common_lisp: lisp cl lsp asd;
+    cpp: cc cpp cxx c++ hh hpp hxx h++ ipp inl tpp cppm ixx; crystal: cr; csv: csv tsv; cuda: cu cuh;
+    cython: pyx pxd pxi; d: d di; elisp: el; elixir: ex exs; erlang: erl hrl;
+    fortran: f f77 f90 f95 f03 f08 for; fsharp: fs fsx fsi; gdscript: gd;
+    glsl: glsl vert frag geom comp; graphql: graphql graphqls gql;
+    groovy: groovy gradle gvy jenkinsfile; handlebars: hbs handlebars mustache; haskell: hs lhs hsc;
+    haxe: hx; html: html htm xhtml; ini: ini cfg conf properties editorconfig;
+    javascript: js jsx mjs cjs es6; jinja: j2 jinja jinja2;
+    json: json jsonc json5 ndjson jsonl geojson webmanifest; jsonnet: jsonnet libsonnet; julia: jl;
+    kotlin: kt kts; latex: tex sty bib; lua: lua luau; makefile: mk mak make;
+    markdown: md markdown mdx mdown mkd; meson: wrap; nim: nim nims nimble; notebook: ipynb;
+    objective_c: m; objective_cpp: mm; ocaml: ml mli mll mly; pascal: pas pp dpr; perl: pl pm t;
+    php: php phtml php5 php7; powershell: ps1 psm1 psd1; prolog: pro; puppet: epp; purescript: purs;
+    python: py pyi pyw; r: r rmd; racket: rkt; rescript: res resi; ruby: rb rake gemspec ru podspec;
+    rust: rs; scala: scala sc sbt; scheme: scm ss sld; solidity: sol; sql: sql ddl psql plsql;
+    starlark: sky; stylus: styl; systemverilog: sv svh; terraform: tf tfvars; text: txt text;
+    typescript: ts mts cts; typst: typ; v: v vsh; vala: vala vapi; vhdl: vhd vhdl;
+    visual_basic: vb bas vbs; xml: xml xsd xsl xslt plist csproj vcxproj resx svg; yaml: yaml yml;
+    zig: zig zon
+    """,
+    """
+    astro awk bicep cmake css cue dart dhall elm fish gleam go hcl hlsl java just less matlab mojo nix
+    odin org prisma proto qml rego rst sass scss smithy svelte swift tcl thrift toml tsx vim vue wgsl
+    """,
+)
+_BY_EXTENSION = {extension: name for name, line in _EXTENSIONS.items() for extension in line.split()}
+
+_FILE_NAMES = _parse_table(
+    """
+    bash: .bashrc .bash_profile .bash_aliases .profile .zshrc .zprofile .zshenv pkgbuild gradlew;
+    cmake: cmakelists.txt; dockerfile: dockerfile containerfile; go_module: go.mod go.work;
+    groovy: jenkinsfile; ini: .gitconfig .npmrc .pylintrc .flake8 .coveragerc; just: justfile .justfile;
+    makefile: makefile gnumakefile bsdmakefile; meson: meson.build meson_options.txt meson.options;
+    python: sconstruct sconscript wscript tiltfile;
+    ruby: gemfile rakefile guardfile vagrantfile podfile fastfile brewfile dangerfile capfile;
+    text: readme license copying changelog notice authors contributors; vim: .vimrc
+    """
+)
+_BY_FULL_NAME = {file_name: name for name, line in _FILE_NAMES.items() for file_name in line.split()}
+
+_INTERPRETERS = _parse_table(
+    """
+    bash: sh bash zsh ksh dash ash bats; awk: awk gawk mawk; clojure: bb clojure;
+    haskell: runhaskell runghc; javascript: node nodejs bun; lua: lua luajit; makefile: make;
+    powershell: pwsh powershell; python: python pypy uv; r: rscript; ruby: ruby jruby; scala: scala amm;
+    tcl: tclsh wish expect; typescript: deno ts-node tsx
+    """,
+    """
+    elixir fish go groovy julia kotlin ocaml perl php racket swift
+    """,
+)
+_BY_INTERPRETER = {program: name for name, line in _INTERPRETERS.items() for program in line.split()}
+
+LANGUAGES = frozenset({*_EXTENSIONS, *_FILE_NAMES, *_INTERPRETERS, "dockerfile", "verilog"})
+"""Every name that `detect_language` may give."""
+
+_SHEBANG = re.compile(
+    r"\A\ufeff?#![ \t]*(?P<path>\S+)(?:[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*(?P<argument>[\w./+-]+))?"
+)
+_CPP = re.compile(
+    r"^[ \t]*(?:class\s+\w+[^;()]{0,200}[{:]|"
+    r"class\s+\w+\s*;|namespace\b|template\s*<|using\s+\w|public:|private:"
+    r"|protected:|(?:inline\s+)?constexpr\b|#\s*include\s*<(?:string|vector|memory|map|iostream|utility|cstd\w+|"
+    r"functional|algorithm|type_traits|unordered_map|optional|string_view|mutex|atomic)>)|\bstd::\w",
+    re.MULTILINE,
+)
+_OBJECTIVE_C = re.compile(r"^[ \t]*(?:@interface|@implementation|@protocol|@class|#import)\b", re.MULTILINE)
+_RST = re.compile(  # a target, a directive, or a title at the start with a line above and below
+    r"^\.\. (?:_[^:\n]{1,200}:|[\w-]{1,50}::)|\A\s{0,100}+([=*#~-])\1{2,200}\n[^\n]{1,200}\n\1{3,200}[ \t]*$",
+    re.MULTILINE,
+)
+_VERILOG = re.compile(r"^[ \t]*(?:module\s+\w+\s*[(#;]|endmodule\b|`timescale)", re.MULTILINE)
+_HEAD_CHARS = 32_768
+
+
+def detect_language(path: str, head: str = "") -> str | None:
+    """Name of the language of a file, which has none and is not code where neither name nor content shows it.
+
+    Args:
+        path: POSIX path, or the file name alone; never opened.
+        head: the file's first characters (all of it will do), read for a `#!` line and to
+            tell apart what shares an extension (`.h` is C, C++ or Objective-C, `.txt` may be
+            reStructuredText). May be empty.
+    """
+    file_name = path.rpartition("/")[2].lower()
+    candidate = _detect_by_name(file_name)
+    if candidate is None:
+        return _detect_by_shebang(head)
+    return _disambiguate(file_name, candidate, head[:_HEAD_CHARS]) if head else candidate
+
+
+def list_possible_languages(path: str) -> frozenset[str]:
+    """Every language that `detect_language(path, head)` may name for some content; empty if unknown."""
+    language = detect_language(path)
+    if language is None:
+        return frozenset()
+    if path.lower().endswith(".h"):
+        return frozenset({"c", "cpp", "objective_c"})
+    return frozenset({language})
+
+
+def is_code(language: str | None) -> bool:
+    """Whether a language is programming or configuration, rather than prose or mere data."""
+    return language is not None and language not in PROSE_LANGUAGES and language not in DATA_LANGUAGES
+
+
+def _detect_by_name(file_name: str) -> str | None:
+    if file_name in _BY_FULL_NAME:
+        return _BY_FULL_NAME[file_name]
+    if file_name.endswith(".blade.php"):
+        return "php"
+    if file_name.startswith(("dockerfile.", "containerfile.")) or file_name.endswith(".dockerfile"):
+        return "dockerfile"
+    stem, dot, extension = file_name.rpartition(".")
+    if not dot:
+        return None
+    if extension in {"in", "tmpl", "tpl", "template"} and "." in stem:
+        extension = stem.rpartition(".")[2]
+    return _BY_EXTENSION.get(extension) or ("makefile" if stem == "makefile" else None)
+
+
+def _detect_by_shebang(head: str) -> str | None:
+    match = _SHEBANG.match(head)
+    if match is None:
+        return None
+    program = match["path"].rpartition("/")[2]
+    if program == "env":
+        program = (match["argument"] or "").rpartition("/")[2]
+    return _BY_INTERPRETER.get(re.sub(r"[\d.]+$", "", program.lower()))
+
+
+def _disambiguate(file_name: str, candidate: str, head: str) -> str | None:
+    """The language among those that share an extension."""
+    if file_name.endswith(".h"):
+        return "objective_c" if _OBJECTIVE_C.search(head) else "cpp" if _CPP.search(head) else "c"
+    if file_name.endswith(".m"):
+        return "objective_c" if _OBJECTIVE_C.search(head) or "#include" in head else "matlab"
+    if file_name.endswith(".ts") and head.lstrip("\ufeff \t\r\n").startswith(("<?xml", "<!DOCTYPE TS")):
+        return "xml"  # translations of Qt
+    if file_name.endswith(".v") and _VERILOG.search(head):
+        return "verilog"
+    if candidate == "text" and file_name.endswith(".txt") and _RST.search(head):
+        return "rst"
+    return candidate
+
+
+FileRole = Literal["source", "test", "generated"]
+SideRole = Literal["test", "generated", "template", "changelog", "about", "configuration"]
+"""What a file is for that is neither source code nor documentation of how to use it."""
+
+_TEST_FOLDERS = frozenset(
+    (
+        *("test", "tests", "testing", "testdata", "spec", "specs", "fixture", "fixtures", "mock", "mocks"),
+        *("example", "examples", "sample", "samples", "benchmark", "benchmarks", "e2e"),
+    )
+)
+_TEST_STEMS = frozenset(("test", "tests", "spec", "conftest"))
+ROLE_WORDS: dict[SideRole, tuple[str, ...]] = {
+    "test": (*sorted(_TEST_FOLDERS), "demo"),
+    "generated": ("generated", "vendored", "vendor", "lock"),
+    "template": ("template", "stylesheet", "css", "html", "translation"),
+    "changelog": ("changelog", "release", "changed", "changes", "new", "introduced", "removed"),
+    "about": ("license", "licence", "contributing", "contribute", "security", "author", "governance"),
+    "configuration": ("ci", "workflow", "github", "yaml", "toml", "makefile", "docker", "configuration"),
+}
+"""Words of a question that asks for files of such a role."""
+
+_GENERATED_FOLDERS = frozenset(
+    ("vendor", "vendored", "node_modules", "third_party", "dist", "generated", "gen", "site-packages")
+)
+_GENERATED_NAME = re.compile(
+    r"_pb2(_grpc)?\.pyi?$|\.pb\.|\.min\.|\.generated\.|\.lock$|-lock\.|^(changelog|changes|history|news)\b",
+    re.I,
+)
+_SIDE_ROLES: dict[SideRole, re.Pattern[str]] = {  # the first that fits the path in lower case
+    "changelog": re.compile(r"(^|/)(changelog|changes|history|release.?notes|news)[^/]*$"),
+    "about": re.compile(
+        r"(^|/)(licen[cs]e|copying|contributing|code_of_conduct|security|authors|governance|maintainers)[^/]*$"
+        r"|(^|/)(issue_template|pull_request_template)"
+    ),
+    "configuration": re.compile(
+        r"(^|/)\.(github|circleci|gitlab)[/-]|\.(ya?ml|toml|cfg|ini)$|(^|/)(makefile|dockerfile)"
+    ),
+    "template": re.compile(r"\.(css|scss|less|svg|html?|j2|jinja2?|po|map)$"),
+}
+_NAME_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
+
+
+@lru_cache(maxsize=16_384)
+def classify_file(path: str) -> FileRole:
+    """By the words of its folders and of its name: "src/api_tests/FooTest.java" is a test."""
+    *folders, name = path.split("/")
+    if not _GENERATED_FOLDERS.isdisjoint(map(str.lower, folders)) or _GENERATED_NAME.search(name):
+        return "generated"
+    folder_words = {word.lower() for folder in folders for word in _NAME_WORD.findall(folder)}
+    stem_words = [word.lower() for word in _NAME_WORD.findall(name.rpartition(".")[0] or name)]
+    is_test = _TEST_FOLDERS & folder_words or _TEST_STEMS.intersection(stem_words[:1] + stem_words[-1:])
+    return "test" if is_test else "source"
+
+
+@lru_cache(maxsize=16_384)
+def find_side_role(path: str) -> SideRole | None:
+    """What a file is for that is neither source code nor documentation; None where it is one of these."""
+    role = classify_file(path)
+    if role == "test":
+        return "test"
+    lower = path.lower()
+    for side_role, form in _SIDE_ROLES.items():
+        if form.search(lower):
+            return side_role
+    return "generated" if role == "generated" else None

@@ -1,0 +1,429 @@
+"""Queries over HTTP: searches as JSON or a stream, contexts, the code graph, documents, the search as a tool.
+
+Searches and contexts can also be asked for by GET, for a browser, a shell and clients that send nothing else:
+the parameters of the address are the fields of the body and those of its filters; a list is a parameter that
+is repeated.
+
+Ids contain slashes, colons and whole addresses. A slash written as `%2F` always works; a plain one works
+unless the id of the document itself ends in `/export`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass, replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from urllib.parse import quote
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.sse import format_sse_event
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from starlette.convertors import Convertor, register_url_convertor
+
+from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters, SearchType
+from knowledge_pipeline.contract.requests import (
+    GRAPH_OPERATIONS,
+    CallGraphRequest,
+    ContextRequest,
+    DocumentQueryRequest,
+    GraphMethod,
+    GraphTargetRequest,
+    GraphTraversalRequest,
+    QueryRequest,
+    RelationsRequest,
+    SearchRequest,
+    SimilarRequest,
+    TicketQueryRequest,
+    parse_history,
+)
+from knowledge_pipeline.contract.responses import (
+    ContextResponse,
+    DocumentResponse,
+    GraphResponse,
+    RelationsResponse,
+    SearchResponse,
+    TraceResponse,
+)
+from knowledge_pipeline.query.graph_queries import GraphRequest
+from knowledge_pipeline.serve.documents import load_document
+from knowledge_pipeline.serve.http.dependencies import AnswerResponse, CurrentContext, RequestContext
+from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses
+from knowledge_pipeline.serve.mcp.inputs import KnowledgeQueryInput
+from knowledge_pipeline.serve.openai_tools import TOOL_NAME, ToolFormat, build_search_tool
+
+PREFIX = "/api/v1/knowledge"
+EVENT_STREAM = "text/event-stream"
+
+_STREAMED_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The answer; as a stream each result is an event `result`, and the rest, with how "
+        "many there were, the last event, `answer`.",
+        "content": {
+            EVENT_STREAM: {
+                "schema": {"type": "string"},
+                "example": 'event: result\ndata: {"id": "…", "content": "…"}\n\n'
+                'event: answer\ndata: {"query_id": "…", "results": 1}\n\n',
+            }
+        },
+    }
+}
+_BODY_RESPONSES, _BODILESS_RESPONSES = (
+    problem_responses(*QUERY_STATUSES),
+    problem_responses(*BODILESS_STATUSES),
+)
+
+Answer = Callable[[RequestContext, Any], Awaitable[Response]]
+"""Answers a request of the type of its route."""
+
+RequestT = TypeVar("RequestT", SearchRequest, ContextRequest)
+
+routes = APIRouter(prefix=PREFIX)
+
+
+def _add_query(
+    path: str,
+    body_type: type[Any],
+    response_type: type[Any],
+    answer: Answer,
+    description: str,
+    *,
+    tag: str = "search",
+    operation_id: str | None = None,
+    title: str | None = None,
+) -> None:
+    """Add a route that takes one request of the contract; its names come from the path."""
+
+    async def endpoint(body: Any, ctx: CurrentContext) -> Response:
+        return await answer(ctx, body)
+
+    endpoint.__annotations__["body"] = body_type  # what FastAPI reads
+    operation_id = operation_id or path.replace("/", "_")
+    routes.add_api_route(
+        f"/{path}",
+        endpoint,
+        methods=["POST"],
+        tags=[tag],
+        operation_id=operation_id,
+        summary=title or operation_id.replace("_", " ").title(),
+        description=description,
+        response_model=response_type,
+        responses=_BODY_RESPONSES | (_STREAMED_RESPONSES if response_type is SearchResponse else {}),
+    )
+
+
+def wants_events(accept: str) -> bool:
+    """Whether events are preferred to JSON by an `Accept` header."""
+    wanted: dict[str, float] = {}
+    for part in accept.split(","):
+        kind, *parameters = (field.strip().lower() for field in part.split(";"))
+        quality = next((parameter[2:] for parameter in parameters if parameter.startswith("q=")), "1")
+        wanted[kind] = float(quality) if quality.replace(".", "", 1).isdecimal() else 0.0
+    return wanted.get(EVENT_STREAM, 0.0) > wanted.get("application/json", 0.0)
+
+
+def _to_response(request: Request, answer: SearchResponse) -> Response:
+    """An answer in the form that the request accepts."""
+    if not wants_events(request.headers.get("accept", "")):
+        return AnswerResponse(answer.as_json())
+    headers = {"X-Accel-Buffering": "no"}  # a proxy sends on what it has
+    return StreamingResponse(_iter_events(answer), media_type=EVENT_STREAM, headers=headers)
+
+
+def _iter_events(answer: SearchResponse) -> Iterator[bytes]:
+    rest = answer.as_json()
+    results = rest.pop("results")
+    for result in results:
+        yield format_sse_event(event="result", data_str=json.dumps(result, ensure_ascii=False))
+    last = {**rest, "results": len(results)}
+    yield format_sse_event(event="answer", data_str=json.dumps(last, ensure_ascii=False))
+
+
+def _search_by(type: SearchType | None) -> Answer:
+    """Searches by a type, unless the request has one; by None, the query decides."""
+
+    async def search(ctx: RequestContext, body: QueryRequest) -> Response:
+        answer = await ctx.execute(
+            lambda base, access: base.search(
+                body.query,
+                type=body.type if isinstance(body, SearchRequest) else type,
+                filters=body.filters,
+                limit=body.wanted_results,
+                explain=body.explain,
+                blame=body.blame,
+                mode=body.mode,
+                access=access,
+            )
+        )
+        if not body.include_metadata:
+            results = tuple(replace(result, metadata={}) for result in answer.results)
+            answer = replace(answer, results=results)
+        return _to_response(ctx.request, answer)
+
+    return search
+
+
+async def _find_similar(ctx: RequestContext, body: SimilarRequest) -> Response:
+    values = {field.name: getattr(body, field.name) for field in fields(body)}
+    answer = await ctx.execute(lambda base, access: base.similar(**values, access=access))
+    return _to_response(ctx.request, answer)
+
+
+async def _build_context(ctx: RequestContext, body: ContextRequest) -> JSONResponse:
+    return await ctx.respond(
+        lambda base, access: base.context(
+            body, max_tokens=body.max_tokens, template=body.template, access=access
+        )
+    )
+
+
+async def _find_related(ctx: RequestContext, body: RelationsRequest) -> JSONResponse:
+    return await ctx.respond(lambda base, access: base.related(body.target, access=access))
+
+
+async def _call_search_tool(ctx: RequestContext, body: KnowledgeQueryInput) -> Response:
+    answer = await ctx.execute(
+        lambda base, access: base.search(
+            body.query, type=body.type, filters=body.to_filters(), limit=body.limit, access=access
+        )
+    )
+    return _to_response(ctx.request, answer)
+
+
+def _query_graph(method: GraphMethod) -> Answer:
+    async def query(ctx: RequestContext, body: GraphTargetRequest) -> Response:
+        request = GraphRequest(
+            method,
+            body.target,
+            body.filters,
+            limit=body.limit,
+            depth=body.depth if isinstance(body, GraphTraversalRequest) else None,
+            direction=body.direction if isinstance(body, CallGraphRequest) else "both",
+        )
+        return await ctx.respond(lambda base, access: base.graph.query(request, access=access))
+
+    return query
+
+
+_search = _search_by("semantic")
+for _path, _body_type, _answer, _description in (
+    ("search", SearchRequest, _search, "Find the results that answer a query best."),
+    (
+        "similar",
+        SimilarRequest,
+        _find_similar,
+        "Find results of other files that are similar to a text, or to an indexed file.",
+    ),
+    (
+        "query",
+        QueryRequest,
+        _search_by(None),
+        "Search by the intent of the query: history, an implementation or a usage, otherwise everything.",
+    ),
+    ("query/code", QueryRequest, _search_by("code"), "Search source code alone, deeper than `search` does."),
+    (
+        "query/tickets",
+        TicketQueryRequest,
+        _search,
+        "Search issues, discussions, tickets and pull requests alone.",
+    ),
+    (
+        "query/docs",
+        DocumentQueryRequest,
+        _search,
+        "Search documents alone: Markdown, wiki pages, files, API descriptions, records.",
+    ),
+):
+    _add_query(_path, _body_type, SearchResponse, _answer, _description)
+_add_query(
+    "context",
+    ContextRequest,
+    ContextResponse,
+    _build_context,
+    "Build what an agent should read before a task: a prompt within a budget, with citations.",
+)
+
+
+def _build_parameters(name: str, request: type[Any]) -> type[BaseModel]:
+    """A model of the parameters of a request: its own fields, and those of its filters."""
+    parameters: dict[str, Any] = {}
+    for declared in (request, Filters):
+        hints = get_type_hints(declared)
+        for field in fields(declared):
+            if is_dataclass(hints[field.name]):
+                continue  # the filters, whose fields are parameters themselves
+            if field.name == "history":
+                history = (
+                    "For `chat`: the conversation so far, oldest message first, each as JSON: "
+                    '`{"role": "user", "content": "…"}`.'
+                )
+                parameters[field.name] = (tuple[str, ...], Field(default=(), description=history))
+                continue
+            default = ... if field.default is MISSING else field.default
+            parameters[field.name] = (hints[field.name], Field(default=default, **field.metadata))
+    return create_model(name, __config__=ConfigDict(extra="forbid"), **parameters)
+
+
+if TYPE_CHECKING:  # a type checker does not see what is built
+    SearchParameters = ContextParameters = BaseModel
+else:
+    SearchParameters = _build_parameters("SearchParameters", SearchRequest)
+    ContextParameters = _build_parameters("ContextParameters", ContextRequest)
+
+
+@routes.get(
+    "/search",
+    operation_id="search_by_get",
+    tags=["search"],
+    response_model=SearchResponse,
+    responses=_BODILESS_RESPONSES | _STREAMED_RESPONSES,
+)
+async def search(parameters: Annotated[SearchParameters, Query()], ctx: CurrentContext) -> Response:
+    """Find the results that answer a query best, with all that `search` takes as parameters."""
+    return await _search(ctx, _to_request(SearchRequest, parameters))
+
+
+@routes.get(
+    "/context",
+    operation_id="context_by_get",
+    tags=["search"],
+    response_model=ContextResponse,
+    responses=_BODILESS_RESPONSES,
+)
+async def context(parameters: Annotated[ContextParameters, Query()], ctx: CurrentContext) -> JSONResponse:
+    """Build what an agent should read before a task, with all that `context` takes as parameters."""
+    return await _build_context(ctx, _to_request(ContextRequest, parameters))
+
+
+def _to_request(kind: type[RequestT], parameters: BaseModel) -> RequestT:
+    values = {name: getattr(parameters, name) for name in parameters.model_fields_set}
+    filters = Filters(**{name: values.pop(name) for name in FILTER_NAMES if name in values})
+    if "history" in values:
+        values["history"] = tuple(turn for text in values["history"] for turn in parse_history(text))
+    return kind(**values, filters=filters)
+
+
+class ToolListResponse(BaseModel):
+    """The value of `tools` in a request to a model."""
+
+    tools: list[dict[str, Any]]
+
+
+@routes.get(
+    "/tools",
+    operation_id="list_tools",
+    tags=["search"],
+    response_model=ToolListResponse,
+    responses=problem_responses(401, 403, 421, 422, 429, 500, 503, 504),
+)
+async def list_tools(
+    ctx: CurrentContext,
+    format: Annotated[
+        ToolFormat, Query(description="Which of OpenAI's APIs the schema is for.")
+    ] = "chat_completions",
+) -> JSONResponse:
+    """The search as a tool, for the request to a model."""
+
+    async def list_search_tool(*_: object) -> list[dict[str, Any]]:
+        return [build_search_tool(format)]
+
+    return JSONResponse({"tools": await ctx.execute(list_search_tool)})
+
+
+_add_query(
+    f"tools/{TOOL_NAME}",
+    KnowledgeQueryInput,
+    SearchResponse,
+    _call_search_tool,
+    "Run a model's call: the body is the arguments of the call, as the model wrote them.",
+    operation_id=TOOL_NAME,
+    title="Call Search Tool",
+)
+
+for _method, _operation in GRAPH_OPERATIONS.items():
+    _request_type = GraphTargetRequest
+    if _operation.default_depth is not None:
+        _request_type = CallGraphRequest if _operation.has_direction else GraphTraversalRequest
+    _add_query(
+        f"graph/{_operation.path}",
+        _request_type,
+        GraphResponse,
+        _query_graph(_method),
+        _operation.summary,
+        tag="code graph",
+        title=_operation.title,
+    )
+
+_add_query(
+    "related",
+    RelationsRequest,
+    RelationsResponse,
+    _find_related,
+    "How a document is related to others: what it closes, implements, references; what mentions it.",
+    tag="documents",
+    operation_id="related_documents",
+    title="Related",
+)
+
+
+class _KnowledgeIdConvertor(Convertor[str]):
+    """A chunk's id, or `source:uri`: nothing that could be the name of another route."""
+
+    regex = r"[0-9a-f]{32}|[^/:]+:(?s:.+)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("knowledge_id", _KnowledgeIdConvertor())
+
+_ID = "An `id` of a result, or `source:uri` of a document; a slash in it is written `%2F`."
+KnowledgeId = Annotated[str, Path(min_length=1, description=_ID, examples=["docs:guides/retries.md"])]
+Blame = Annotated[bool, Query(description="Say who last changed the lines of each chunk, by git.")]
+
+id_routes = APIRouter(prefix=PREFIX, tags=["documents"], responses=_BODILESS_RESPONSES)
+"""To be included after all others of the prefix."""
+
+
+@id_routes.get(
+    "/docs/{id:knowledge_id}/export",
+    operation_id="export_document",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The document as a text file.",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        }
+    },
+)
+async def export(id: KnowledgeId, ctx: CurrentContext) -> Response:
+    """Return a document as a file: its indexed text, secrets redacted."""
+    if bytes(ctx.request.scope.get("raw_path", b"")).lower().endswith(b"%2fexport"):
+        return await document(f"{id}/export", ctx)  # the end of the id, not of the route
+    answer = await ctx.execute(lambda base, access: load_document(base, id, access))
+    name = PurePosixPath(answer.path).name or "document"
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
+    return Response(answer.text.encode("utf-8", "replace"), media_type="text/plain", headers=headers)
+
+
+@id_routes.get("/trace/{id:knowledge_id}", operation_id="trace_result", response_model=TraceResponse)
+async def trace(id: KnowledgeId, ctx: CurrentContext) -> JSONResponse:
+    """Return what made a chunk: the document as read, the refresh, its Dagster run, the first release."""
+    return await ctx.respond(lambda base, access: base.trace(id, access=access))
+
+
+@id_routes.get("/docs/{id:knowledge_id}", operation_id="get_document", response_model=DocumentResponse)
+async def document(id: KnowledgeId, ctx: CurrentContext) -> Response:
+    """Return a document, assembled from its chunks; for a chunk's id, the document that holds it."""
+    return await ctx.respond(lambda base, access: load_document(base, id, access))
+
+
+@id_routes.get("/{id:knowledge_id}", operation_id="get_chunk", response_model=SearchResponse)
+async def get_chunk(id: KnowledgeId, ctx: CurrentContext, blame: Blame = False) -> JSONResponse:
+    """Return one chunk, or all chunks of a document in order."""
+    return await ctx.respond(lambda base, access: base.get(id, blame=blame, access=access))
