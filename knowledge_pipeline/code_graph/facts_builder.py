@@ -77,9 +77,7 @@ class ExpressionSyntax:
 
     names: frozenset[str]  # leaves that stand for themselves
     members: Mapping[str, tuple[str, str]] = _table()  # node: its object, its member
-    calls: Mapping[str, tuple[Part, ...]] = (
-        _table()
-    )  # node: what is called, or an object (if any) and its method
+    calls: Mapping[str, tuple[Part, ...]] = _table()  # node: what is called, or an object and its method
     indexes: Mapping[str, tuple[str, str]] = _table()  # node: what is indexed, by what
     suffixed: Mapping[str, tuple[Part, str]] = _table()  # node: a part, and what the node adds to its path
     transparent: Mapping[str, Part] = _table()  # node: the part that it has the value of

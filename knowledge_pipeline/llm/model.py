@@ -141,8 +141,6 @@ class _CompletionRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Connection:
-    """A client of one event loop."""
-
     loop: asyncio.AbstractEventLoop
     client: httpx2.AsyncClient
     slots: asyncio.Semaphore
