@@ -37,8 +37,8 @@ def read_outline(row: Row) -> ChunkOutline:
     """The outline of a row with `OUTLINE_COLUMNS`."""
     payload = row["shown"]
     source, path, source_type = map(intern, (payload["source"], payload["path"], payload["source_type"]))
-    symbols = dict.fromkeys([payload["symbol"], *payload["metadata"].get("symbols", ())])
-    return ChunkOutline(payload["id"], source, path, tuple(filter(None, symbols)), source_type)
+    symbols: list[str | None] = [payload["symbol"], *payload["metadata"].get("symbols", ())]
+    return ChunkOutline(payload["id"], source, path, tuple(filter(None, dict.fromkeys(symbols))), source_type)
 
 
 @dataclass(frozen=True, slots=True)
