@@ -64,7 +64,7 @@ from knowledge_pipeline.errors import (
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
     from knowledge_pipeline.config.embedding import EmbeddingSettings
-    from knowledge_pipeline.config.organisation import OrganisationSettings
+    from knowledge_pipeline.config.organisations import OrganisationSettings
     from knowledge_pipeline.connectors.base import Source
     from knowledge_pipeline.records import Document, Item
     from knowledge_pipeline.stages.organisations import Discovery

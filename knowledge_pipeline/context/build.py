@@ -15,8 +15,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from knowledge_pipeline.config.context_sections import SectionSettings
-from knowledge_pipeline.config.operation import ContextSettings
+from knowledge_pipeline.config.operation import ContextSettings, SectionSettings
 from knowledge_pipeline.context.prompt import FittedPrompt, PromptFitter, render_query
 from knowledge_pipeline.context.select import (
     ContextCandidate,

@@ -14,8 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from knowledge_pipeline.config.context_sections import SectionSettings
-from knowledge_pipeline.config.operation import ContextSettings
+from knowledge_pipeline.config.operation import ContextSettings, SectionSettings
 from knowledge_pipeline.context.select import ContextSelection, Excerpt
 from knowledge_pipeline.context.task_text import describe_task, fit_code_around_cursor
 from knowledge_pipeline.context.tokens import CountTokens, open_token_counter
