@@ -238,7 +238,7 @@ _MIN_TAKEN = 400  # outlines of a file, two questions': a process that asks once
 _ROWS_PER_TAKEN = 8  # of a file that are read in about twice the time that it takes to take one
 
 Place = tuple[str, int]
-"""See `IndexReader.locate`."""
+"""What the columns of a row follow from: its files, which are never written again, and its place in them."""
 
 Value = TypeVar("Value")
 
