@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import Filter, one_of
-from knowledge_pipeline.store.fragments import KeyIndex, read_held, read_matching
+from knowledge_pipeline.store.fragments import KeyIndex, find_changed_rows, read_held, read_matching
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_internals import (
     ADDRESS,
@@ -29,7 +29,6 @@ from knowledge_pipeline.store.lance_internals import (
     ListedFragment,
     list_fragments,
 )
-from knowledge_pipeline.store.row_replacement import find_changed_rows
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
 FEW_ROWS = 2_000  # of files that are not held

@@ -29,9 +29,9 @@ import pyarrow.compute as pc
 
 from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.fragments import RowChanges, StaleRows, find_changed_rows
 from knowledge_pipeline.store.lance_internals import ADDRESS
 from knowledge_pipeline.store.lance_storage import VersionStamp
-from knowledge_pipeline.store.row_replacement import RowChanges, StaleRows, find_changed_rows
 from knowledge_pipeline.store.tables import Table
 
 WriteTask = Callable[[], None]
