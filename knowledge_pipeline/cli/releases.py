@@ -37,10 +37,16 @@ def releases(
     While a release is pinned, refreshes publish nothing. --unpin first publishes the newest
     that they indexed; if a check refuses it, the pin stays.
     """
-    from knowledge_pipeline.store.release import list_releases
+    from knowledge_pipeline.store.release import find_live_release, list_releases
 
     if unpin:
-        _unpin(session)
+        from knowledge_pipeline.stages.pipeline import refresh_release
+
+        live = find_live_release(session.lake)
+        if live is None or live.pinned_since is None:
+            raise NotFound("no release is pinned: refreshes publish what they change")
+        released = refresh_release(session.lake, session.settings, unpin=True)
+        session.screen.print_note(f"Release {released.version} is live, and no release is pinned any more.")
     kept = list_releases(session.lake)[::-1]
     rows = [_release_json(release, live=release is kept[0]) for release in kept]
     session.screen.print_json({"releases": rows})
@@ -178,17 +184,6 @@ def _format_release_row(row: dict[str, Any]) -> dict[str, Any]:
     times = {name: format_time(row[name]) for name in ("created", "pinned_since")}
     ranker = "tuned" if row["ranker"] else "shipped"
     return {**row, **times, "ranker": ranker, "spaces": tables}
-
-
-def _unpin(session: Session) -> None:
-    from knowledge_pipeline.stages.pipeline import refresh_release
-    from knowledge_pipeline.store.release import find_live_release
-
-    live = find_live_release(session.lake)
-    if live is None or live.pinned_since is None:
-        raise NotFound("no release is pinned: refreshes publish what they change")
-    released = refresh_release(session.lake, session.settings, unpin=True)
-    session.screen.print_note(f"Release {released.version} is live, and no release is pinned any more.")
 
 
 def _show_export(

@@ -41,11 +41,16 @@ def status(
     sources = {source.id: source.type for source in settings.sources}
     cache = CountsCache(settings.store, sources=sources, version=__version__)
     is_federation = bool(settings.federation.stores)
-    counts = None if detailed or is_federation else cache.recall()
+    counts: dict[str, Any] | None = None if detailed or is_federation else cache.recall()
     if is_federation:
         counts = _count_federation(session, detailed=detailed)
     elif counts is None:
-        counts = _count(session, detailed=detailed)
+        from knowledge_pipeline.store.release import find_live_release
+
+        release = find_live_release(session.lake)
+        summary = _summarize(session.lake, settings, detailed=detailed)
+        states = {"states": _list_states(session)} if detailed else {}
+        counts = {"release": _describe(release) if release else None, **summary, **states}
         if not detailed:
             cache.keep(counts)
     report = {"config": str(session.config_path), "store": str(settings.store), **counts}
@@ -63,7 +68,7 @@ def _list_events(session: Session, sources: Container[str]) -> list[dict[str, An
     from knowledge_pipeline.serve.refresh_history import list_last_events
 
     try:
-        events = list_last_events(session.lake.folder / "refreshes")
+        events = list_last_events(session.lake.folder)
     except StoreUnavailable as error:
         session.screen.print_note(f"Events of services are not shown: {error}")
         return []
@@ -106,15 +111,6 @@ def _describe(release: Release) -> dict[str, Any]:
         "pin": release.pin,
         "pinned_since": release.pinned_since and release.pinned_since.isoformat(timespec="seconds"),
     }
-
-
-def _count(session: Session, *, detailed: bool) -> dict[str, Any]:
-    from knowledge_pipeline.store.release import find_live_release
-
-    release = find_live_release(session.lake)
-    summary = _summarize(session.lake, session.settings_without_secrets, detailed=detailed)
-    states = {"states": _list_states(session)} if detailed else {}
-    return {"release": _describe(release) if release else None, **summary, **states}
 
 
 def _summarize(lake: Lake, settings: Settings, *, detailed: bool) -> dict[str, Any]:
@@ -176,7 +172,9 @@ def _show_status(screen: Screen, report: dict[str, Any], *, detailed: bool) -> N
         numbers = ("rows", "unindexed", "versions", "disk")
         screen.print_table([_format_row(row) for row in report[table]], right_aligned=numbers)
     # those of a federation are in its stores
-    states = [_format_state(row) for row in report.get("states", ())]
+    states = [{**row, "cost": f"{row['cost']:.2f}"} for row in report.get("states", ())]
+    for row in states:  # the run as its page, where the address of Dagster is known
+        row["last_run"] = row.pop("last_run_url") or row["last_run"]
     screen.print_table(states, right_aligned=("age_hours", "skipped", "cost"))
     for row in sources:
         for reason, count in list(row["skipped_reasons"].items())[:5]:
@@ -200,9 +198,3 @@ def _format_event(row: dict[str, Any]) -> dict[str, Any]:
         **{"source": row["source"], "last_event": format_time(row["at"])},
         **{"service": row["service"], "kind": row["kind"], "outcome": outcome},
     }
-
-
-def _format_state(row: dict[str, Any]) -> dict[str, Any]:
-    """The run as its page, where the address of Dagster is known."""
-    cells = {name: value for name, value in row.items() if name != "last_run_url"}
-    return cells | {"cost": f"{row['cost']:.2f}", "last_run": row["last_run_url"] or row["last_run"]}

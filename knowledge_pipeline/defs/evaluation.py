@@ -82,9 +82,6 @@ def log_evaluation(
     """Evaluate inside a plain op, and log what the asset would have recorded; the release refuses by itself.
 
     Logs nothing where no questions are configured. `build_tags` gives the provenance of a data version.
-
-    Raises:
-        ConfigError, InvalidQuery, EmbeddingUnavailable: as `evaluate.refresh` does.
     """
     lake, settings = project.open_lake(), project.load_settings()
     report = build_progress_report(context.log, "golden questions")
