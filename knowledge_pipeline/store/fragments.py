@@ -65,12 +65,12 @@ class FragmentRows(NamedTuple):
 _NONE_DELETED = np.empty(0, np.uint64)
 
 
-def _count_fragment_bytes(fragment: FragmentRows) -> int:
+def _count_bytes(fragment: FragmentRows) -> int:
     masks = len(fragment.rows) * _MAX_MASKS // 8 if len(fragment.rows) >= LARGE_FRAGMENT_ROWS else 0
     return fragment.rows.nbytes + fragment.deleted.nbytes + masks
 
 
-FRAGMENT_ROWS = Kind[FragmentRows](_count_fragment_bytes)  # by files, as some version has them
+FRAGMENT_ROWS = Kind[FragmentRows](_count_bytes)  # by files, as some version has them
 DELETED_ROWS = Kind[np.ndarray](lambda addresses: addresses.nbytes)  # by files and mark
 WRITTEN_ROWS = Kind[pa.Table](lambda rows: rows.nbytes)  # by files, in no version that was read
 WANTED_COLUMNS = Kind[frozenset[str]](lambda names: 100 * len(names))  # of a table, as they were asked for

@@ -237,14 +237,9 @@ def _diff_index_rows(table: Table, version: int | None) -> RowChanges:
 
 
 def find_differing_sources(then: Any, now: Any) -> frozenset[str] | None:
-    """Ids of the sources whose rows may differ between two versions of a shared table.
+    """Ids of the sources whose rows may differ between two of Lance's datasets of a shared table.
 
-    Args:
-        then: Lance's dataset at a version.
-        now: the same at another one.
-
-    Returns:
-        None where that is not known: files of the earlier version are gone.
+    None where that is not known: files of the earlier version are gone.
     """
     try:
         changes = find_changed_rows(then, now, ["source"])
