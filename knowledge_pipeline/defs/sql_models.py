@@ -72,9 +72,6 @@ def build_model_assets(
 
     `evaluation` is the last part of the key of the asset that writes the log of evaluations, if there is one;
     `folders` are those of the project's own models.
-
-    Raises:
-        ConfigError: a model's SQL cannot be read.
     """
     loaded = load_models(own_folders=folders)
     models = {model.name: model for model in loaded if model.layer != "tests"}
