@@ -130,7 +130,6 @@ def _locate_list(text: str, name: str) -> _ListSpan:
 
 
 def _split_children(events: list[Event], start: int) -> list[list[Event]]:
-    """The events of each child of the collection that starts at a position."""
     children: list[list[Event]] = []
     depth = 0
     for event in events[start + 1 :]:

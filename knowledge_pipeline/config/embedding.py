@@ -176,7 +176,6 @@ class EmbeddingSettings(SettingsModel):
 
 
 def _list_provider_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a provider needs where the settings do not say it."""
     if settings.get("provider") == "ollama":
         return {"base_url": "http://localhost:11434"}
     if settings.get("provider") == "vertex":
