@@ -42,7 +42,7 @@ from knowledge_pipeline.store.indexes import (
 )
 from knowledge_pipeline.store.lake import Lake, lock_log
 from knowledge_pipeline.store.lance_storage import StorePath, compute_size, remove_path
-from knowledge_pipeline.store.local_state import ANSWERS, SERVERS_FOLDER, erase_entries
+from knowledge_pipeline.store.local_state import ANSWERS, SharedState
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline.store.migrate import commit_migration
 from knowledge_pipeline.store.reconcile import exclude_keys
@@ -526,7 +526,8 @@ def _erase_shared_rows(lake: Lake, settings: Settings, filters: list[Filter]) ->
         _delete_rows(table, filters)
         indexes.rebuild_indexes(table)
     _drop_old_releases(lake, settings, [*tables, *_erase_graph_rows(lake, filters)])
-    erase_entries(lake.folder / SERVERS_FOLDER, ANSWERS)
+    with SharedState(lake.folder) as state:
+        state.erase(ANSWERS)
 
 
 def _list_index_tables(lake: Lake) -> list[Table]:

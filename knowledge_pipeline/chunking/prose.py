@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from knowledge_pipeline.chunking.base import (
     ChunkSpan,
@@ -10,8 +11,6 @@ from knowledge_pipeline.chunking.base import (
     MeasuredDocument,
     TokenLimits,
     build_heading_header,
-    find_common_trail,
-    format_heading_anchor,
     parse_blocks,
 )
 from knowledge_pipeline.chunking.blocks import Block, Section, split_sections
@@ -37,8 +36,7 @@ def chunk_sentences(
     """Whole sentences, packed, the last ones repeated; a sentence is cut only if it alone is too long."""
     text = measured.document.text
     sentences = split_sentences(text, 0, len(text))
-    parts = (part for sentence in sentences for part in split_span(measured, sentence, limits.max_tokens, ()))
-    return _build_spans(measured, chunking, pack_to_limits(parts, measured, limits))
+    return _build_spans(measured, chunking, pack_to_limits(measured, sentences, limits))
 
 
 def chunk_paragraphs(
@@ -46,12 +44,9 @@ def chunk_paragraphs(
 ) -> Iterator[ChunkSpan]:
     """Whole paragraphs, packed; one that alone is too long is cut into sentences."""
     text = measured.document.text
-    parts = (
-        part
-        for paragraph in split_paragraphs(text, 0, len(text))
-        for part in split_span(measured, paragraph, limits.max_tokens, (split_sentences,))
-    )
-    return _build_spans(measured, chunking, pack_to_limits(parts, measured, limits))
+    paragraphs = split_paragraphs(text, 0, len(text))
+    ranges = pack_to_limits(measured, paragraphs, limits, (split_sentences,))
+    return _build_spans(measured, chunking, ranges)
 
 
 def _build_spans(
@@ -61,7 +56,7 @@ def _build_spans(
     for start, end in ranges:
         trail = outline.trail_at(start)
         header = build_heading_header(measured.document, trail)
-        yield ChunkSpan(start, end, format_heading_anchor(trail), header)
+        yield ChunkSpan(start, end, "/".join(trail), header)
 
 
 SEMANTIC_VERSION = 2
@@ -82,11 +77,13 @@ def chunk_semantic(
     sections = split_sections(parse_blocks(measured.document), chunking.max_section_depth)
     for group in _group_sections(list(sections), measured, limits):
         with_body = [section for section in group if section.has_body] or group
-        trail = find_common_trail([section.trail for section in with_body]) or group[0].trail
+        titles = zip(*(section.trail for section in with_body), strict=False)
+        common = takewhile(lambda at_level: len(set(at_level)) == 1, titles)
+        trail = tuple(at_level[0] for at_level in common) or group[0].trail
         header = build_heading_header(measured.document, trail)
         blocks = [block for section in group for block in section.blocks]
         for start, end in _pack_blocks(blocks, measured, limits):
-            yield ChunkSpan(start, end, format_heading_anchor(trail), header)
+            yield ChunkSpan(start, end, "/".join(trail), header)
 
 
 def _group_sections(
@@ -145,7 +142,7 @@ def _pack_blocks(blocks: Sequence[Block], measured: MeasuredDocument, limits: To
         if not measured.document.text[start:end].isspace():
             yield start, end
         return
-    yield from pack_to_limits(_split_blocks(blocks, measured, limits), measured, limits)
+    yield from pack_to_limits(measured, _split_blocks(blocks, measured, limits), limits)
 
 
 def _split_blocks(

@@ -162,7 +162,7 @@ def _answer(
     choose_query: Callable[[Graph], Callable[..., GraphResponse]],
     **arguments: int | str,
 ) -> int | None:
-    from knowledge_pipeline.query.code_graph import render_dot, render_mermaid
+    from knowledge_pipeline.contract.describe import render_dot, render_mermaid
 
     if options.mermaid and options.dot:
         raise WrongUsage("give --mermaid or --dot, not both")

@@ -21,9 +21,7 @@ from knowledge_pipeline.cli.session import (
     iter_index_locations,
     read_beginning,
 )
-from knowledge_pipeline.contract.filters import SearchMode, SearchType
-from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.query.describe import (
+from knowledge_pipeline.contract.describe import (
     describe_blame,
     describe_branches,
     describe_doubt,
@@ -31,6 +29,8 @@ from knowledge_pipeline.query.describe import (
     describe_relation,
     describe_skipped_step,
 )
+from knowledge_pipeline.contract.filters import SearchMode, SearchType
+from knowledge_pipeline.errors import NotFound
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -237,12 +237,12 @@ def _format_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_alone(session: Session, settings: Settings, listener: socket.socket, url: str) -> None:
-    from knowledge_pipeline.serve.service import Service
+    from knowledge_pipeline.serve.service import Service, answers_this_machine
     from knowledge_pipeline.serve.workers import run
 
     service = Service(settings, config=session.config_path)
     session.screen.print_note(f"Answering on {url}")
-    if service.answers_this_machine and _has_private_content(settings):
+    if answers_this_machine(settings.serve) and _has_private_content(settings):
         token = service.tokens.create_for_process("start of the server")
         session.screen.print_note(_FULL_ACCESS.format(url=url, token=token))
     run(service, listener)
@@ -253,15 +253,16 @@ def _run_workers(
 ) -> None:
     from knowledge_pipeline.serve.service import answers_this_machine
     from knowledge_pipeline.serve.tokens import TokenStore
-    from knowledge_pipeline.serve.workers import Launch, Supervisor, prepare_state_folder
+    from knowledge_pipeline.serve.workers import Launch, Supervisor
     from knowledge_pipeline.store.lake import Lake
 
     lake = Lake(settings.store)
     token = None
     if answers_this_machine(settings.serve) and _has_private_content(settings):
         token = TokenStore(lake).create_for_process("start of the server")
-    folder = prepare_state_folder(lake.folder, listener.getsockname()[1])
-    launch = Launch(session.config_path, overrides, settings.serve.workers, folder, token)
+    port = listener.getsockname()[1]
+    launch = Launch(session.config_path, overrides, settings.serve.workers, lake.folder, port, token)
+    launch.forget_former_server()
 
     def report_ready() -> None:
         session.screen.print_note(f"Answering on {url} with {launch.workers} workers")

@@ -65,11 +65,7 @@ SERVICE_KINDS = {
 def build_service_entry(
     kind: str, address: str, *, email: str | None, token_variable: str | None
 ) -> SourceEntry:
-    """An entry without an id; it names the variable of the token ("": none, None: usual), never the token.
-
-    Raises:
-        WrongUsage: the address is invalid, or the service takes no e-mail.
-    """
+    """An entry without an id; it names the variable of the token ("": none, None: usual), never the token."""
     hosted = _parse_repository_address(address) if kind in _HOSTED_KINDS else None
     usual = "GITLAB_TOKEN" if hosted and hosted["type"] == "gitlab" else SERVICE_KINDS[kind].token_variable
     variable = usual if token_variable is None else token_variable
@@ -98,11 +94,7 @@ def parse_wiki_url(address: str) -> SourceEntry | None:
 
 
 def parse_bucket_url(address: str) -> SourceEntry | None:
-    """The connection of `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or a container of Azure; else None.
-
-    Raises:
-        WrongUsage: an `az://` URL, which names no account.
-    """
+    """The connection of `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or a container of Azure; else None."""
     scheme, separator, rest = address.partition("://")
     if scheme == "az":
         raise WrongUsage(
@@ -338,11 +330,7 @@ def _iter_proposed_entries(repository: RepositoryLocation, path: Path) -> Iterat
 
 
 def validate_entry(entry: Mapping[str, Any], path: Path, *, allow_unset: bool = False) -> SourceConfig:
-    """The entry as settings; its token is read from the environment.
-
-    Raises:
-        ConfigError: a value is invalid, or (unless allowed) an environment variable is not set.
-    """
+    """The entry as settings; its token is read from the environment, which may be allowed to lack it."""
     from knowledge_pipeline.config.edit import insert_entry
     from knowledge_pipeline.config.file import check_config
 
@@ -477,11 +465,7 @@ _ADDRESS = re.compile(
 def build_organisation_connection(
     kind: str, address: str, *, email: str | None, token_variable: str | None
 ) -> SourceEntry:
-    """The connection of an organisation, by the type of its members' sources and the address of all.
-
-    Raises:
-        WrongUsage: the address names nothing that has members of this type.
-    """
+    """The connection of an organisation, by the type of its members' sources and the address of all."""
     if kind in _OF_SITES:
         entry = build_service_entry(kind, address, email=email, token_variable=token_variable)
         return {**entry["connection"], "type": _OF_SITES[kind]}
@@ -533,11 +517,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 
 
 def build_table_entry(path: Path | None, url: str | None, *, relative_to: Path) -> tuple[SourceEntry, str]:
-    """The entry of a file, a pattern or a database, without its query; and the first part of its id.
-
-    Raises:
-        WrongUsage: neither or both are given, or an address is written out.
-    """
+    """The entry of a file, a pattern or a database, without its query; and the first part of its id."""
     if (path is None) == (url is None):
         raise WrongUsage("a table needs --path FILE, or --url '${NAME}' with the variable of its address")
     if path is not None:

@@ -369,12 +369,7 @@ _SHOWN = 5  # names of members in a line
 def discover_members(
     session: Session, ids: Sequence[str] = (), *, accept_removals: bool = False
 ) -> list[Discovery]:
-    """List organisations, all without ids, say what is new or wrong, and read the settings again.
-
-    Raises:
-        NotFound: there is no such organisation.
-        StoreError: a listing cannot be written.
-    """
+    """List organisations, all without ids, say what is new or wrong, and read the settings again."""
     from knowledge_pipeline.stages.organisations import discover, select_organisations
 
     settings = session.settings
@@ -440,13 +435,7 @@ def list_organisations(settings: Settings) -> list[dict[str, Any]]:
 
 
 def _probe_organisation(session: Session, organisation: OrganisationSettings) -> int:
-    """List an organisation without keeping the listing, and read a document of each kind of its sources.
-
-    A kind that the identity may not read fails with what it lacks.
-
-    Returns:
-        The exit code.
-    """
+    """List an organisation, and read a document of each kind of its sources; returns the exit code."""
     from knowledge_pipeline.connectors.registry import list_members
 
     with show_progress(session.screen):
@@ -582,11 +571,7 @@ PROBED_PERMISSIONS = 100  # documents
 
 
 def _probe_source(session: Session, source: SourceConfig) -> int:
-    """List a source, read one document, and ask the endpoint that embeds it, if one does.
-
-    Returns:
-        The exit code: whether the source can be read, and be embedded.
-    """
+    """List a source, read one document, and ask the endpoint that embeds it; returns the exit code."""
     from knowledge_pipeline.connectors.registry import open_source
 
     with open_source(source, cache=session.lake.cache) as opened:

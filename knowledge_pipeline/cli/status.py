@@ -67,7 +67,7 @@ def _list_events(session: Session, sources: Container[str]) -> list[dict[str, An
     from knowledge_pipeline.serve.refresh_history import list_last_events
 
     try:
-        events = list_last_events(session.lake.folder / "refreshes")
+        events = list_last_events(session.lake.folder)
     except StoreUnavailable as error:
         session.screen.print_note(f"Events of services are not shown: {error}")
         return []

@@ -25,7 +25,12 @@ from knowledge_pipeline.config.connections import GitConnection
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, TransientError
 from knowledge_pipeline.stages.upkeep import PostponedUpkeep
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.local_state import HeartbeatFile, WatcherReport, create_heartbeat, list_watchers
+from knowledge_pipeline.store.progress import (
+    PublishedHeartbeat,
+    WatcherReport,
+    create_heartbeat,
+    list_watchers,
+)
 
 if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
@@ -103,7 +108,7 @@ class Watcher:
         self._last_errors: dict[str, str] = {}  # source -> its last error, reported once
         self._failed: set[str] = set()  # sources whose last refresh failed
         self._upkeep = PostponedUpkeep()
-        self._beat = HeartbeatFile(watched.lake.folder, create_heartbeat())
+        self._beat = PublishedHeartbeat(watched.lake.folder, create_heartbeat())
         self._refreshed_at = 0.0
 
     def run(self, *, debounce_s: float) -> NoReturn:

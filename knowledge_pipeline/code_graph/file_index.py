@@ -21,8 +21,7 @@ from knowledge_pipeline.code_graph.languages.base import Language
 
 CLASS_KINDS = frozenset({"class", "interface"})
 
-ScopedName = tuple[str, str]
-"""A scope, and a name or a path in it."""
+ScopedName = tuple[str, str]  # a scope, and a name or a path in it
 
 STAR = "*"
 BY_LAST_SEGMENT = "@named"

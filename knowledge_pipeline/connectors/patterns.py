@@ -186,11 +186,7 @@ class FileSelection:
 
 
 def build_selection(source: SourceConfig) -> FileSelection:
-    """The files that a source takes.
-
-    Raises:
-        ConfigError: a pattern is not one that gitignore knows, or a language is unknown.
-    """
+    """The files that a source takes. Raises ConfigError: a pattern is not gitignore's, a language unknown."""
     for name in source.languages:
         if name not in LANGUAGES:
             near = get_close_matches(name.lower(), LANGUAGES, n=3, cutoff=0.5) or sorted(PARSED_LANGUAGES)
@@ -206,11 +202,7 @@ def build_selection(source: SourceConfig) -> FileSelection:
 
 
 def build_attachment_selection(source_id: str, settings: AttachmentSettings) -> FileSelection:
-    """The attachments that are taken, by name: the formats of type `files`, or as the patterns say.
-
-    Raises:
-        ConfigError: a pattern is not one that gitignore knows.
-    """
+    """The attachments that are taken, by name: the formats of type `files`, or as the patterns say."""
     _require_valid_patterns(source_id, "attachments.include", settings.include)
     _require_valid_patterns(source_id, "attachments.exclude", settings.exclude)
     return _build_selection("files", settings.include, settings.exclude, frozenset[str]())
@@ -251,11 +243,7 @@ class ChangedPaths:
 
 
 def build_changed_paths(source: SourceConfig) -> ChangedPaths | None:
-    """The patterns of a source of commits or pull requests; None where it has none.
-
-    Raises:
-        ConfigError: a pattern is not one that gitignore knows.
-    """
+    """The patterns of a source of commits or pull requests; None where it has none."""
     if not source.include and not source.exclude:
         return None
     _require_valid_patterns(source.id, "include", source.include)

@@ -215,13 +215,7 @@ _MAX_INLINE_CHARS = 200  # a longer value has lines of its own
 
 
 def parse_record(text: str) -> Any:
-    """The value of a JSON text, or the list of those on the lines of a JSON Lines text.
-
-    Numbers stay text, as they are written.
-
-    Raises:
-        InvalidRecord: it is neither.
-    """
+    """The value of JSON, or the list of those of JSON Lines; numbers stay text. Raises InvalidRecord."""
     try:
         return _parse_json(text)
     except json.JSONDecodeError as error:
@@ -235,11 +229,7 @@ def parse_record(text: str) -> Any:
 
 
 def format_record(record: Any, title: str) -> tuple[str, list[dict[str, Any]]]:
-    """The text of a record, and its segments as in `conversations` if it holds turns.
-
-    Raises:
-        InvalidRecord: it is nested too deep.
-    """
+    """The text of a record, and its segments if it holds turns. Raises InvalidRecord: too deep."""
     try:
         key, turns = _find_turns(record)
         if not turns:

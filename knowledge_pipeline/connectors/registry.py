@@ -269,17 +269,13 @@ def build_web_location(source: SourceConfig) -> WebLocation:
     host, path = connection.host_and_path
     if not host:
         return WebLocation(repo=path.rpartition("/")[2] or None, branch=connection.branch)
-    web, commits = _build_page_prefixes(host, path, connection.branch or "HEAD")
-    return WebLocation(path or None, connection.branch, web, commits)
-
-
-def _build_page_prefixes(host: str, path: str, branch: str) -> tuple[str | None, str | None]:
-    site = f"https://{host}/{quote(path)}"
+    site, branch = f"https://{host}/{quote(path)}", quote(connection.branch or "HEAD")
+    web = commits = None
     if host == "github.com" or host.startswith("github."):
-        return f"{site}/blob/{quote(branch)}/", f"{site}/commit/"
-    if host == "gitlab.com" or host.startswith("gitlab."):
-        return f"{site}/-/blob/{quote(branch)}/", f"{site}/-/commit/"
-    return None, None
+        web, commits = f"{site}/blob/{branch}/", f"{site}/commit/"
+    elif host == "gitlab.com" or host.startswith("gitlab."):
+        web, commits = f"{site}/-/blob/{branch}/", f"{site}/-/commit/"
+    return WebLocation(path or None, connection.branch, web, commits)
 
 
 def read_permissions(source: SourceConfig, uris: Sequence[str], *, by_name: bool = False) -> Permissions:

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
-from pathlib import Path
 from typing import Any, get_args
 
 from knowledge_pipeline.config.settings import Settings
@@ -32,8 +31,8 @@ from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound, St
 from knowledge_pipeline.llm.model_calls import CallReport, ModelCall
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import replace_invalid_characters
-from knowledge_pipeline.store.journal import Journal
 from knowledge_pipeline.store.lake import Lake, lock_log
+from knowledge_pipeline.store.local_state import SharedState
 
 FLUSH_INTERVAL_S = 3.0
 BATCH_ROWS = 100  # written without waiting for more
@@ -48,9 +47,9 @@ LogRow = dict[str, Any]
 class RowWriter:
     """Writes one log table of one store, for one process. Threads may share it.
 
-    A thread writes the rows gathered every few seconds; a kill loses only those, and with a journal none. A
-    table that cannot be written is reported once until it can be again, and its rows are dropped, except
-    from the journal.
+    A thread writes the rows gathered every few seconds; a kill loses only those, and where they are durable
+    none. A table that cannot be written is reported once until it can be again, and its rows are dropped,
+    except the durable ones.
     """
 
     def __init__(
@@ -61,11 +60,9 @@ class RowWriter:
         subject: str,
         advice: str = "",
         finalize_row: Callable[[LogRow], LogRow] = dict,
-        sum_up: Callable[[Sequence[LogRow]], Sequence[LogRow]] = tuple,
         imports: Sequence[str] = (),
         flush_interval_s: float = FLUSH_INTERVAL_S,
-        journal: Journal | None = None,
-        identity: Sequence[str] = ("query_id",),
+        durable: bool = False,
         required: bool = False,
     ) -> None:
         """Prepare a table, one of `schemas.LOGS`; nothing runs before `start`.
@@ -74,24 +71,23 @@ class RowWriter:
             subject: what is not logged if the table cannot be written: "queries".
             advice: ends that warning: ", or set logs.queries to false".
             finalize_row: prepares a row for writing, in the background.
-            sum_up: makes fewer rows of those that are written together.
             imports: modules that `finalize_row` needs, imported before the first row is due.
             flush_interval_s: how long a row waits for others at most.
-            journal: holds a row on disk before `add` returns, finalized then.
-            identity: columns that tell whether the table has a row of the journal, `query_id` the first.
-            required: `add` fails where the journal does.
+            durable: a row is finalized, and in the local state, before `add` returns.
+            required: that too, and `add` fails where the state takes no row.
         """
         self._lake, self._table = lake, table
         self._subject, self._advice = subject, advice
-        self._finalize_row, self._sum_up, self._imports = finalize_row, sum_up, imports
+        self._finalize_row, self._imports = finalize_row, imports
         self._flush_interval_s = flush_interval_s
-        self._journal, self._identity, self._required = journal, identity, required
+        self._required = required
+        self._state = SharedState(lake.folder) if durable or required else None
         self._pending: list[LogRow] = []
-        self._has_dropped = False  # whether the journal's segment has rows that are not pending
+        self._waiting = 0  # pending rows, and those in the state
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_closing = False
-        self._failing = set[str]()  # of "journal" and "table", what could not be written last
+        self._failing = set[str]()  # of "state" and "table", what could not be written last
 
     def start(self) -> None:
         """Start the thread, once."""
@@ -105,37 +101,39 @@ class RowWriter:
         """Take one row; takes microseconds.
 
         Raises:
-            StoreUnavailable: the row is required, and the journal cannot take it.
+            StoreUnavailable: the row is required, and the state cannot take it.
         """
-        if self._journal:
+        is_durable = False
+        if self._state:
             row = self._finalize_row(row)
+            is_durable = self._keep(self._state, row)
         with self._changed:
-            if self._journal:
-                self._append_to_journal(self._journal, row)
-            if len(self._pending) < MAX_PENDING_ROWS:
+            if not is_durable:
+                if len(self._pending) >= MAX_PENDING_ROWS:
+                    return
                 self._pending.append(row)
-                if len(self._pending) == 1 or len(self._pending) >= BATCH_ROWS:  # else nobody waits for it
-                    self._changed.notify_all()
-            else:
-                self._has_dropped = True
+            self._waiting += 1
+            if self._waiting == 1 or self._waiting >= BATCH_ROWS:  # else nobody waits for it
+                self._changed.notify_all()
 
     @property
     def is_failing(self) -> bool:
         """Whether the last row could not be written."""
         return bool(self._failing)
 
-    def _append_to_journal(self, journal: Journal, row: LogRow) -> None:
+    def _keep(self, state: SharedState, row: LogRow) -> bool:
         try:
-            journal.append(row)
-        except OSError as error:
-            self._warn("journal", error)
+            state.add_rows(self._table, [row])
+        except StoreUnavailable as error:
+            self._warn("state", error)
             if self._required:
                 raise StoreUnavailable(
                     f"{self._subject} cannot be logged, and `logs.required` refuses what is not: "
                     "check the permissions and the space of the store"
                 ) from error
-        else:
-            self._failing.discard("journal")
+            return False
+        self._failing.discard("state")
+        return True
 
     def close(self, *, wait_s: float = CLOSE_S) -> None:
         """Write what is left, if that takes no longer than `wait_s`; nothing is written after."""
@@ -145,64 +143,46 @@ class RowWriter:
         if self._thread is not None:
             self._thread.join(wait_s)
             atexit.unregister(self.close)
-        with self._changed:
-            if self._journal:
-                self._journal.close()
+        if self._state:
+            self._state.close()
 
     def _run(self) -> None:
         with suppress(Exception):  # the same imports fail again below, with a warning
             for module in (*self._imports, "knowledge_pipeline.store.logs"):
                 import_module(module)
-        if self._journal:
-            self._recover_journals(self._journal)
+        if self._state:
+            self._write(())  # what processes that are gone have left
         is_last = False
         while not is_last:
-            rows, segment, is_last = self._wait_for_rows()
-            if rows and self._write(rows) and segment:
-                segment.unlink(missing_ok=True)
+            count, rows, is_last = self._wait_for_rows()
+            if count:
+                self._write(rows)
 
-    def _recover_journals(self, journal: Journal) -> None:
-        """Write the rows that processes which are gone have left in their journals."""
-        try:
-            table: Any = self._lake.log_table(self._table)  # gives tables of pyarrow, which has no types
-            for segment, rows in journal.iter_orphaned():
-                ids = (str(row["query_id"]) for row in rows)
-                written = table.iter_rows_by_values("query_id", ids, self._identity) if table.exists else ()
-                existing = {self._identify(row) for batch in written for row in batch.to_pylist()}
-                if self._write([row for row in rows if self._identify(row) not in existing]):
-                    segment.unlink()
-        except Exception as error:  # noqa: BLE001 - the next process tries again; new rows are written
-            self._warn("table", error)
-
-    def _identify(self, row: LogRow) -> tuple[object, ...]:
-        return tuple(row[name] for name in self._identity)
-
-    def _wait_for_rows(self) -> tuple[Sequence[LogRow], Path | None, bool]:
-        """The rows to write next; the segment of the journal that has just these; whether they are the last.
+    def _wait_for_rows(self) -> tuple[int, Sequence[LogRow], bool]:
+        """How many rows are to be written, those of them that are in no state, and whether they are the last.
 
         Waits for enough rows, or until the first has waited long enough.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._pending or self._is_closing)
+            self._changed.wait_for(lambda: self._waiting or self._is_closing)
             self._changed.wait_for(
-                lambda: len(self._pending) >= BATCH_ROWS or self._is_closing, self._flush_interval_s
+                lambda: self._waiting >= BATCH_ROWS or self._is_closing, self._flush_interval_s
             )
-            rows, self._pending = self._pending, []
-            segment = self._journal.end_segment() if self._journal else None
-            has_dropped, self._has_dropped = self._has_dropped, False
-            return rows, None if has_dropped else segment, self._is_closing
+            count, rows = self._waiting, self._pending
+            self._waiting, self._pending = 0, []
+            return count, rows, self._is_closing
 
-    def _write(self, rows: Sequence[LogRow]) -> bool:
+    def _write(self, rows: Sequence[LogRow]) -> None:
         try:
             from knowledge_pipeline.store.logs import append_rows
 
-            finalized = rows if self._journal else [self._finalize_row(row) for row in rows]
-            append_rows(self._lake, self._table, self._sum_up(finalized))
+            append_rows(
+                self._lake, self._table, rows if self._state else [self._finalize_row(row) for row in rows]
+            )
         except Exception as error:  # noqa: BLE001 - whatever it is, queries are answered without a log
             self._warn("table", error)
-            return False
-        self._failing.discard("table")
-        return True
+        else:
+            self._failing.discard("table")
 
     def _warn(self, target: str, error: Exception) -> None:
         is_known = bool(self._failing)
@@ -242,7 +222,7 @@ class QueryLog(RowWriter):
             finalize_row=lambda row: {**row, "text": redact(row["text"])},
             imports=("knowledge_pipeline.sanitizing.sanitize",),
             flush_interval_s=flush_interval_s,
-            journal=Journal(lake.folder / "logs" / "journal") if durable or required else None,
+            durable=durable,
             required=required,
         )
 
@@ -433,9 +413,7 @@ class FeedbackLog(RowWriter):
             lake,
             "feedback",
             subject="judgements of results",
-            identity=("query_id", "result_id", "judgement", "at"),
             flush_interval_s=flush_interval_s,
-            journal=Journal(lake.folder / "logs" / "judgements"),
             required=True,
         )
         self._query_ids = query_ids
@@ -489,10 +467,9 @@ class RefusalLog(RowWriter):
             subject="refused requests",
             advice=", or set logs.queries to false",
             finalize_row=lambda row: {**row, "reason": redact(row["reason"])},
-            sum_up=_sum_up,
             imports=("knowledge_pipeline.sanitizing.sanitize",),
             flush_interval_s=flush_interval_s,
-            journal=Journal(lake.folder / "logs" / "refusals"),
+            durable=True,
         )
 
     def record(self, outcome: str, reason: str, access: Access, address: str | None) -> None:
@@ -512,17 +489,6 @@ class RefusalLog(RowWriter):
                 "requests": 1,
             }
         )
-
-
-def _sum_up(rows: Sequence[LogRow]) -> list[LogRow]:
-    """One row for those of one caller, outcome and reason; the reason of a limit names seconds that vary."""
-    sums: dict[tuple[object, ...], LogRow] = {}
-    for row in rows:
-        reason = "" if row["outcome"] == "rate_limited" else row["reason"]
-        caller = row["interface"], row["token"], row["tenant"], tuple(row["principals"]), row["address"]
-        first = sums.setdefault((row["outcome"], reason, *caller), {**row, "requests": 0})
-        first["requests"] += row["requests"]
-    return list(sums.values())
 
 
 MAX_KEPT_CHARS = 8_000  # of a reported prompt, and of a response

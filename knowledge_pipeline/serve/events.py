@@ -18,7 +18,7 @@ import httpx2
 
 from knowledge_pipeline.contract.filters import EventType
 from knowledge_pipeline.endpoints import get_ssl_context
-from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, TooManyRequests
+from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, StoreUnavailable, TooManyRequests
 from knowledge_pipeline.query.access import Access, DeclaredSources
 from knowledge_pipeline.serve.service import Identity
 from knowledge_pipeline.serve.targets import Target, TargetPosition, build_headers, remove_other_positions
@@ -62,11 +62,7 @@ class EventFollower:
         return self._newest or 0
 
     async def read_after(self, position: int) -> list[Event]:
-        """The events after a position, in order.
-
-        Raises:
-            StoreUnavailable: the object store does not answer.
-        """
+        """The events after a position, in order. Raises StoreUnavailable: the object store is away."""
         await self._look()
         if position >= (self._newest or 0):
             return []
@@ -114,7 +110,7 @@ class WebhookDeliveries:
     """
 
     def __init__(self, lake: Lake, targets: Sequence[Target], follower: EventFollower) -> None:
-        self._folder = lake.folder / "events"
+        self._folder = lake.folder
         self._targets = targets
         self._follower = follower
         self._task: asyncio.Task[None] | None = None
@@ -133,8 +129,9 @@ class WebhookDeliveries:
 
     async def _run(self) -> None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            turn = filelock.FileLock(self._folder / "deliver.lock", timeout=0)
+            locks = self._folder / "locks"
+            locks.mkdir(parents=True, exist_ok=True)
+            turn = filelock.FileLock(locks / "deliver.lock", timeout=0)
             while True:
                 with suppress(filelock.Timeout):
                     turn.acquire()
@@ -144,7 +141,8 @@ class WebhookDeliveries:
             _log.error("no webhook is told of events, as the store's folder fails: %s", error.strerror)
             return
         try:
-            remove_other_positions(self._folder, self._targets)
+            with suppress(StoreUnavailable):
+                remove_other_positions(self._folder, self._targets)
             async with httpx2.AsyncClient(timeout=TIMEOUT_S, verify=get_ssl_context()) as client:
                 await asyncio.gather(*(self._follow(client, target) for target in self._targets))
         finally:
@@ -152,10 +150,11 @@ class WebhookDeliveries:
 
     async def _follow(self, client: httpx2.AsyncClient, target: Target) -> None:
         """Deliver what comes; the first time, from now on."""
-        saved = TargetPosition(self._folder, target)
-        position = saved.load()
+        saved, position = TargetPosition(self._folder, target), None
         while True:
             try:
+                if position is None:
+                    position = saved.load()
                 if position is None:
                     position = await self._follower.find_newest()
                     saved.save(position)
@@ -164,11 +163,8 @@ class WebhookDeliveries:
                         return
                     position = event.position
                     saved.save(position)
-            except KnowledgeError as error:
+            except (KnowledgeError, OSError) as error:
                 _log.warning("events cannot be read for the webhook at %s: %s", target.host, error)
-            except OSError as error:
-                problem = error.strerror or type(error).__name__
-                _log.warning("a delivery to %s may be repeated, as the disk fails: %s", target.host, problem)
             await asyncio.sleep(self._follower.interval_s)
 
 
@@ -258,10 +254,7 @@ class EventStreams:
         *,
         follow: bool,
     ) -> AsyncGenerator[bytes]:
-        """The text after a position, until the server ends, the client goes, or `identify` raises.
-
-        `identify` returns who the caller is now; without `follow` it ends after what there is.
-        """
+        """The text after a position, until the server ends, the client goes, or `identify` raises."""
         yield f"id: {position}\nretry: {RECONNECT_MS}\n\n".encode()  # so that who reconnects misses nothing
         key, access = identity.rate_limit_key, identity.access
         spoke_s = checked_s = time.monotonic()

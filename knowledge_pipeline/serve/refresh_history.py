@@ -4,166 +4,75 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter
+import filelock
 
 from knowledge_pipeline.contract.operation import Refresh
 from knowledge_pipeline.errors import StoreUnavailable
-from knowledge_pipeline.store.journal import Journal, Row
-from knowledge_pipeline.store.local_state import SharedState
-from knowledge_pipeline.store.locks import is_locked
+from knowledge_pipeline.store.local_state import Owner, SharedState, is_alive
 
 if TYPE_CHECKING:
     from knowledge_pipeline.serve.refresh_process import ProcessOutcome
 
 _log = logging.getLogger(__name__)
 
-
-class UnfinishedRefreshes:
-    """The refreshes that one server has promised, each in a file of its own until it is done. For one thread.
-
-    The next server that starts takes over those of servers that are gone, stopped or killed. One that was
-    running then is done again, which costs nothing that it had finished.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._journal = Journal(folder)
-        self._files: dict[str, list[Path]] = {}  # by id; more than one where documents were added
-        self.owner = self._journal.owner  # see `is_served`
-
-    def keep(self, refresh: Refresh) -> None:
-        """Have a refresh on disk; a disk that does not take it is logged, and the refresh is done anyway."""
-        row = {"id": refresh.id, "sources": refresh.sources, "reason": refresh.reason}
-        row |= {"documents": refresh.documents, "relist": refresh.relist}
-        try:
-            self._journal.append({**row, "at": refresh.requested_at})
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            _log.warning("a refresh is lost if the server stops before it, as its disk fails: %s", reason)
-        if path := self._journal.end_segment():
-            self._files.setdefault(refresh.id, []).append(path)
-
-    def forget(self, refresh: Refresh) -> None:
-        """It is done."""
-        for path in self._files.pop(refresh.id, ()):
-            path.unlink(missing_ok=True)
-
-    def take_over(self) -> list[Refresh]:
-        """What servers that have ended did not finish, oldest first; it is this server's from now on."""
-        refreshes: dict[str, Refresh] = {}
-        try:
-            # Twice: who lists refreshes holds a lock for an instant; see `is_served`.
-            for path, rows in chain(self._journal.iter_orphaned(), self._journal.iter_orphaned()):
-                for refresh in map(_parse_row, rows):
-                    self.keep(refresh)
-                    former = refreshes.get(refresh.id, refresh)  # documents were added, or it was kept twice
-                    refreshes[refresh.id] = add_documents(former, refresh.documents)
-                path.unlink()
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            _log.warning("refreshes that waited when a server stopped cannot be read: %s", reason)
-        return sorted(refreshes.values(), key=lambda refresh: refresh.requested_at)
-
-    def close(self) -> None:
-        """Leave the rest to the next server."""
-        self._journal.close()
-
-
-def add_documents(refresh: Refresh, documents: Iterable[str]) -> Refresh:
-    """The refresh, which reads these documents too."""
-    refresh.documents = tuple(dict.fromkeys((*refresh.documents, *documents)))
-    sources = (document.partition("/")[0] for document in refresh.documents)
-    refresh.sources = tuple(dict.fromkeys((*refresh.sources, *sources)))
-    return refresh
-
-
-def _parse_row(row: Row) -> Refresh:
-    refresh = Refresh(row["id"], tuple(row["sources"]), row["reason"], "queued", row["at"])
-    refresh.documents, refresh.relist = tuple(row.get("documents", ())), bool(row.get("relist"))
-    return refresh
-
-
-def is_served(folder: Path, owner: str) -> bool:
-    """Whether the server that has promised refreshes under this name still runs."""
-    return is_locked(folder / f"{owner}.lock")
-
-
-EVENT = "event"
-"""The kind of the entries of last events; the keys are sources."""
-
-
-def list_last_events(refreshes: Path) -> list[dict[str, Any]]:
-    """The last event of each source that servers of this machine kept: the source, and fields of `LastEvent`.
-
-    Args:
-        refreshes: the folder of the refreshes that servers have accepted.
-
-    Raises:
-        StoreUnavailable: they cannot be read.
-    """
-    folder = refreshes / "history"
-    if not folder.exists():
-        return []
-    state = SharedState(folder)
-    try:
-        events = [json.loads(value) for value in state.list_values(EVENT)]
-    finally:
-        state.close()
-    names = ("source", "service", "kind", "at", "state", "error")
-    return sorted(
-        ({name: event[name] for name in names} for event in events), key=lambda event: event["source"]
-    )
-
-
 KEPT_S = 30 * 86_400.0
 MAX_BYTES = 1_000_000  # of all entries, a few hundred; beyond it the older half is forgotten
 
-_KIND = "refresh"
-_UNFINISHED = ("queued", "running")
-_REFRESH = TypeAdapter(Refresh)
+_REFRESH, _EVENT = "refresh", "event"  # kinds; the keys are ids, and sources
+_ENDED = ("succeeded", "failed")
+_TIMES = ("requested_at", "started_at", "ended_at")
 
 
 class RefreshHistory:
-    """What became of the refreshes that a store's servers accepted, and of each source's last event.
+    """The refreshes that a store's servers accepted, until long after, and each source's last event.
 
-    One SQLite file in the folder of unfinished refreshes; each worker writes its own and lists all. It is not
-    synchronised to disk: a kill loses nothing, a power failure may lose the last entries. What is promised is
-    kept by `UnfinishedRefreshes`, not here. For one thread; nothing is opened before it is needed.
+    A server takes over what servers that are gone, stopped or killed, had not done. One that was running then
+    is done again, which costs nothing that it had finished. In the local state; for one thread.
     """
 
     def __init__(self, folder: Path) -> None:
+        """Prepare; `folder` is the store's local one."""
         self._folder = folder
-        self._state: SharedState | None = None
-        self._is_broken = False
+        self._owner: Owner | None = None  # of what this server has accepted
 
-    def record(self, refresh: Refresh, owner: str) -> None:
-        """Keep a refresh as it is now; `owner` is the server that does it, see `is_served`."""
-        entry = {"owner": owner, "refresh": _REFRESH.dump_python(refresh, mode="json")}
-        if state := self._open_state():
-            try:
-                state.put(_KIND, refresh.id, json.dumps(entry).encode(), ttl_s=KEPT_S)
-                if refresh.ended_at:
-                    state.keep_newest(_KIND, beginning="", max_bytes=MAX_BYTES)
-            except StoreUnavailable as error:  # it is done all the same
-                _log.warning("a refresh is not kept in the list: %s", error)
+    def record(self, refresh: Refresh) -> None:
+        """Keep a refresh as it is now; where that fails it is logged, and the refresh is done anyway."""
+        has_ended = refresh.status in _ENDED
+        try:
+            with SharedState(self._folder) as state:
+                ttl_s = KEPT_S if has_ended else math.inf  # what is promised is never over
+                state.put(_REFRESH, refresh.id, self._pack(refresh), ttl_s=ttl_s)
+                if has_ended:
+                    state.keep_newest(_REFRESH, beginning="", max_bytes=MAX_BYTES)
+        except (StoreUnavailable, OSError, filelock.Timeout) as error:
+            problem = "not kept in the list" if has_ended else "lost if the server stops before it"
+            _log.warning("a refresh is %s, as its disk fails: %s", problem, error)
 
     def list_all(self) -> list[Refresh]:
         """All that are kept, in no order; what a server that has ended left undone is interrupted."""
-        served: dict[str, bool] = {}
+        return list(self._list_entries().values())
+
+    def take_over(self) -> list[Refresh]:
+        """What servers that have ended did not finish, oldest first; it is this server's from now on."""
         refreshes: list[Refresh] = []
-        for entry in self._list(_KIND):
-            refresh, owner = _REFRESH.validate_python(entry["refresh"]), entry["owner"]
-            if refresh.status in _UNFINISHED:
-                if owner not in served:
-                    served[owner] = is_served(self._folder, owner)
-                refresh.status = refresh.status if served[owner] else "interrupted"
-            refreshes.append(refresh)
-        return refreshes
+        for entry, refresh in self._list_entries().items():
+            if refresh.status == "interrupted":
+                waiting = Refresh(refresh.id, refresh.sources, refresh.reason, "queued", refresh.requested_at)
+                waiting.documents, waiting.relist = refresh.documents, refresh.relist
+                try:
+                    with SharedState(self._folder) as state:
+                        if state.replace(_REFRESH, refresh.id, entry, self._pack(waiting)):
+                            refreshes.append(waiting)
+                except (StoreUnavailable, OSError, filelock.Timeout) as error:
+                    _log.warning("refreshes that waited when a server stopped cannot be read: %s", error)
+        return sorted(refreshes, key=lambda refresh: refresh.requested_at)
 
     def record_event(self, refresh: Refresh, sources: Iterable[str], service: str, kind: str) -> None:
         """Keep that an event of a service came, which a refresh takes in for some of its sources."""
@@ -173,7 +82,7 @@ class RefreshHistory:
     def end_events(self, refresh: Refresh, outcome: ProcessOutcome, again: Refresh | None) -> None:
         """Keep what became of the events of a refresh; `again` tries to take in those that may work later."""
         ended: list[dict[str, Any]] = []
-        for event in self._list(EVENT):
+        for event in map(json.loads, self._list(_EVENT)):
             if event["refresh"] != refresh.id:
                 continue
             if (failure := outcome.find_failure(event["source"])) is None:
@@ -186,34 +95,75 @@ class RefreshHistory:
         self._put_events(ended)
 
     def close(self) -> None:
-        """Use it no more."""
-        if self._state:
-            self._state.close()
-            self._state = None
-        self._is_broken = True
+        """Leave what is not done to the next server."""
+        if self._owner:
+            self._owner.release()
+            self._owner = None
 
-    def _list(self, kind: str) -> list[dict[str, Any]]:
-        if not self._folder.exists() or not (state := self._open_state()):
-            return []
+    def _pack(self, refresh: Refresh) -> bytes:
+        self._owner = self._owner or Owner(self._folder)
+        return json.dumps({"owner": self._owner.name, "refresh": asdict(refresh)}, default=str).encode()
+
+    def _list_entries(self) -> dict[bytes, Refresh]:
+        """The refreshes as they are now, by what the state has of them."""
+        living: dict[str, bool] = {}
+        refreshes: dict[bytes, Refresh] = {}
+        for entry in self._list(_REFRESH):
+            owner, values = (json.loads(entry)[name] for name in ("owner", "refresh"))
+            refresh = _parse_refresh(values)
+            if refresh.status not in _ENDED:
+                if owner not in living:
+                    living[owner] = is_alive(self._folder, owner)
+                refresh.status = refresh.status if living[owner] else "interrupted"
+            refreshes[entry] = refresh
+        return refreshes
+
+    def _list(self, kind: str) -> list[bytes]:
         try:
-            return [json.loads(value) for value in state.list_values(kind)]
+            with SharedState(self._folder) as state:
+                return state.list_values(kind)
         except StoreUnavailable as error:
             _log.warning("former refreshes are not listed: %s", error)
             return []
 
     def _put_events(self, events: Iterable[dict[str, Any]]) -> None:
-        if state := self._open_state():
-            try:
+        try:
+            with SharedState(self._folder) as state:
                 for event in events:
-                    state.put(EVENT, event["source"], json.dumps(event).encode(), ttl_s=KEPT_S)
-            except StoreUnavailable as error:
-                _log.warning("the last event of a source is not kept: %s", error)
+                    state.put(_EVENT, event["source"], json.dumps(event).encode(), ttl_s=KEPT_S)
+        except StoreUnavailable as error:
+            _log.warning("the last event of a source is not kept: %s", error)
 
-    def _open_state(self) -> SharedState | None:
-        if self._state is None and not self._is_broken:
-            try:
-                self._state = SharedState(self._folder / "history")
-            except StoreUnavailable as error:
-                self._is_broken = True
-                _log.warning("refreshes are not listed after a restart: %s", error)
-        return self._state
+
+def list_last_events(folder: Path) -> list[dict[str, Any]]:
+    """The last event of each source that servers of this machine kept: the source, and fields of `LastEvent`.
+
+    Args:
+        folder: the store's local one.
+
+    Raises:
+        StoreUnavailable: they cannot be read.
+    """
+    with SharedState(folder) as state:
+        events = [json.loads(value) for value in state.list_values(_EVENT)]
+    names = ("source", "service", "kind", "at", "state", "error")
+    return sorted(
+        ({name: event[name] for name in names} for event in events), key=lambda event: event["source"]
+    )
+
+
+def add_documents(refresh: Refresh, documents: Iterable[str]) -> Refresh:
+    """The refresh, which reads these documents too."""
+    refresh.documents = tuple(dict.fromkeys((*refresh.documents, *documents)))
+    sources = (document.partition("/")[0] for document in refresh.documents)
+    refresh.sources = tuple(dict.fromkeys((*refresh.sources, *sources)))
+    return refresh
+
+
+def _parse_refresh(values: Mapping[str, Any]) -> Refresh:
+    times: dict[str, Any] = {
+        name: datetime.fromisoformat(values[name]) for name in _TIMES if values.get(name)
+    }
+    names = ("sources", "documents")
+    parts: dict[str, Any] = {name: tuple(dict.fromkeys(values.get(name, ()))) for name in names}
+    return Refresh(**{**values, **times, **parts})

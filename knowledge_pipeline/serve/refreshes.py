@@ -25,7 +25,7 @@ from pathlib import Path
 from knowledge_pipeline.contract.filters import RefreshState
 from knowledge_pipeline.contract.operation import Refresh
 from knowledge_pipeline.errors import ConfigError, TooManyRequests
-from knowledge_pipeline.serve.refresh_history import RefreshHistory, UnfinishedRefreshes, add_documents
+from knowledge_pipeline.serve.refresh_history import RefreshHistory, add_documents
 from knowledge_pipeline.serve.refresh_process import ProcessOutcome, RefreshProcess
 from knowledge_pipeline.store.local_state import SharedState
 from knowledge_pipeline.times import format_duration
@@ -54,9 +54,8 @@ class RefreshQueue:
         cli_command: Sequence[str] = CLI_COMMAND,
         state: SharedState | None = None,
     ) -> None:
-        """Prepare; `folder` has what is not done yet. With a `state`, workers take turns."""
+        """Prepare; `folder` is the store's local one. With a `state`, workers take turns."""
         self._config = config
-        self._unfinished = UnfinishedRefreshes(folder)
         self._history = RefreshHistory(folder)
         self._queued: deque[Refresh] = deque()
         self._running: list[Refresh] = []
@@ -64,7 +63,7 @@ class RefreshQueue:
         self.finished_counts: Counter[RefreshState] = Counter()  # how many, since the start
         self._worker: asyncio.Task[None] | None = None
         self._has_changed = asyncio.Event()  # the queue
-        self._process = RefreshProcess(cli_command, folder / "running.lock" if state else None)
+        self._process = RefreshProcess(cli_command, folder / "locks" / "refreshes.lock" if state else None)
         self._closed = False
 
     def submit(self, sources: Iterable[str], reason: str, *, relist: bool = False) -> Refresh:
@@ -104,15 +103,10 @@ class RefreshQueue:
         """Those of this process, newest first: queued, running, finished."""
         return [*reversed(self._queued), *reversed(self._running), *reversed(self._finished)]
 
-    def _publish(self, refresh: Refresh) -> None:
-        """Let other workers, and the servers after this one, list a refresh as it is now."""
-        self._history.record(refresh, self._unfinished.owner)
-
     def resume(self) -> None:
         """Queue what servers that have ended did not finish."""
-        for refresh in self._unfinished.take_over() if self._config else ():
-            self._queued.append(refresh)
-            self._publish(refresh)
+        if self._config:
+            self._queued += self._history.take_over()
         self._start_worker()
 
     async def close(self) -> None:
@@ -126,7 +120,6 @@ class RefreshQueue:
             self._process.stop(signal.SIGKILL)
             await self._worker
         self._process.close()
-        self._unfinished.close()
         self._history.close()
 
     @staticmethod
@@ -143,8 +136,7 @@ class RefreshQueue:
             if len({*refresh.documents, *(queued.documents if queued else ())}) > MAX_DOCUMENTS:
                 return self._add(replace(refresh, documents=(), relist=True))
             if queued and not set(refresh.documents) <= set(queued.documents):
-                self._unfinished.keep(replace(refresh, id=queued.id))
-                self._publish(add_documents(queued, refresh.documents))
+                self._history.record(add_documents(queued, refresh.documents))
         if queued is None:
             return self._enqueue(refresh)
         queued.tries = min(queued.tries, refresh.tries)
@@ -163,9 +155,8 @@ class RefreshQueue:
             raise ConfigError("this server was started without a knowledge.yaml: it cannot refresh anything")
         if sum(not queued.tries for queued in self._queued) >= MAX_QUEUED and not refresh.tries:
             raise TooManyRequests(f"{MAX_QUEUED} refreshes are queued already: try again later", 60.0)
-        self._unfinished.keep(refresh)
+        self._history.record(refresh)
         self._queued.append(refresh)
-        self._publish(refresh)
         self._start_worker()
         return refresh
 
@@ -204,7 +195,7 @@ class RefreshQueue:
         """Do refreshes in one process; one after the other where that says nothing of their sources."""
         for refresh in batch:
             refresh.status, refresh.started_at = "running", datetime.now(UTC)
-            self._publish(refresh)
+            self._history.record(refresh)
         outcome = await self._process.run(self._build_arguments(batch))
         if outcome.problem and len(batch) > 1 and not self._closed:
             for refresh in batch:
@@ -225,9 +216,7 @@ class RefreshQueue:
             self._history.end_events(refresh, outcome, again)
         self.finished_counts[refresh.status] += 1
         self._finished.append(refresh)
-        self._publish(refresh)
-        if refresh.status != "interrupted":
-            self._unfinished.forget(refresh)
+        self._history.record(refresh)
 
     def _retry(self, refresh: Refresh, outcome: ProcessOutcome) -> Refresh | None:
         """Queue again what failed and may work later, unless it was tried often enough; the error says so."""

@@ -1,7 +1,7 @@
 """Where events are delivered to, how deliveries are signed, and how far each target has got.
 
-A position is a small file in the store's local folder: one line that is replaced, as after a crash the
-event that was being delivered is delivered again.
+A position is noted after its event was taken: after a crash the event that was being delivered is delivered
+again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 import hmac
-import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,14 +19,16 @@ from urllib.parse import urlsplit
 
 from knowledge_pipeline.config.operation import EventSettings
 from knowledge_pipeline.contract.filters import EventType
-from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.errors import ConfigError, StoreUnavailable
 from knowledge_pipeline.records import hash_strings
-from knowledge_pipeline.text import is_object
+from knowledge_pipeline.store.local_state import SharedState
 
 if TYPE_CHECKING:
     from knowledge_pipeline.store.logs import Event
 
 PREFIX = "whsec_"
+_log = logging.getLogger(__name__)
+_POSITION = "position"  # the kind of entries; keys are digests of addresses
 MIN_KEY_BYTES, MAX_KEY_BYTES = 24, 64
 
 
@@ -81,30 +83,30 @@ def parse_targets(settings: EventSettings) -> tuple[Target, ...]:
 
 
 class TargetPosition:
-    """The position of the last event that a target has taken."""
+    """The position of the last event that a target has taken, in the local state."""
 
     def __init__(self, folder: Path, target: Target) -> None:
-        self._path = folder / f"{hash_strings(target.url)}.json"
+        self._folder, self._key = folder, hash_strings(target.url)
+        self._host = target.host
 
     def load(self) -> int | None:
-        """None where it has taken none yet."""
-        try:
-            kept = json.loads(self._path.read_bytes())
-        except (OSError, ValueError):
-            return None
-        position = kept.get("position") if is_object(kept) else None
-        return position if isinstance(position, int) else None
+        """None where it has taken none yet. Raises `StoreUnavailable`."""
+        with SharedState(self._folder) as state:
+            value = state.get(_POSITION, self._key)
+        return int(value) if value else None
 
     def save(self, position: int) -> None:
-        """Replace it in one step. Raises `OSError`."""
-        new = self._path.with_suffix(".new")
-        new.write_text(json.dumps({"position": position}))
-        new.replace(self._path)
+        """Keep it, or log that it cannot be kept."""
+        try:
+            with SharedState(self._folder) as state:
+                state.put(_POSITION, self._key, str(position).encode())
+        except StoreUnavailable as error:
+            _log.warning("a delivery to %s may be repeated, as the disk fails: %s", self._host, error)
 
 
 def remove_other_positions(folder: Path, targets: Sequence[Target]) -> None:
     """Forget those of targets that are no longer configured: one that returns starts anew."""
     kept = {hash_strings(target.url) for target in targets}
-    for path in folder.glob("*.json"):
-        if path.stem not in kept:
-            path.unlink(missing_ok=True)
+    with SharedState(folder) as state:
+        if others := [key for key, _ in state.list_items(_POSITION) if key not in kept]:
+            state.remove(_POSITION, *others)

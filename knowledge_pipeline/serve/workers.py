@@ -36,9 +36,7 @@ from knowledge_pipeline.serve.logs import configure_logging
 from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.store.listings import load_shared_settings
-from knowledge_pipeline.store.local_state import SERVERS_FOLDER
-
-METRICS_FOLDER = "metrics"  # in the folder of what workers share
+from knowledge_pipeline.store.local_state import SharedState
 
 READY = b"ready"
 START_FAILED = 3  # exit code of a worker that could not start, and would not the next time either
@@ -59,8 +57,25 @@ class Launch:
     config: Path
     overrides: Mapping[str, str | int]  # of the section `serve`, given on the command line
     workers: int
-    state_folder: Path  # of what they share
+    folder: Path  # the store's local one
+    port: int
     start_token: str | None  # the secret of the link that was printed when the server started
+
+    @property
+    def metrics_folder(self) -> Path:
+        """The files of the metrics' library."""
+        return self.folder / "serve" / str(self.port) / "metrics"
+
+    def open_state(self) -> SharedState:
+        """What the workers share."""
+        return SharedState(self.folder, server=str(self.port))
+
+    def forget_former_server(self) -> None:
+        """Remove what a server that held the port has left. Raises `StoreUnavailable`."""
+        shutil.rmtree(self.metrics_folder.parent, ignore_errors=True)
+        self.metrics_folder.mkdir(parents=True, mode=0o700)
+        with self.open_state() as state:
+            state.begin_server()
 
     def load_settings(self) -> Settings:
         """The settings of one worker, of as many. Raises `ConfigError`."""
@@ -72,21 +87,9 @@ class Launch:
 def divide_limits(serve: ServeSettings, workers: int) -> ServeSettings:
     """The share that one of several workers has of what the whole server may hold at once, rounded up."""
     most = serve.max_concurrent_per_caller or max(2, (cpu_count() or 1) // 2)
-    totals = {
-        "max_connections": serve.max_connections,
-        "max_concurrent": serve.max_concurrent,
-        "max_concurrent_per_caller": most,
-        "max_total_body_bytes": serve.max_total_body_bytes,
-    }
+    names = ("max_connections", "max_concurrent", "max_total_body_bytes")
+    totals = {name: getattr(serve, name) for name in names} | {"max_concurrent_per_caller": most}
     return serve.model_copy(update={name: ceil(total / workers) for name, total in totals.items()})
-
-
-def prepare_state_folder(folder: Path, port: int) -> Path:
-    """An empty folder for the server that holds a port: what is there is of one that has ended."""
-    state_folder = folder / SERVERS_FOLDER / str(port)
-    shutil.rmtree(state_folder, ignore_errors=True)
-    (state_folder / METRICS_FOLDER).mkdir(parents=True, mode=0o700)
-    return state_folder
 
 
 def run_worker(launch: Launch, listener: socket.socket, parent: Connection) -> None:
@@ -94,13 +97,10 @@ def run_worker(launch: Launch, listener: socket.socket, parent: Connection) -> N
 
     Sends `READY` when it answers, or the sentence of what keeps it from starting.
     """
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(launch.state_folder / METRICS_FOLDER)  # before the import
-    # Here, because the supervisor imports this module, and answers nothing.
-    from knowledge_pipeline.store.local_state import SharedState
-
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(launch.metrics_folder)  # before the import
     try:
         settings = launch.load_settings()
-        state = SharedState(launch.state_folder)
+        state = launch.open_state()
         service = Service(settings, config=launch.config, state=state)
     except KnowledgeError as error:
         parent.send_bytes(str(error).encode())
@@ -132,7 +132,6 @@ class _Worker:
 
     process: SpawnProcess
     pipe: Connection
-    is_ready: bool = False
 
 
 class Supervisor:
@@ -149,8 +148,7 @@ class Supervisor:
     def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
         """Answer until SIGTERM or SIGINT; `on_ready` is called when all workers answer.
 
-        Raises:
-            KnowledgeError: the first workers could not start.
+        Raises `KnowledgeError`: the first workers could not start.
         """
         handled = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         before = {signum: signal.signal(signum, self._on_signal) for signum in handled}
@@ -191,18 +189,14 @@ class Supervisor:
         until_s = time.monotonic() + START_S
         while not self._is_ending and time.monotonic() < until_s:
             if worker.pipe in wait([worker.pipe, self._wake_read], timeout=1.0):
-                return self._read_state(worker)
+                try:
+                    sent = worker.pipe.recv_bytes()
+                except (EOFError, OSError):
+                    worker.process.join(5)
+                    return f"a worker ended before it answered (exit code {worker.process.exitcode})"
+                return None if sent == READY else sent.decode()
             self._drain_wakes()
         return None if self._is_ending else f"a worker did not start within {START_S:g} s"
-
-    def _read_state(self, worker: _Worker) -> str | None:
-        try:
-            sent = worker.pipe.recv_bytes()
-        except (EOFError, OSError):
-            worker.process.join(5)
-            return f"a worker ended before it answered (exit code {worker.process.exitcode})"
-        worker.is_ready = sent == READY
-        return None if worker.is_ready else sent.decode()
 
     def _watch(self) -> None:
         """Wait for a signal or the end of a worker, and see to it."""
@@ -233,18 +227,18 @@ class Supervisor:
 
     def _forget_metrics(self, worker: _Worker) -> None:
         """Drop the gauges of a worker that has ended; its counts stay."""
-        for path in (self._launch.state_folder / METRICS_FOLDER).glob(f"gauge_live*_{worker.process.pid}.db"):
+        for path in self._launch.metrics_folder.glob(f"gauge_live*_{worker.process.pid}.db"):
             path.unlink(missing_ok=True)
 
     def _replace_all(self) -> None:
         """Each worker by one with the newest configuration; none where that does not start."""
         for at, worker in enumerate(self._workers):
             successor = self._start()
-            if (problem := self._await_ready(successor)) or self._is_ending:
-                self._end([successor])
-                if problem:
-                    _log.error("the configuration is not read again, workers stay as they are: %s", problem)
-                return
+            problem = self._await_ready(successor)
+            if problem:
+                _log.error("the configuration is not read again, workers stay as they are: %s", problem)
+            if problem or self._is_ending:
+                return self._end([successor])
             self._workers[at] = successor
             self._end([worker])
         _log.warning("all workers have read the configuration again")
@@ -279,13 +273,11 @@ def run(service: Service, listener: socket.socket) -> None:
 
 def build_server(service: Service, refreshes: RefreshQueue | None = None) -> uvicorn.Server:
     """A server that answers for a service; its `should_exit` ends it as a signal does."""
-    serve = service.settings.serve
-    app = create_app(service, refreshes)
+    serve, app = service.settings.serve, create_app(service, refreshes)
+    header_timeout_s = max(serve.timeout_s, MIN_HEADER_TIMEOUT_S)
     config = uvicorn.Config(
         app,
-        http=create_protocol_class(
-            max_connections=serve.max_connections, header_timeout_s=max(serve.timeout_s, MIN_HEADER_TIMEOUT_S)
-        ),
+        http=create_protocol_class(max_connections=serve.max_connections, header_timeout_s=header_timeout_s),
         ws="none",  # no route takes one, and its connections would pass the limits
         lifespan="on",  # a start that fails is reported
         log_config=None,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from knowledge_pipeline.store.progress import ProgressFile
+from knowledge_pipeline.store.progress import SourceProgress
 
 
 class ProgressCallback(Protocol):
@@ -54,7 +54,7 @@ class PublishedProgress:
     """The progress of one source, passed on, and shown to other processes while the source is refreshed."""
 
     def __init__(self, folder: Path, source: str, report: ProgressCallback) -> None:
-        self._file = ProgressFile(folder, source)
+        self._shown = SourceProgress(folder, source)
         self._passed_to = report
         self._paces: dict[str, StagePace] = {}
 
@@ -64,16 +64,16 @@ class PublishedProgress:
         now_s = time.monotonic()
         pace = self._paces.setdefault(stage, StagePace(now_s, done, total, share))
         left_s = pace.estimate_seconds_left(now_s, done, total, share)
-        self._file.report(stage, done, total, pace.compute_rate(now_s, done), left_s)
+        self._shown.report(stage, done, total, pace.compute_rate(now_s, done), left_s)
 
     @contextmanager
     def show_while_running(self) -> Generator[None]:
         """Show it while inside."""
-        self._file.show()
+        self._shown.show()
         try:
             yield
         finally:
-            self._file.hide()
+            self._shown.hide()
 
 
 def _share_of(done: int, total: int | None, share: float | None) -> float | None:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from knowledge_pipeline.config.settings import Settings, compute_settings_digests
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.stages.context import RefreshContext, Stats
-from knowledge_pipeline.store.lake import Lake, add_pending_rows
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.local_state import leave_rows
 
 if TYPE_CHECKING:
     from knowledge_pipeline.embedding.base import Usage
 
-_MAX_PENDING_ROWS = 128  # of one refresh, left in a file; more are worth a commit
+_MAX_PENDING_ROWS = 128  # of one refresh, left waiting; more are worth a commit
 _LOGGED_COUNTS = ("seen", "added", "changed", "removed", "rows", "tokens", "cost", "seconds")
 
 
@@ -29,8 +30,8 @@ def log_refreshes(
 
 
 def _add_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Few rows wait in a file for who reads the log, where the store is a folder: a commit costs more."""
-    if not (lake.is_local and len(rows) <= _MAX_PENDING_ROWS and add_pending_rows(lake, name, rows)):
+    """Few rows wait for who reads the log, where the store is a folder: a commit costs more."""
+    if not (lake.is_local and len(rows) <= _MAX_PENDING_ROWS and leave_rows(lake.folder, name, rows)):
         from knowledge_pipeline.store.logs import append_rows
 
         append_rows(lake, name, rows)
@@ -38,7 +39,7 @@ def _add_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
 
 def log_idle_refreshes(lake: Lake, settings: Settings, stats: Sequence[Stats]) -> None:
     """The same without opening a table: who reads the log, or adds to it, finds the rows."""
-    if not add_pending_rows(lake, "refreshes", _build_rows(settings, stats)):
+    if not leave_rows(lake.folder, "refreshes", _build_rows(settings, stats)):
         log_refreshes(lake, settings, stats)
 
 

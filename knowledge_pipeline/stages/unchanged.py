@@ -1,9 +1,9 @@
 """Recalls a refresh that found nothing to do, for as long as none of what it read has changed.
 
 What the stages make of a source follows from its listing, the settings, the program and the tables that are
-there. A refresh without a change writes no table; it keeps what it compared in the store's folder `cache`,
-and the next process that finds the same opens no table: importing Arrow and Lance takes longer than a
-listing. The tables stay the only state: without the file, or with another one, the stages compare them.
+there. A refresh without a change writes no table; it keeps what it compared in the local state, and the next
+process that finds the same opens no table: importing Arrow and Lance takes longer than a listing. Without
+what is kept, the stages compare the tables.
 
 Folders and git repositories are listed before the stages. Models that packages carry are known by the
 program's versions, others by the files of their folders.
@@ -11,7 +11,6 @@ program's versions, others by the files of their folders.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import Counter
@@ -19,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from knowledge_pipeline.config.connections import GitConnection, LocalConnection
@@ -39,9 +37,11 @@ from knowledge_pipeline.stages.context import (
 )
 from knowledge_pipeline.stages.run_log import log_idle_refreshes
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.local_state import keep_result, recall_result
 from knowledge_pipeline.text import is_object
 
 _CARRIED_MODELS = {"all-MiniLM-L6-v2", "bge-small-en-v1.5", "static-v1"}
+_NAME = "unchanged refresh"
 _COUNTERS = ("skipped", "found", "notes")
 
 
@@ -62,13 +62,11 @@ class UnchangedRefresh:
 
     def recall(self) -> RefreshOutcome | None:
         """What that refresh told, logged as one of now; None where anything differs from then."""
-        with suppress(OSError, ValueError, TypeError):
-            kept: Any = json.loads(self._file.read_bytes()) if self._mark else None
-            if is_object(kept) and kept.get("mark") == self._mark:
-                stats = [_to_stats(values) for values in kept["stats"]]
-                log_idle_refreshes(self._lake, self._settings, stats)
-                return RefreshOutcome(stats, release=_to_stats(kept["release"]))
-        return None
+        if not self._mark or not is_object(kept := recall_result(self._lake.folder, _NAME, self._mark)):
+            return None
+        stats = [_to_stats(values) for values in kept["stats"]]
+        log_idle_refreshes(self._lake, self._settings, stats)
+        return RefreshOutcome(stats, release=_to_stats(kept["release"]))
 
     def keep(self, outcome: RefreshOutcome) -> None:
         """Keep what a refresh told, if it changed nothing."""
@@ -81,16 +79,8 @@ class UnchangedRefresh:
         if self._mark["tables"] != self._load_version_stamps():  # another process wrote meanwhile
             return
         stats = [stat.as_metadata() | {"at": None} for stat in outcome.stats]
-        kept = {"mark": self._mark, "stats": stats, "release": release.as_metadata() | {"at": None}}
-        with suppress(OSError):
-            self._file.parent.mkdir(exist_ok=True)
-            with NamedTemporaryFile("w", dir=self._file.parent, delete=False) as written:
-                json.dump(kept, written)
-            Path(written.name).replace(self._file)
-
-    @property
-    def _file(self) -> Path:
-        return self._lake.cache / "unchanged.json"
+        result = {"stats": stats, "release": release.as_metadata() | {"at": None}}
+        keep_result(self._lake.folder, _NAME, self._mark, result)
 
     def _compute_mark(self) -> dict[str, Any]:
         """Everything that decides what a refresh does; the tables first, so that a later change shows.

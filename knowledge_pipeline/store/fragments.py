@@ -12,22 +12,21 @@ whatever it finds, and ten where a hundred thousand keys are compared.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from cachetools import LRUCache
 
-from knowledge_pipeline.store.file_cache import FileCache, Kind
+from knowledge_pipeline.store.file_cache import Kind, RecentValues
 from knowledge_pipeline.store.filters import ColumnTest, Filter
 from knowledge_pipeline.store.lance_internals import (
     ADDRESS,
+    OFFSET_BITS,
     FragmentFiles,
     ListedFragment,
     count_rows,
@@ -55,7 +54,7 @@ class FragmentRows(NamedTuple):
 
     rows: pa.Table
     deleted: np.ndarray  # uint64, sorted
-    masks: LRUCache[ColumnTest, Any]
+    masks: RecentValues[Any]
     """Which of the rows match, by condition; of a large fragment, as the same is asked again and again."""
 
 
@@ -91,24 +90,14 @@ def read_held(dataset: Any, columns: Collection[str], where: Filter | None = Non
     small = [part.rows for part in parts if not test or len(part.rows) < LARGE_FRAGMENT_ROWS]
     rows = pa.concat_tables(small) if small else make_empty(dataset, needed)
     if test:
-        lock = describe_version(dataset).files.reading
-        large = [_select(part, test, lock) for part in parts if len(part.rows) >= LARGE_FRAGMENT_ROWS]
-        rows = pa.concat_tables([rows.filter(_evaluate(rows, test)), *large])
+        large = [part for part in parts if len(part.rows) >= LARGE_FRAGMENT_ROWS]
+        masks = (part.masks.load(test, partial(_evaluate, part.rows, test)) for part in large)
+        selected = [part.rows.filter(mask) for part, mask in zip(large, masks, strict=True)]
+        rows = pa.concat_tables([rows.filter(_evaluate(rows, test)), *selected])
     deleted = [part.deleted for part in parts if len(part.deleted)]
     if deleted and len(rows):
         rows = leave_out(rows, np.concatenate(deleted))
     return rows.select(list(columns))
-
-
-def _select(fragment: FragmentRows, test: ColumnTest, lock: threading.RLock) -> pa.Table:
-    """The rows of a large fragment that match, deleted or not."""
-    with lock:
-        mask = fragment.masks.get(test)
-    if mask is None:
-        mask = _evaluate(fragment.rows, test)
-        with lock:
-            fragment.masks[test] = mask
-    return fragment.rows.filter(mask)
 
 
 def read_matching(dataset: Any, columns: Sequence[str], where: Filter | None) -> pa.Table | None:
@@ -149,8 +138,14 @@ def read_fragment(
             cache.put(WANTED_COLUMNS, table, None, wanted)
         wanted, deleted = wanted & list_columns(dataset), read_deleted(dataset, files, listed)
         current = cached = cache.get(FRAGMENT_ROWS, table, files)
-        if current is None and (written := _recall_written(cache, table, files)) is not None:
-            current = _hold(written, _NONE_DELETED)
+        if current is None:  # this process may have written it
+            number, *paths = files
+            written = cache.take(WRITTEN_ROWS, table, tuple(paths))
+            if written is not None:
+                addresses = pa.array(
+                    np.arange(len(written), dtype=np.uint64) + np.uint64(number << OFFSET_BITS)
+                )
+                current = _hold(written.append_column(ADDRESS, addresses), _NONE_DELETED)
         if current is None or _lacks_rows(current, deleted):
             current = _hold(_scan(dataset, listed.fragment, wanted), deleted)
         elif missing := wanted.difference(current.rows.schema.names):
@@ -161,7 +156,7 @@ def read_fragment(
 
 
 def _hold(rows: pa.Table, deleted: np.ndarray) -> FragmentRows:
-    return FragmentRows(rows, deleted, LRUCache(_MAX_MASKS))
+    return FragmentRows(rows, deleted, RecentValues(_MAX_MASKS))
 
 
 def _lacks_rows(cached: FragmentRows, deleted: np.ndarray) -> bool:
@@ -229,16 +224,6 @@ class WrittenRows:
         if len(fragments) == 1 and 0 < self._count <= MAX_WRITTEN_ROWS:
             files = tuple(file.path for file in fragments[0].files)
             self._cache.put(WRITTEN_ROWS, self._table, files, pa.Table.from_batches(self._batches))
-
-
-def _recall_written(cache: FileCache, table: str, files: FragmentFiles) -> pa.Table | None:
-    """The rows of a fragment that this process has written, deleted or not."""
-    number, *paths = files
-    rows = cache.take(WRITTEN_ROWS, table, tuple(paths))
-    if rows is None:
-        return None
-    addresses = pa.array(np.arange(len(rows), dtype=np.uint64) + np.uint64(number << 32))
-    return rows.append_column(ADDRESS, addresses)
 
 
 def can_hold(dataset: Any, columns: Collection[str], fragment: Any = None) -> bool:

@@ -1,159 +1,259 @@
-"""What processes of one machine share in the store's local folder: a server's state, heartbeats, counts.
+"""What processes of one machine share beside the tables: one SQLite file in the store's local folder.
 
-Nothing in it has to outlive the processes: whatever is lost is counted, or asked, again.
+It has the rows that wait for a log's table, the refreshes that servers have promised, how far webhooks have
+got, heartbeats and progress, the rates, sessions and answers of a server's workers, and what was compared or
+counted last. Nothing in it has to outlive the processes: what is lost with it is counted, or asked, again.
+
+It is not synchronised to disk: a kill loses nothing that was written, a power failure may. A file that is
+damaged by it is begun anew.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import math
 import os
 import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, overload
 
 import filelock
 
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.errors import StoreUnavailable
+from knowledge_pipeline.store.former_state import has_former_files, take_over_files
 from knowledge_pipeline.store.lance_storage import read_version_stamp
 from knowledge_pipeline.store.locks import is_locked
 from knowledge_pipeline.text import is_object
 
-SERVERS_FOLDER = "serve"  # in a store's local folder; it has a folder for each server
+FILE = "state.sqlite"
 ANSWERS = "answer"  # the kind of entries that hold content
 
 WINDOW_S = 60.0
 BUSY_S = 2.0  # how long a write waits for others, each of which takes less than a millisecond
+MAX_WAITING_BYTES = 256 * 1024  # of a log's rows; more are worth a commit
+TAKEN_ROWS = 10_000  # of a log, moved into its table at once
 _CLEAN_EVERY = 1_000  # writes, between removals of what is over
+_STARTING_S = 60.0  # in which an owner may have made its file, and not locked it yet
+_RESULT = "result"  # the kind of entries that are what something came to last
+_MOVED = "select value from entries where server = '' and kind = 'moving' and key = ?"  # the last row taken
 
+_VERSION = 1
 _TABLES = """
-create table if not exists requests (caller text not null, at real not null);
-create index if not exists requests_by_caller on requests (caller, at);
+create table if not exists requests (server text not null, caller text not null, at real not null);
+create index if not exists requests_by_caller on requests (server, caller, at);
 create table if not exists entries (
-    kind text not null, key text not null, value blob not null, expires_at real not null,
-    primary key (kind, key)
+    server text not null, kind text not null, key text not null,
+    value blob not null, expires_at real not null,
+    primary key (server, kind, key)
 ) without rowid;
+create table if not exists waiting (id integer primary key, log text not null, row text not null);
+create index if not exists waiting_by_log on waiting (log, id);
 """
+_NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "glusterfs"}
+
+_log = logging.getLogger(__name__)
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TakenRows:
+    """Rows that waited for a log, oldest first."""
+
+    rows: Sequence[Row] = ()
+    repeated: int = (
+        0  # the first ones, which a process was moving when it was killed: the table may have them
+    )
+    last: int = 0  # the number of the last one
 
 
 class SharedState:
-    """What the processes of one server agree on: requests of the last minute, answers, sessions. For threads.
+    """The state of one store. For threads; a file that is replaced or removed meanwhile is opened again.
 
-    One SQLite file with a write-ahead log, so that readers never wait and a process that is killed in the
-    middle of a write leaves it whole. It is not synchronised to disk, and a server that starts empties it.
+    Nothing is opened before it is needed, and reading makes no file. With a write-ahead log, readers never
+    wait, and a process that is killed in the middle of a write leaves it whole. Every method but `close`
+    raises `StoreUnavailable` if the file cannot be used.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Open or create it. Raises `StoreUnavailable` if the folder takes no file."""
-        self._path = folder / "shared.sqlite"
+    def __init__(self, folder: Path | None, *, server: str = "") -> None:
+        """Prepare; None: in memory, of one process. The rates and entries of a `server` are its own."""
+        self._folder, self._server = folder, server
+        self._path = folder / FILE if folder else None
         self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None  # that is open: device and inode
         self._writes = 0
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._connection = _connect(self._path)
-        except (OSError, sqlite3.Error) as error:
-            raise StoreUnavailable(f"the state that workers share cannot be opened: {error}") from error
+
+    def __enter__(self) -> SharedState:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def count_request(self, caller: str, *, per_minute: int) -> float | None:
         """Count a request, unless as many are within the last minute; then the seconds until one is not."""
+        by_caller = self._server, caller
         with self._writing() as connection:
             now = time.time()
-            connection.execute("delete from requests where caller = ? and at <= ?", (caller, now - WINDOW_S))
+            connection.execute(
+                "delete from requests where server = ? and caller = ? and at <= ?",
+                (*by_caller, now - WINDOW_S),
+            )
             count, oldest = connection.execute(
-                "select count(*), min(at) from requests where caller = ?", (caller,)
+                "select count(*), min(at) from requests where server = ? and caller = ?", by_caller
             ).fetchone()
             if count >= per_minute:
                 return max(0.0, float(oldest) + WINDOW_S - now)
-            connection.execute("insert into requests values (?, ?)", (caller, now))
+            connection.execute("insert into requests values (?, ?, ?)", (*by_caller, now))
             return None
 
-    def put(self, kind: str, key: str, value: bytes, *, ttl_s: float) -> bool:
+    def put(self, kind: str, key: str, value: bytes, *, ttl_s: float = math.inf) -> bool:
         """Keep a value for so long; whether there was none."""
+        now, place = time.time(), (self._server, kind, key)
         with self._writing() as connection:
-            return self._put(connection, kind, key, value, ttl_s)
+            existing = connection.execute(
+                "select 1 from entries where server = ? and kind = ? and key = ? and expires_at > ?",
+                (*place, now),
+            ).fetchone()
+            connection.execute(
+                "insert or replace into entries values (?, ?, ?, ?, ?)", (*place, value, now + ttl_s)
+            )
+            return existing is None
+
+    def replace(self, kind: str, key: str, old: bytes, new: bytes) -> bool:
+        """Replace a value unless it is another one by now; whether it was replaced."""
+        statement = "update entries set value = ? where server = ? and kind = ? and key = ? and value = ?"
+        with self._writing() as connection:
+            return connection.execute(statement, (new, self._server, kind, key, old)).rowcount > 0
 
     def get(self, kind: str, key: str) -> bytes | None:
         """The value of a key, if it is still kept."""
-        with self._reading() as connection:
-            row = connection.execute(
-                "select value from entries where kind = ? and key = ? and expires_at > ?",
-                (kind, key, time.time()),
-            ).fetchone()
-        return row[0] if row else None
+        query = "select value from entries where server = ? and kind = ? and key = ? and expires_at > ?"
+        rows = self._select(query, self._server, kind, key, time.time())
+        return rows[0][0] if rows else None
+
+    def list_items(self, kind: str) -> list[tuple[str, bytes]]:
+        """The keys of a kind that are still kept, each with its value."""
+        query = "select key, value from entries where server = ? and kind = ? and expires_at > ?"
+        return self._select(query, self._server, kind, time.time())
 
     def list_values(self, kind: str) -> list[bytes]:
         """All values of a kind that are still kept."""
-        with self._reading() as connection:
-            query = "select value from entries where kind = ? and expires_at > ?"
-            return [value for (value,) in connection.execute(query, (kind, time.time()))]
+        return [value for _, value in self.list_items(kind)]
 
-    def remove(self, kind: str, key: str) -> bool:
-        """Forget a value; whether there was one."""
+    def remove(self, kind: str, *keys: str) -> bool:
+        """Forget values; whether there was one."""
+        statement = "delete from entries where server = ? and kind = ? and key = ?"
         with self._writing() as connection:
-            statement = "delete from entries where kind = ? and key = ?"
-            return connection.execute(statement, (kind, key)).rowcount > 0
+            return sum(connection.execute(statement, (self._server, kind, key)).rowcount for key in keys) > 0
 
     def keep_newest(self, kind: str, *, beginning: str, max_bytes: int) -> None:
         """Forget values whose key does not begin so, and those that are over soonest beyond a size."""
+        of_kind = "from entries where server = ? and kind = ?"
         with self._writing() as connection:
             connection.execute(
-                "delete from entries where kind = ? and substr(key, 1, ?) != ?",
-                (kind, len(beginning), beginning),
+                f"delete {of_kind} and substr(key, 1, ?) != ?",
+                (self._server, kind, len(beginning), beginning),
             )
-            size = connection.execute(
-                "select coalesce(sum(length(value)), 0) from entries where kind = ?", (kind,)
-            ).fetchone()[0]
+            oldest = f"select key, length(value) {of_kind} order by expires_at"
+            sizes: list[tuple[str, int]] = connection.execute(oldest, (self._server, kind)).fetchall()
+            size = sum(length for _, length in sizes)
             if size <= max_bytes:
                 return
-            oldest = "select key, length(value) from entries where kind = ? order by expires_at"
-            for key, length in connection.execute(oldest, (kind,)).fetchall():
-                connection.execute("delete from entries where kind = ? and key = ?", (kind, key))
+            for key, length in sizes:
+                connection.execute(f"delete {of_kind} and key = ?", (self._server, kind, key))
                 size -= length
                 if size <= max_bytes // 2:
                     break
 
     def erase(self, kind: str) -> None:
-        """Erase all values of a kind, from the log of writes too."""
+        """Erase all values of a kind, of every server, from the log of writes too."""
+        if self._path and not self._path.exists():
+            return
         with self._writing() as connection:
             connection.execute("delete from entries where kind = ?", (kind,))
-        with self._reading() as connection:
-            connection.execute("pragma wal_checkpoint(truncate)")
+        self._checkpoint("truncate")
+
+    def begin_server(self) -> None:
+        """Forget what a server under this name has left; a file that is damaged is begun anew."""
+        with suppress(StoreUnavailable), self._translated_errors():
+            if self._open(create=True).execute("pragma quick_check").fetchone()[0] != "ok":
+                self._discard()
+        with self._writing() as connection:
+            for table in ("requests", "entries"):
+                connection.execute(f"delete from {table} where server = ?", (self._server,))  # noqa: S608
+
+    def add_rows(self, log: str, rows: Sequence[Row], *, max_bytes: int | None = None) -> bool:
+        """Leave rows of JSON values, and the time `at`, for the next writer of a log.
+
+        False, and none is left, where more than `max_bytes` wait.
+        """
+        encoded = [
+            (log, json.dumps({**row, "at": row["at"].isoformat()}, separators=(",", ":"))) for row in rows
+        ]
+        with self._writing() as connection:
+            if max_bytes is not None:
+                query = "select coalesce(sum(length(row)), 0) from waiting where log = ?"
+                if connection.execute(query, (log,)).fetchone()[0] > max_bytes:
+                    return False
+            connection.executemany("insert into waiting (log, row) values (?, ?)", encoded)
+        return True
+
+    def has_rows(self, log: str) -> bool:
+        """Whether any wait."""
+        return bool(self._select("select 1 from waiting where log = ? limit 1", log))
+
+    def take_rows(self, log: str) -> TakenRows:
+        """The oldest rows that wait; the caller holds the log's lock until `remove_taken`."""
+        if not self.has_rows(log):
+            return TakenRows()
+        with self._writing() as connection:
+            query = "select id, row from waiting where log = ? order by id limit ?"
+            waiting: list[tuple[int, str]] = connection.execute(query, (log, TAKEN_ROWS)).fetchall()
+            moved = (connection.execute(_MOVED, (log,)).fetchone() or (0,))[0]
+            last = waiting[-1][0]
+            marker = "insert or replace into entries values ('', 'moving', ?, ?, ?)"
+            connection.execute(marker, (log, max(moved, last), math.inf))
+        rows = [json.loads(row) for _, row in waiting]
+        rows = [{**row, "at": datetime.fromisoformat(row["at"])} for row in rows]
+        return TakenRows(rows, sum(id_ <= moved for id_, _ in waiting), last)
+
+    def remove_taken(self, log: str, taken: TakenRows) -> None:
+        """Forget rows that were taken: they are in the table."""
+        marker = "delete from entries where server = '' and kind = 'moving' and key = ? and value <= ?"
+        with self._writing() as connection:
+            connection.execute("delete from waiting where log = ? and id <= ?", (log, taken.last))
+            connection.execute(marker, (log, taken.last))
+        self._checkpoint("passive")  # here, so that who adds a row need not
 
     def close(self) -> None:
-        """Use it no more."""
+        """Close the file; it is opened again if it is used again."""
         with self._lock:
-            self._connection.close()
+            self._disconnect()
 
-    def _put(self, connection: sqlite3.Connection, kind: str, key: str, value: bytes, ttl_s: float) -> bool:
-        now = time.time()
-        existing = connection.execute(
-            "select 1 from entries where kind = ? and key = ? and expires_at > ?", (kind, key, now)
-        ).fetchone()
-        connection.execute(
-            "insert or replace into entries values (?, ?, ?, ?)", (kind, key, value, now + ttl_s)
-        )
-        return existing is None
-
-    @contextmanager
-    def _reading(self) -> Generator[sqlite3.Connection]:
-        """Raises `StoreUnavailable`."""
-        with self._lock:
-            try:
-                yield self._connection
-            except sqlite3.Error as error:
-                raise StoreUnavailable(f"the state that workers share cannot be read: {error}") from error
+    def _select(self, query: str, *parameters: object) -> list[Any]:
+        """The rows of a query; none where there is no file."""
+        with self._translated_errors():
+            connection = self._open(create=False)
+            return connection.execute(query, parameters).fetchall() if connection else []
 
     @contextmanager
     def _writing(self) -> Generator[sqlite3.Connection]:
-        """One transaction, which waits for those of other processes. Raises `StoreUnavailable`."""
-        with self._reading() as connection:
+        """One transaction, which waits for those of other processes."""
+        with self._translated_errors():
+            connection = self._open(create=True)
             connection.execute("begin immediate")
             try:
                 yield connection
@@ -161,147 +261,199 @@ class SharedState:
                 if self._writes % _CLEAN_EVERY == 0:
                     connection.execute("delete from requests where at <= ?", (time.time() - WINDOW_S,))
                     connection.execute("delete from entries where expires_at <= ?", (time.time(),))
+                connection.execute("commit")
             except BaseException:
-                connection.execute("rollback")
+                if connection.in_transaction:
+                    connection.execute("rollback")
                 raise
-            connection.execute("commit")
+
+    @contextmanager
+    def _translated_errors(self) -> Generator[None]:
+        with self._lock:
+            try:
+                yield
+            except (OSError, sqlite3.Error) as error:
+                if _is_damage(error):
+                    self._discard()
+                raise StoreUnavailable(f"the state that processes share cannot be used: {error}") from error
+
+    def _checkpoint(self, mode: str) -> None:
+        with self._translated_errors():
+            self._open(create=True).execute(f"pragma wal_checkpoint({mode})")
+
+    @overload
+    def _open(self, *, create: Literal[True]) -> sqlite3.Connection: ...
+    @overload
+    def _open(self, *, create: bool) -> sqlite3.Connection | None: ...
+    def _open(self, *, create: bool) -> sqlite3.Connection | None:
+        if self._folder is None or self._path is None:
+            self._connection = self._connection or _connect(None)
+            return self._connection
+        file = _identify(self._path)
+        if self._connection is not None:
+            if file == self._file:
+                return self._connection
+            self._disconnect()
+        has_former = has_former_files(self._folder)
+        if file is None and not create and not has_former:
+            return None
+        try:
+            self._connection = _connect(self._path)
+        except sqlite3.Error as error:
+            if _is_damage(error):
+                self._discard()
+                self._connection = _connect(self._path)
+            elif create:
+                raise
+            else:
+                self._connection = _connect_read_only(self._path)
+        self._file = _identify(self._path)
+        if has_former:
+            take_over_files(self._connection, self._folder)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _discard(self) -> None:
+        self._disconnect()
+        if self._path is None:
+            return
+        _log.warning("%s is damaged, and begun anew: rows that waited for the logs are lost", self._path)
+        for suffix in ("-wal", "-shm", ""):
+            self._path.with_name(FILE + suffix).unlink(missing_ok=True)
 
 
-def erase_entries(servers: Path, kind: str) -> None:
-    """Erase the entries of a kind from the state of every server of a store, also of those that are gone."""
-    for path in servers.glob("*/shared.sqlite"):
-        with closing(SharedState(path.parent)) as state:
-            state.erase(kind)
+def _is_damage(error: Exception) -> bool:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    """Open or create the file, with its tables. Raises `OSError` or `sqlite3.Error`, and closes it then."""
-    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+def _identify(path: Path) -> tuple[int, int] | None:
     try:
-        path.chmod(0o600)
-        for setting in ("journal_mode=wal", "synchronous=off", "secure_delete=on"):
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _connect(path: Path | None) -> sqlite3.Connection:
+    """Open or create the file, with its tables. Raises `OSError` or `sqlite3.Error`, and closes it then."""
+    if path and not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    connection = sqlite3.connect(
+        path or ":memory:", timeout=BUSY_S, isolation_level=None, check_same_thread=False
+    )
+    try:
+        for setting in ("synchronous=off", "secure_delete=on"):
             connection.execute(f"pragma {setting}")
-        connection.executescript(_TABLES)
+        if connection.execute("pragma user_version").fetchone()[0] != _VERSION:
+            _create_tables(connection, path)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-RENEWED_S = 5.0  # at most between two writes, while nothing changes
-MAX_SILENT_S = 60.0  # of a watcher that waits for changes: it looks several times a second
-MAX_SILENT_REFRESH_S = 1_800.0  # of one that refreshes: without any progress
-MIN_POLL_GRACE_S = 300.0  # for remote repositories that are slow to answer
+def _create_tables(connection: sqlite3.Connection, path: Path | None) -> None:
+    """With a write-ahead log, except on a network's file system: its index cannot be mapped there."""
+    if path is None:
+        connection.executescript(_TABLES)
+        return
+    with filelock.FileLock(_locks_folder(path.parent) / "state.lock", timeout=BUSY_S):
+        mode = "delete" if _is_on_network(path) else "wal"
+        connection.execute(f"pragma journal_mode={mode}")
+        connection.executescript(f"begin; {_TABLES} pragma user_version={_VERSION}; commit")
 
 
-@dataclass(slots=True)
-class WatchHeartbeat:
-    """One watcher; times are Unix times in seconds."""
-
-    pid: int
-    started_at: float
-    looked_at: float  # when it last came round, or a refresh made progress
-    state: Literal["starting", "waiting", "refreshing"] = "starting"
-    waits_for: str = ""  # in words: "changes of 2 folders and 1 repository"
-    sources: int = 0
-    refreshing: tuple[str, ...] = ()
-    behind: tuple[str, ...] = ()  # sources whose last refresh failed, or is not done
-    last_error: str | None = None  # one sentence, with the source that it is of
-    last_error_at: float | None = None
-    poll_s: float | None = None  # how often it checks remote repositories; None: it watches none
-    polled_at: float | None = None
+def _is_on_network(path: Path) -> bool:
+    try:
+        mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    except OSError:  # another system
+        return False
+    parents = {str(parent) for parent in path.resolve().parents}
+    _, kind = max(((mount[1], mount[2]) for mount in mounts if mount[1] in parents), default=("", ""))
+    return kind in _NETWORK_FILE_SYSTEMS or kind.startswith("fuse.")
 
 
-@dataclass(frozen=True, slots=True)
-class WatcherReport:
-    """A watcher, and what is wrong with it; None: it is well."""
-
-    heartbeat: WatchHeartbeat
-    problem: str | None
+def _connect_read_only(path: Path) -> sqlite3.Connection:
+    """Of a folder that takes no file: as what was last moved from the log of writes has it."""
+    uri = f"{path.absolute().as_uri()}?immutable=1"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
 
 
-class HeartbeatFile:
-    """The file of one watcher. Threads may share it; no failure of the disk ends a watch.
+def leave_rows(folder: Path, log: str, rows: Sequence[Row]) -> bool:
+    """Leave rows for who reads the log next, or writes it; False where the state takes none, or has many."""
+    with suppress(StoreUnavailable), SharedState(folder) as state:
+        return state.add_rows(log, rows, max_bytes=MAX_WAITING_BYTES)
+    return False
 
-    Another process can tell by it whether the watcher is well: the watcher renews the file, and holds a lock
-    as long as it lives, which the system frees if it is killed. It removes both when it ends; what a killed
-    one left, the next removes.
+
+def has_waiting_rows(folder: Path, log: str) -> bool:
+    """Whether rows wait for a log, as far as the state can be read."""
+    with suppress(StoreUnavailable), SharedState(folder) as state:
+        return state.has_rows(log)
+    return False
+
+
+class Owner:
+    """A name in the state that others can tell to be alive: until `release`, or the end of the process.
+
+    The system frees its lock however the process ends.
     """
 
-    def __init__(self, folder: Path, heartbeat: WatchHeartbeat) -> None:
-        """Write it, and remove what killed watchers have left; `folder` is the store's local one."""
-        self.heartbeat = heartbeat
-        self._written_s = float("-inf")
-        name = uuid.uuid4().hex
-        self._path = folder / "watch" / f"{name}.json"
-        self._lock = filelock.FileLock(self._path.with_suffix(".lock"), timeout=0, thread_local=False)
-        with suppress(OSError, filelock.Timeout):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            for path in self._path.parent.glob("*.json"):
-                if not is_locked(path.with_suffix(".lock")):
-                    _remove(path)
-            self._lock.acquire()
-        self.write()
+    def __init__(self, folder: Path) -> None:
+        """Take a name, and remove the locks of those that are gone. Raises `OSError`, `filelock.Timeout`."""
+        locks = _locks_folder(folder)
+        for path in locks.glob("owner-*.lock"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < time.time() - _STARTING_S and not is_locked(path):
+                    path.unlink()
+        self.name = uuid.uuid4().hex
+        self._path = _owner_path(folder, self.name)
+        # Who asks whether it is alive holds the lock for an instant.
+        self._lock = filelock.FileLock(self._path, timeout=1.0, thread_local=False)
+        self._lock.acquire()
 
-    def renew(self) -> None:
-        """The watcher is alive; it is written when that is due."""
-        self.heartbeat.looked_at = time.time()
-        if time.monotonic() >= self._written_s + RENEWED_S:
-            self.write()
-
-    def write(self) -> None:
-        """Replace the file in one step, at once."""
-        self._written_s = time.monotonic()
-        new = self._path.with_suffix(".new")
-        with suppress(OSError):
-            new.write_text(json.dumps(asdict(self.heartbeat)))
-            new.replace(self._path)
-
-    def remove(self) -> None:
-        """The watch ends as it was told to."""
+    def release(self) -> None:
+        """Be gone."""
         with suppress(OSError):
             self._lock.release()
-        _remove(self._path)
+            self._path.unlink(missing_ok=True)
 
 
-def list_watchers(folder: Path) -> list[WatcherReport]:
-    """The watchers of a store, by its local folder, oldest first; those that were killed are there too."""
-    heartbeats = sorted(_iter_heartbeats(folder / "watch"), key=lambda item: item[1].started_at)
-    now = time.time()
-    return [WatcherReport(heartbeat, _find_problem(path, heartbeat, now)) for path, heartbeat in heartbeats]
+def is_alive(folder: Path, owner: str) -> bool:
+    """Whether a process still runs that has taken this name."""
+    return is_locked(_owner_path(folder, owner))
 
 
-def _iter_heartbeats(folder: Path) -> Iterator[tuple[Path, WatchHeartbeat]]:
-    for path in folder.glob("*.json"):
-        with suppress(OSError, ValueError, TypeError, KeyError):  # removed just now, or of another version
-            values: dict[str, Any] = json.loads(path.read_bytes())
-            values |= {name: tuple(values[name]) for name in ("refreshing", "behind")}  # JSON has lists
-            yield path, WatchHeartbeat(**values)
+def _owner_path(folder: Path, owner: str) -> Path:
+    return folder / "locks" / f"owner-{owner}.lock"
 
 
-def _find_problem(path: Path, heartbeat: WatchHeartbeat, now: float) -> str | None:
-    if not is_locked(path.with_suffix(".lock")):
-        return "it was killed: start `knowledge watch` again"
-    silent_s = now - heartbeat.looked_at
-    is_waiting = heartbeat.state == "waiting"
-    if silent_s > (MAX_SILENT_S if is_waiting else MAX_SILENT_REFRESH_S):
-        doing = "looked for changes" if is_waiting else "made progress"
-        return f"it hangs, and has not {doing} for {silent_s:.0f} s: end it, and start it again"
-    if heartbeat.poll_s is not None and heartbeat.polled_at is not None:
-        since_s = now - heartbeat.polled_at
-        if since_s > max(MIN_POLL_GRACE_S, 10 * heartbeat.poll_s):
-            return f"it has not checked remote repositories for {since_s:.0f} s: end it, and start it again"
+def _locks_folder(folder: Path) -> Path:
+    locks = folder / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    return locks
+
+
+def recall_result(folder: Path, name: str, mark: Mapping[str, Any]) -> Any:
+    """What was kept under a name with an equal mark; else None. A mark has JSON values."""
+    with suppress(StoreUnavailable, ValueError), SharedState(folder) as state:
+        kept: Any = json.loads(state.get(_RESULT, name) or b"null")
+        if is_object(kept) and kept.get("mark") == json.loads(json.dumps(mark)):
+            return kept.get("result")
     return None
 
 
-def _remove(path: Path) -> None:
-    for suffix in (".json", ".new", ".lock"):
-        path.with_suffix(suffix).unlink(missing_ok=True)
-
-
-def create_heartbeat() -> WatchHeartbeat:
-    """That of this process, which starts to watch now."""
-    return WatchHeartbeat(os.getpid(), time.time(), time.time())
+def keep_result(folder: Path, name: str, mark: Mapping[str, Any], result: Any) -> None:
+    """Keep a result of JSON values, where there is a store that can be written: a question makes none."""
+    if folder.exists():
+        with suppress(StoreUnavailable), SharedState(folder) as state:
+            state.put(_RESULT, name, json.dumps({"mark": mark, "result": result}).encode())
 
 
 _COUNTED = (
@@ -313,7 +465,7 @@ _COUNTED = (
 
 
 class CountsCache:
-    """The last counts of a store, in its folder `cache`, while no table changes; none of a store elsewhere.
+    """The last counts of a store, while no table changes; none of a store elsewhere.
 
     Counting opens every table, and opening one imports Lance, half a second in all; comparing stamps opens
     none.
@@ -327,33 +479,19 @@ class CountsCache:
 
     def __init__(self, store: Path | ObjectStore, **key: Any) -> None:
         self._root = store if isinstance(store, Path) else None
-        self._stamp: Any = None
+        self._mark: dict[str, Any] = key
         if self._root:
             paths = sorted(path for pattern in _COUNTED for path in self._root.glob(pattern))
-            tables = {str(path.relative_to(self._root)): read_version_stamp(path) for path in paths}
-            self._stamp = json.loads(json.dumps({"tables": tables, **key}))
+            self._mark["tables"] = {
+                str(path.relative_to(self._root)): read_version_stamp(path) for path in paths
+            }
 
     def recall(self) -> dict[str, Any] | None:
         """What was counted last, if nothing has changed since."""
-        if self._root is None:
-            return None
-        with suppress(OSError, ValueError):
-            kept: Any = json.loads(self._file.read_bytes())
-            if is_object(kept) and kept.get("stamp") == self._stamp and is_object(kept.get("counts")):
-                return kept["counts"]
-        return None
+        counts = recall_result(self._root, "counts", self._mark) if self._root else None
+        return counts if is_object(counts) else None
 
     def keep(self, counts: dict[str, Any]) -> None:
         """Keep what was counted, where the folder can be written."""
-        if self._root is None:
-            return
-        with suppress(OSError):
-            self._file.parent.mkdir(exist_ok=True)  # not the store: a question does not make one
-            with NamedTemporaryFile("w", dir=self._file.parent, delete=False) as written:
-                json.dump({"stamp": self._stamp, "counts": counts}, written)
-            Path(written.name).replace(self._file)
-
-    @property
-    def _file(self) -> Path:
-        assert self._root is not None
-        return self._root / "cache" / "counts.json"
+        if self._root:
+            keep_result(self._root, "counts", self._mark, counts)

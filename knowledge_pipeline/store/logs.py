@@ -1,8 +1,9 @@
 """Appends to the log tables: refreshes, model calls, queries, feedback, evaluations, events.
 
 Subscribers are told events, which whichever process made them happen records. In a folder of this machine
-that is a line in a file, which the next reader moves into the table; on an object store it is a commit. A
-release whose process was killed in between, or that maintenance published, is recorded by the next reader.
+that is a row of the local state, which the next reader moves into the table; on an object store it is a
+commit. A release whose process was killed in between, or that maintenance published, is recorded by the next
+reader.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.contract.filters import EventType
-from knowledge_pipeline.errors import Busy, KnowledgeError
+from knowledge_pipeline.errors import Busy, KnowledgeError, StoreUnavailable
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store.filters import at_least, eq
-from knowledge_pipeline.store.lake import (
-    Lake,
-    add_pending_rows,
-    has_pending_rows,
-    lock_log,
-    read_pending_rows,
-    remove_pending_rows,
-)
+from knowledge_pipeline.store.lake import Lake, lock_log
 from knowledge_pipeline.store.lance_storage import VersionStamp, bound_cache
+from knowledge_pipeline.store.local_state import (
+    TAKEN_ROWS,
+    SharedState,
+    TakenRows,
+    has_waiting_rows,
+    leave_rows,
+)
 from knowledge_pipeline.store.release import Release, list_releases
 from knowledge_pipeline.store.schemas import FORMER_COLUMN_NAMES
 from knowledge_pipeline.store.tables import Table
@@ -76,14 +77,22 @@ def _is_repeated(row: dict[str, Any], last: dict[str, Any] | None) -> bool:
 
 
 _CACHE_BYTES = 4 << 20  # of what Lance reads of a log, and as much of its indexes
+_IDENTITIES = {
+    "queries": ("query_id",),
+    "refusals": ("query_id",),
+    "feedback": ("query_id", "result_id", "judgement", "at"),
+    "refreshes": ("source", "stage", "at"),
+    "llm_calls": ("source", "model", "at"),
+    "events": ("id",),
+}
+"""Columns that tell whether a log has a row, of the logs for which rows wait."""
 
 
 def append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Add rows to one of `schemas.LOGS` in one commit. Raises `Busy`: others held the log for 30 s."""
-    if not rows:
-        return
-    with lock_log(lake, name):
-        _append_rows(lake, name, [*read_pending_rows(lake, name), *rows])
+    """Add rows to one of `schemas.LOGS`, and those that wait for it. Raises `Busy`: others held it."""
+    if rows or has_waiting_rows(lake.folder, name):
+        with lock_log(lake, name):
+            _append_rows(lake, name, rows)
 
 
 def open_log(lake: Lake, name: str) -> Table:
@@ -91,26 +100,66 @@ def open_log(lake: Lake, name: str) -> Table:
 
     They go on waiting where the store cannot be written, or another process is writing the log.
     """
-    if has_pending_rows(lake, name):
+    if has_waiting_rows(lake.folder, name):
         with suppress(Busy, OSError), lock_log(lake, name):
-            _append_rows(lake, name, read_pending_rows(lake, name))
+            _append_rows(lake, name, ())
     return lake.log_table(name)
 
 
 def _append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Also forgets those that waited; the caller holds the lock."""
-    if rows:
-        table = lake.log_table(name)
-        names = FORMER_COLUMN_NAMES.get(name, {})  # in rows that an earlier version left in its journal
-        rows = [{names.get(column, column): value for column, value in row.items()} for row in rows]
+    """The caller holds the lock."""
+    table = lake.log_table(name)
+    names = FORMER_COLUMN_NAMES.get(name, {})  # in rows that an earlier version left
+    with SharedState(lake.folder) as state:
+        taken = _take_rows(state, name)
+        waiting = [{names.get(column, column): value for column, value in row.items()} for row in taken.rows]
+        unwritten = _drop_written(table, _IDENTITIES.get(name, ("at",)), waiting[: taken.repeated])
+        rows = [*unwritten, *waiting[taken.repeated :], *rows]
         if name == "events":
             rows = number_new_events(table, rows)
+        elif name == "refusals":
+            rows = sum_up_refusals(rows)
         if rows:
             # No version is read again, and a busy server writes one every few seconds.
             bound_cache(lake.files, table.path, index_bytes=_CACHE_BYTES, metadata_bytes=_CACHE_BYTES)
             table.append([pa.RecordBatch.from_pylist(rows, schema=table.schema)])
             table.compact_if_due()
-    remove_pending_rows(lake, name)
+        if waiting:
+            with suppress(StoreUnavailable):  # they are told from others the next time
+                state.remove_taken(name, taken)
+    if len(waiting) == TAKEN_ROWS:
+        _append_rows(lake, name, ())
+
+
+def _take_rows(state: SharedState, name: str) -> TakenRows:
+    try:
+        return state.take_rows(name)
+    except StoreUnavailable as error:  # they wait on, and the other rows are written
+        _log.debug("rows that wait for the log %s cannot be read: %s", name, error)
+        return TakenRows()
+
+
+def _drop_written(
+    table: Table, identity: Sequence[str], rows: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The rows that the table has not, of those that a killed process was writing."""
+    if not rows or not table.exists:
+        return list(rows)
+    since = at_least("at", min(row["at"] for row in rows))
+    written: list[dict[str, Any]] = table.read_rows([*identity], since).to_pylist()
+    keys = {tuple(row[name] for name in identity) for row in written}
+    return [row for row in rows if tuple(row.get(name) for name in identity) not in keys]
+
+
+def sum_up_refusals(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for those of one caller, outcome and reason; the reason of a limit names seconds that vary."""
+    sums: dict[tuple[object, ...], dict[str, Any]] = {}
+    for row in rows:
+        reason = "" if row["outcome"] == "rate_limited" else row["reason"]
+        caller = row["interface"], row["token"], row["tenant"], tuple(row["principals"]), row["address"]
+        first = sums.setdefault((row["outcome"], reason, *caller), {**row, "requests": 0})
+        first["requests"] += row["requests"]
+    return list(sums.values())
 
 
 EVENTS = "events"
@@ -152,7 +201,7 @@ def record_event(
         "content": json.dumps(content, sort_keys=True),
     }
     try:
-        if not (lake.is_local and add_pending_rows(lake, EVENTS, [row])):
+        if not (lake.is_local and leave_rows(lake.folder, EVENTS, [row])):
             append_rows(lake, EVENTS, [row])
     except (KnowledgeError, OSError, RuntimeError) as error:
         _log.warning("subscribers are not told of %s: %s", type, error)
@@ -214,5 +263,5 @@ def find_newest_position(lake: Lake) -> int:
 
 def read_event_stamp(lake: Lake) -> tuple[bool, VersionStamp, VersionStamp]:
     """Equal as long as no event was recorded, and nothing released: a few file names, or two listings."""
-    pending = has_pending_rows(lake, EVENTS)
+    pending = has_waiting_rows(lake.folder, EVENTS)
     return pending, lake.log_table(EVENTS).version_stamp, lake.releases().version_stamp

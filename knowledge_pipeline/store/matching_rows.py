@@ -106,8 +106,8 @@ class ListedValues:
         """Those of the values that a row may have in the column; all of them where that is not known."""
         if not values:
             return []
-        new = DueValue(lambda _: (self._read(column),), min_uses=_MIN_SEARCHES)
-        (listed,) = self._columns.setdefault(column, new).use() or (None,)
+        due = self._columns.setdefault(column, DueValue(min_uses=_MIN_SEARCHES))
+        (listed,) = due.use(lambda _: (self._read(column),)) or (None,)
         return list(values) if listed is None else [value for value in values if value in listed]
 
     def _read(self, column: str) -> frozenset[str] | None:

@@ -244,9 +244,9 @@ def build_payload(row: Mapping[str, Any], metadata: Mapping[str, Any] | None = N
     return _ENCODER.encode(values)
 
 
-def parse_payloads(texts: Iterable[str]) -> list[dict[str, Any]]:
+def parse_payloads(texts: Iterable[str], columns: Sequence[str] = PAYLOAD_COLUMNS) -> list[dict[str, Any]]:
     """The columns that `shown` holds, of many rows, whose metadata are objects: together that is faster."""
-    return [dict(zip(PAYLOAD_COLUMNS, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
+    return [dict(zip(columns, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
 
 
 Row = Mapping[str, Any]

@@ -104,15 +104,8 @@ def expensive_fragments(dataset: Any) -> list[int]:
     rows = _rows_by_fragment(dataset)
     graphs = filter(_is_vector_graph, dataset.describe_indices())
     fragments = [rows.keys() & set(segment.fragment_ids) for index in graphs for segment in index.segments]
-    return sorted(
-        set[int]().union(
-            *(
-                fragment_ids
-                for fragment_ids in fragments
-                if _count_rows(rows, fragment_ids) > EXPENSIVE_GRAPH_ROWS
-            )
-        )
-    )
+    expensive = (ids for ids in fragments if _count_rows(rows, ids) > EXPENSIVE_GRAPH_ROWS)
+    return sorted(set(chain.from_iterable(expensive)))
 
 
 def settled_fragments(dataset: Any) -> list[int]:

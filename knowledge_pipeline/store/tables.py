@@ -287,22 +287,17 @@ class Table:
         return dataset.count_rows(where.sql) if count is None else count
 
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Add rows whose keys the table does not hold, in one commit."""
-        reader, dataset = self._to_reader(batches), self.create_if_missing()
-        self._commit(
-            lambda: lance_storage.append_to_dataset(reader, dataset, self.path),
-            stage=lambda: lance_storage.stage_append(reader, dataset, self.path),
-        )
+        """Add rows whose keys the table does not hold, in one commit. Errors as `replace_rows`."""
+        self.replace_rows((), batches, create=True)
 
     def upsert(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Insert rows, replacing those with the same key, in one commit.
+        """Insert rows, replacing those with the same key, in one commit; each key once.
 
-        Keys must be unique within one call. The index is bypassed, because
-        its code path doubles rows when two writers meet (lancedb#3377).
+        Errors as `replace_rows`.
         """
-        reader = self._to_reader(batches)
-        merge = self.create_if_missing().merge_insert(self.key).use_index(False)
-        self._merge(merge.when_matched_update_all().when_not_matched_insert_all(), reader)
+        rows = list(batches)
+        keys: Any = pa.Table.from_batches(rows, self.schema)[self.key]
+        self.replace_rows([StaleRows(self.key, keys.to_pylist())], rows, create=True)
 
     def replace_rows(
         self, stale: Iterable[StaleRows] = (), batches: Iterable[pa.RecordBatch] = (), *, create: bool = False
@@ -396,7 +391,7 @@ class Table:
         """Put notes into the metadata of the stored schema, in one commit."""
         self._commit(lambda: self.open_newest().update_schema_metadata(notes))
 
-    def _merge(self, merge: Any, rows: pa.RecordBatchReader | pa.Table) -> None:
+    def _merge(self, merge: Any, rows: pa.Table) -> None:
         self._commit(lambda: merge.execute(rows), stage=lambda: merge.execute_uncommitted(rows)[0])
 
     def _commit(self, write: Callable[[], Any], *, stage: Callable[[], Any] | None = None) -> None:
@@ -417,9 +412,6 @@ class Table:
         else:
             confirm_lock(self.path)
             write()
-
-    def _to_reader(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_batches(self.schema, iter(batches))
 
     def create_if_missing(self) -> Any:
         """Lance's dataset at the newest version, of an empty table where there was none."""

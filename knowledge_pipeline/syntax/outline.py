@@ -226,8 +226,7 @@ def _parse_python(statement: str) -> Iterator[ImportBinding]:
 TYPE_KINDS = frozenset({"class", "interface", "struct", "enum", "trait", "impl", "object", "extension"})
 """Kinds whose functions are methods."""
 
-CALLABLE_KINDS = frozenset({"function", "method", "property"})
-"""Kinds that do something."""
+CALLABLE_KINDS = frozenset({"function", "method", "property"})  # kinds that do something
 
 STATEMENT_KINDS = frozenset({"block", "table", "view", "index", "trigger"})
 """Kinds of languages that declare rather than do: HCL's blocks, what SQL creates."""

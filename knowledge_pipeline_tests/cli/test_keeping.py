@@ -13,6 +13,7 @@ import pytest
 from knowledge_pipeline.contract.operation import Refresh
 from knowledge_pipeline.serve.refresh_history import RefreshHistory
 from knowledge_pipeline.serve.refresh_process import Failure, ProcessOutcome
+from knowledge_pipeline.store.local_state import FILE, SharedState
 from knowledge_pipeline_tests.cli.conftest import Run, list_imports
 
 
@@ -36,7 +37,7 @@ def test_status_counts_what_is_stored_of_each_source(indexed: Path, run: Run):
 
 
 def test_status_without_a_change_opens_no_table_and_says_the_same(indexed: Path, run: Run):
-    history = RefreshHistory(Path(run("status", "--json").json["store"]) / "refreshes")
+    history = RefreshHistory(Path(run("status", "--json").json["store"]))
     history.record_event(Refresh("1", (), "jira", "queued", datetime.now(UTC)), ["shop-docs"], "jira", "")
     history.close()
     first = run("status", "--json").json
@@ -49,7 +50,7 @@ def test_status_without_a_change_opens_no_table_and_says_the_same(indexed: Path,
 
 def test_status_says_what_became_of_the_last_event_of_each_source(indexed: Path, run: Run):
     assert run("status", "--json").json["events"] == []
-    history = RefreshHistory(Path(run("status", "--json").json["store"]) / "refreshes")
+    history = RefreshHistory(Path(run("status", "--json").json["store"]))
     for source, kind in (("shop-code", "push"), ("shop-docs", "gollum"), ("removed", "push")):
         refresh = Refresh(source, (source,), "github", "queued", datetime.now(UTC))
         history.record_event(refresh, [source], "github", kind)
@@ -82,9 +83,11 @@ def test_status_counts_again_what_a_refresh_a_rollback_or_another_source_changed
 
 def test_status_counts_where_what_it_kept_is_broken_or_cannot_be_kept(indexed: Path, run: Run):
     counted = run("status", "--json").json
-    kept = Path(counted["store"]) / "cache" / "counts.json"
-    kept.write_text("[]")
-    assert run("status", "--json").json == counted
+    for value in (b"[]", b"no JSON", b'{"mark": 1}'):
+        with SharedState(Path(counted["store"])) as state:
+            assert not state.put("result", "counts", value)
+        assert run("status", "--json").json == counted
+    kept = Path(counted["store"]) / FILE
     kept.unlink()
     kept.mkdir()
     assert run("status", "--json").json == counted

@@ -19,7 +19,7 @@ import pytest
 from knowledge_pipeline.cli import watch as watching
 from knowledge_pipeline.cli.session import Session
 from knowledge_pipeline.cli.watch import WatchedSources
-from knowledge_pipeline.store.local_state import list_watchers
+from knowledge_pipeline.store.progress import list_watchers
 from knowledge_pipeline_tests.cli.conftest import Run, commit, git
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 

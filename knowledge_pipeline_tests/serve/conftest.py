@@ -31,7 +31,9 @@ def copy_world(world: World, root: Path, monkeypatch: pytest.MonkeyPatch) -> Wor
     """The same in another folder."""
     for name, value in world.environment.items():
         monkeypatch.setenv(name, value)
-    of_other_tests = shutil.ignore_patterns("logs", "refreshes")  # their questions, and what they refreshed
+    of_other_tests = shutil.ignore_patterns(
+        "logs", "state.sqlite*"
+    )  # their questions, and what they refreshed
     shutil.copytree(world.root, root, ignore=of_other_tests)
     settings = file.load_settings(root / "knowledge.yaml")
     return World(root, settings, world.environment, world.tokens, world.ids)

@@ -20,6 +20,7 @@ from knowledge_pipeline.serve import events as module
 from knowledge_pipeline.serve.events import EventFollower, WebhookDeliveries
 from knowledge_pipeline.serve.targets import Target, build_headers, parse_key
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.local_state import SharedState
 from knowledge_pipeline.store.logs import record_event
 from knowledge_pipeline_tests.fakes.served import Sent
 from knowledge_pipeline_tests.fakes.webhook_receiver import WebhookReceiver
@@ -45,8 +46,7 @@ def delivering(root: Path, targets: Sequence[Target]) -> Iterator[None]:
         follower = EventFollower(Lake(root))
         deliveries = WebhookDeliveries(Lake(root), targets, follower)
         deliveries.start()
-        positions = root / "events"
-        while len(list(positions.glob("*.json"))) < len(targets):
+        while len(positions(root)) < len(targets):
             await asyncio.sleep(0.01)
         ready.set()
         await asyncio.to_thread(ending.wait)
@@ -60,6 +60,11 @@ def delivering(root: Path, targets: Sequence[Target]) -> Iterator[None]:
     finally:
         ending.set()
         thread.join(60)
+
+
+def positions(root: Path) -> list[bytes]:
+    with SharedState(root) as state:
+        return state.list_values("position")
 
 
 def record(root: Path, number: int, *, age: timedelta = timedelta(0)) -> None:
@@ -109,7 +114,8 @@ def test_events_arrive_in_order_whatever_the_receiver_answers_and_go_on_after_a_
     assert "of-the-address" not in caplog.text
 
     record(tmp_path, 3)
-    (tmp_path / "events" / "former.json").write_text("{}")  # of a target that is no longer told
+    with SharedState(tmp_path) as state:
+        state.put("position", "former", b"1")  # of a target that is no longer told
     with delivering(tmp_path, [target(receiver)]), delivering(tmp_path, [target(receiver)]):
         receiver.wait_for(3)
         record(tmp_path, 4)  # two processes, of which one delivers
@@ -121,7 +127,7 @@ def test_events_arrive_in_order_whatever_the_receiver_answers_and_go_on_after_a_
         4,
     ]  # the end may have come before the note of 2
     assert len(receiver.taken) <= 5
-    assert len(list((tmp_path / "events").glob("*.json"))) == 1
+    assert len(positions(tmp_path)) == 1
 
 
 def test_a_target_that_is_dead_slow_or_gone_holds_up_nobody_else(

@@ -20,7 +20,7 @@ from knowledge_pipeline.serve import events as streams
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import record_event
-from knowledge_pipeline.store.progress import ProgressFile
+from knowledge_pipeline.store.progress import SourceProgress
 from knowledge_pipeline_tests.serve.running import Running
 
 EVENTS = "/api/v1/knowledge/events"
@@ -138,7 +138,7 @@ def test_a_client_follows_from_now_on_and_goes_on_where_it_was(served: Served) -
 
 
 def test_progress_is_shown_to_who_sees_the_whole_source(served: Served) -> None:
-    files = [ProgressFile(served.lake.folder, source) for source in ("guide", "a", "b", "removed")]
+    files = [SourceProgress(served.lake.folder, source) for source in ("guide", "a", "b", "removed")]
     for each in files:
         each.show()
         each.report("chunks", 1, 4, 2.0, 1.5)

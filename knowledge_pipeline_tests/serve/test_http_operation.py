@@ -50,7 +50,7 @@ def refreshing(own_world, tmp_path):
     script = f"import json, sys; {write}"
     refreshes = RefreshQueue(
         own_world.config,
-        Lake(own_world.settings.store).folder / "refreshes",
+        Lake(own_world.settings.store).folder,
         cli_command=(sys.executable, "-S", "-c", script),
     )
     with Running(own_world.settings, config=own_world.config, refreshes=refreshes) as running:

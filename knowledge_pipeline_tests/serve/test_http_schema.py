@@ -14,7 +14,7 @@ from schemathesis import GenerationMode, checks
 
 from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.local_state import HeartbeatFile, create_heartbeat
+from knowledge_pipeline.store.progress import PublishedHeartbeat, create_heartbeat
 from knowledge_pipeline_tests.serve.running import Running
 
 # `positive_data_acceptance` is left out: no schema can say which templates, sources and dates there are.
@@ -42,10 +42,10 @@ def strict(world, tmp_path_factory):
     """Asks everybody for a token; its knowledge.yaml is its own, and its refreshes do nothing."""
     config = tmp_path_factory.mktemp("schema") / "knowledge.yaml"
     shutil.copy(world.config, config)
-    refreshes = RefreshQueue(
-        config, config.parent / "refreshes", cli_command=(sys.executable, "-S", "-c", "pass")
-    )
-    watcher = HeartbeatFile(Lake(world.settings.store).folder, create_heartbeat())  # else its health is 503
+    refreshes = RefreshQueue(config, config.parent, cli_command=(sys.executable, "-S", "-c", "pass"))
+    watcher = PublishedHeartbeat(
+        Lake(world.settings.store).folder, create_heartbeat()
+    )  # else its health is 503
     with Running(world.settings, config=config, refreshes=refreshes, anonymous="off") as running:
         yield running
     watcher.remove()

@@ -128,7 +128,7 @@ def test_the_live_release_and_how_fresh_each_type_is_are_told(measured, world):
 
 
 def test_refreshes_are_counted_by_how_they_end(own_world):
-    failing = RefreshQueue(own_world.config, own_world.root / "refreshes", cli_command=("false",))
+    failing = RefreshQueue(own_world.config, own_world.root, cli_command=("false",))
     with Running(own_world.settings, config=own_world.config, refreshes=failing, metrics=True) as running:
         admin, monitor = (
             running.client(own_world.tokens["operator"]),

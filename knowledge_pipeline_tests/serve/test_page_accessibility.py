@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from knowledge_pipeline.config import file
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import record_event
-from knowledge_pipeline.store.progress import ProgressFile
+from knowledge_pipeline.store.progress import SourceProgress
 from knowledge_pipeline_tests.fakes.identity_server import IdentityServer
 from knowledge_pipeline_tests.serve.axe import find_violations, load_axe
 from knowledge_pipeline_tests.serve.oidc_world import trusting
@@ -137,7 +137,7 @@ def test_axe_finds_nothing_wrong_in_any_view(
         visit(locked.url, ("/sign-in?token=wrong",)).context.close()
 
     page = visit(empty.running.url, ("/", "/sources"))
-    shown = ProgressFile(empty.lake.folder, "guide")
+    shown = SourceProgress(empty.lake.folder, "guide")
     shown.show()
     expect(page.locator("#live")).to_be_visible()
     check(page, "a refresh of an empty store")
@@ -153,7 +153,7 @@ def test_a_first_index_is_shown_live_and_by_keyboard_and_voice(browser: Browser,
     expect(page.locator("main")).to_contain_text("knowledge refresh")
     expect(page.locator("main")).not_to_contain_text("secret")
     expect(page.locator("#live")).to_be_hidden()
-    files = {source: ProgressFile(empty.lake.folder, source) for source in ("guide", "secret")}
+    files = {source: SourceProgress(empty.lake.folder, source) for source in ("guide", "secret")}
     for each in files.values():
         each.show()
         each.report("embeddings", 1200, 4000, 80.0, 35.0)

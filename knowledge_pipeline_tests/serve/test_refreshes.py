@@ -84,7 +84,7 @@ class Program:
 
     def refreshes(self, command: tuple[str, ...] | None = None) -> RefreshQueue:
         program = command or (sys.executable, "-S", str(self.root / "program.py"), str(self.root))
-        opened = RefreshQueue(self.root / "knowledge.yaml", self.root / "refreshes", cli_command=program)
+        opened = RefreshQueue(self.root / "knowledge.yaml", self.root, cli_command=program)
         self._opened.append(opened)
         return opened
 
@@ -328,11 +328,11 @@ def test_what_may_work_later_is_tried_again_some_times_and_then_left_to_the_list
     assert first.error == "a: no answer; b: no answer (tried again in 0:00)"
     assert second.error == "a: no answer (tried again in 0:00)"
     assert last.error == "a: no answer (tried 3 times: left to the next listing)"
-    (event,) = list_last_events(program.root / "refreshes")
+    (event,) = list_last_events(program.root)
     assert (event["state"], event["error"]) == ("failed", "no answer (left to the next listing)")
     again = ["--source", "a", "--document", "a/issue/1"]
     assert [call[1:-3] for call in program.calls[1:]] == [again, again]
-    assert list((program.root / "refreshes").glob("*.jsonl")) == []
+    assert {each.status for each in program.refreshes().list_all()} == {"failed"}
 
 
 def test_what_waits_to_be_tried_again_holds_nothing_up_and_outlives_the_server(program, monkeypatch):
@@ -394,7 +394,7 @@ def test_the_last_event_of_each_source_is_known_and_what_became_of_it(program, m
     secret = "ghp_" + "a1B2" * 9
 
     def known() -> list[list[str | None]]:
-        events = list_last_events(program.root / "refreshes")
+        events = list_last_events(program.root)
         return [[each[name] for name in ("source", "kind", "state", "error")] for each in events]
 
     async def scenario():
@@ -498,7 +498,7 @@ from knowledge_pipeline_tests.full_disk import limited_files
 root = pathlib.Path(sys.argv[1])
 async def scenario():
     program = (sys.executable, "-S", str(root / "program.py"), str(root))
-    refreshes = RefreshQueue(root / "knowledge.yaml", root / "refreshes", cli_command=program)
+    refreshes = RefreshQueue(root / "knowledge.yaml", root, cli_command=program)
     refreshes.resume()
     if len(sys.argv) > 2:
         refreshes.submit(["a"], "github")
@@ -549,7 +549,6 @@ def test_what_waited_when_servers_were_killed_is_done_once_by_the_next(program, 
     assert covered_by == ("b", "c") and sorted(reasons) == [
         *("github", "github", "gitlab", "jira", "purge", "slack"),
     ]
-    assert [each.name for each in (program.root / "refreshes").iterdir()] == ["history"]
 
 
 def test_a_server_that_ends_leaves_the_rest_to_the_next_and_takes_nothing_of_a_living_one(program):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from knowledge_pipeline.stages import embeddings
 from knowledge_pipeline.stages.progress import ProgressCallback, StagePace
-from knowledge_pipeline.store.progress import ProgressFile, RefreshProgress, list_running_refreshes
+from knowledge_pipeline.store.local_state import SharedState
+from knowledge_pipeline.store.progress import RefreshProgress, SourceProgress, list_running_refreshes
 from knowledge_pipeline_tests.conftest import Project
 
 
@@ -47,21 +50,29 @@ def test_the_share_of_the_work_follows_the_length_of_texts(
     assert list_running_refreshes(project.lake.folder) == []
 
 
+KILLED = """
+import os, pathlib, sys
+from knowledge_pipeline.store.progress import SourceProgress
+SourceProgress(pathlib.Path(sys.argv[1]), "docs").show()
+os.kill(os.getpid(), 9)
+"""
+
+
 def test_what_a_killed_process_left_is_not_shown_and_the_next_one_removes_it(tmp_path: Path) -> None:
-    folder = tmp_path / "refreshing"
-    folder.mkdir()
-    (folder / "dead.lock").touch()
-    (folder / "dead.docs.json").write_text('{"source": "docs", "since": 1.0}')
-    file = ProgressFile(tmp_path, "code")
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+    progress = SourceProgress(tmp_path, "code")
     assert list_running_refreshes(tmp_path) == []
-    file.show()
-    file.report("chunks", 1, 9, 0.0, None)
-    file.report("chunks", 2, 9, 4.0, 2.0)  # too soon after the first
-    (progress,) = list_running_refreshes(tmp_path)
-    assert (progress.source, progress.stage, progress.done, progress.total) == ("code", "chunks", 1, 9)
-    assert not list(folder.glob("dead*"))
-    file.hide()
-    file.report("chunks", 9, 9, 4.0, 0.0)
+    with SharedState(tmp_path) as state:
+        assert len(state.list_items("progress")) == 1
+    progress.show()
+    progress.report("chunks", 1, 9, 0.0, None)
+    progress.report("chunks", 2, 9, 4.0, 2.0)  # too soon after the first
+    (shown,) = list_running_refreshes(tmp_path)
+    assert (shown.source, shown.stage, shown.done, shown.total) == ("code", "chunks", 1, 9)
+    with SharedState(tmp_path) as state:
+        assert len(state.list_items("progress")) == 1
+    progress.hide()
+    progress.report("chunks", 9, 9, 4.0, 0.0)
     assert list_running_refreshes(tmp_path) == []
 
 

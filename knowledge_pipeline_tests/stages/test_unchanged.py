@@ -15,7 +15,7 @@ import pytest
 from knowledge_pipeline.stages import pipeline, unchanged
 from knowledge_pipeline.stages.context import ORDINARY_REFRESH, RefreshOptions, RefreshOutcome
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.lake import has_pending_rows
+from knowledge_pipeline.store.local_state import SharedState, has_waiting_rows
 from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.release import restore_release
 from knowledge_pipeline_tests.conftest import Project
@@ -199,8 +199,9 @@ def test_who_asks_for_the_work_gets_it(processes: Processes, options: RefreshOpt
 
 
 def test_a_damaged_file_is_no_memory(processes: Processes):
-    for content in ("", "[]", '{"mark": 1}'):
-        (processes.project.lake.cache / "unchanged.json").write_text(content)
+    for content in (b"", b"[]", b'{"mark": 1}'):
+        with SharedState(processes.project.lake.folder) as state:
+            assert not state.put("result", "unchanged refresh", content)
         processes.refresh()
         assert not processes.recalled
 
@@ -247,20 +248,20 @@ def test_who_reads_the_log_finds_the_refreshes_that_were_recalled(processes: Pro
     for _ in range(2):
         processes.refresh()
         assert processes.recalled
-    assert has_pending_rows(lake, "refreshes")
+    assert has_waiting_rows(lake.folder, "refreshes")
     assert open_log(lake, "refreshes").count_rows(eq("stage", "index")) == before + 2
-    assert not has_pending_rows(lake, "refreshes")
+    assert not has_waiting_rows(lake.folder, "refreshes")
     processes.refresh()
     edit_a_file(processes)
     processes.refresh()
-    assert has_pending_rows(lake, "refreshes"), "those of a refresh with changes wait, too"
+    assert has_waiting_rows(lake.folder, "refreshes"), "those of a refresh with changes wait, too"
     assert open_log(lake, "refreshes").count_rows(eq("stage", "index")) == before + 4
 
 
 def test_many_rows_that_wait_are_written(processes: Processes, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("knowledge_pipeline.store.lake.MAX_PENDING_BYTES", 10)
+    monkeypatch.setattr("knowledge_pipeline.store.local_state.MAX_WAITING_BYTES", 10)
     open_log(processes.project.lake, "refreshes")
     processes.refresh()
-    assert has_pending_rows(processes.project.lake, "refreshes")
+    assert has_waiting_rows(processes.project.lake.folder, "refreshes")
     processes.refresh()
-    assert not has_pending_rows(processes.project.lake, "refreshes")
+    assert not has_waiting_rows(processes.project.lake.folder, "refreshes")

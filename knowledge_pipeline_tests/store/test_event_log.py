@@ -10,6 +10,7 @@ import pytest
 from knowledge_pipeline.store import logs as event_positions
 from knowledge_pipeline.store.filters import at_least
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.local_state import FILE
 from knowledge_pipeline.store.logs import find_newest_position, read_event_stamp, read_events, record_event
 
 AT = datetime(2026, 3, 31, 12, tzinfo=UTC)
@@ -74,6 +75,8 @@ def test_a_source_that_goes_on_failing_for_one_reason_is_one_event(tmp_path: Pat
 def test_nobody_is_told_where_the_disk_takes_nothing_and_nothing_fails(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "logs").write_text("in the way")
+    for name in ("logs", FILE):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "events.lance").write_text("in the way")
     refreshed(Lake(tmp_path), "docs", AT)
     assert "subscribers are not told of index.refreshed" in caplog.text

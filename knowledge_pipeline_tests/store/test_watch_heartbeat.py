@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.serve.status import check_watchers
-from knowledge_pipeline.store.local_state import HeartbeatFile, create_heartbeat, list_watchers
+from knowledge_pipeline.store.progress import PublishedHeartbeat, create_heartbeat, list_watchers
 
 KILLED = """
 import os, pathlib, sys
-from knowledge_pipeline.store.local_state import HeartbeatFile, create_heartbeat
-held = HeartbeatFile(pathlib.Path(sys.argv[1]), create_heartbeat())
+from knowledge_pipeline.store.progress import PublishedHeartbeat, create_heartbeat
+held = PublishedHeartbeat(pathlib.Path(sys.argv[1]), create_heartbeat())
 os.kill(os.getpid(), 9)
 """
 
@@ -28,7 +28,7 @@ def test_a_watcher_is_known_while_it_lives_and_missed_when_it_was_killed(tmp_pat
     assert (problems(tmp_path), check_watchers(tmp_path).status) == ([], "absent")
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
     assert problems(tmp_path) == ["it was killed: start `knowledge watch` again"]
-    held = HeartbeatFile(tmp_path, create_heartbeat())
+    held = PublishedHeartbeat(tmp_path, create_heartbeat())
     assert problems(tmp_path) == [None]  # what the other has left is gone
     held.heartbeat.behind, held.heartbeat.sources = ("secret-source",), 3
     held.heartbeat.last_error = "secret-source: gone"
@@ -37,7 +37,7 @@ def test_a_watcher_is_known_while_it_lives_and_missed_when_it_was_killed(tmp_pat
     assert (health.status, health.watchers[0].behind, health.watchers[0].sources) == ("ok", 1, 3)
     assert "secret" not in str(health.as_json())  # anybody may ask
     held.remove()
-    assert list((tmp_path / "watch").iterdir()) == []
+    assert problems(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_one_that_hangs_is_told_within_a_stated_time(
     beat.state, beat.looked_at = state, time.time() - silent_s
     if polled_s is not None:
         beat.poll_s, beat.polled_at = 30.0, time.time() - polled_s
-    held = HeartbeatFile(tmp_path, beat)
+    held = PublishedHeartbeat(tmp_path, beat)
     (found,) = problems(tmp_path)
     held.remove()
     assert found is None if problem is None else problem in (found or "")

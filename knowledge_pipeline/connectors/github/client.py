@@ -177,12 +177,7 @@ class GithubClient(CodeHostClient):
     def _request(
         self, method: str, path: str, no_retry_statuses: frozenset[int], **content: Any
     ) -> tuple[Mapping[str, str], Any]:
-        """Headers (lower case) and body; calls are tried again, but for these statuses.
-
-        Raises:
-            github.GithubException: GitHub refuses it.
-            SourceRefused, SourceUnavailable: there is no answer.
-        """
+        """Headers (lower case) and body; tried again, but for these statuses. Raises GithubException, too."""
         try:
             requester = self._open_requester()
             adapter: Any = self._session.get_adapter(requester.graphql_url)

@@ -354,10 +354,7 @@ class NestedList:
 
 
 def _load_all_entries(client: GithubClient, node: Node, nested_lists: Sequence[NestedList]) -> None:
-    """Put in the place of each list all its entries, reading on where there are more than came with it.
-
-    Raises DocumentSkipped: the node is gone meanwhile.
-    """
+    """Put all its entries in each list's place. Raises DocumentSkipped: the node is gone meanwhile."""
     for part in nested_lists:
         page: Node = node.get(part.name) or {"nodes": [], "pageInfo": {"hasNextPage": False}}
         entries: list[Node] = []

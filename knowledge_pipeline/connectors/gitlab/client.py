@@ -114,10 +114,7 @@ class GitlabClient(CodeHostClient):
     def iter_pages(
         self, definitions: str, selection: str, variables: Mapping[str, Any]
     ) -> Iterator[dict[str, Any]]:
-        """Every page of a list, selected as `listed` with its `pageInfo`, until the one that has no next.
-
-        The variables are all but `$after`; `$first`, if it is defined, is true for the first page.
-        """
+        """Every page, selected as `listed`; `$after` and `$first` (the first page) are set."""
         after, more = None, True
         while more:
             cursor = {"after": after} | ({"first": after is None} if "$first" in definitions else {})

@@ -106,10 +106,7 @@ class GitlabConversations(ConversationSource[GitlabClient]):
         ]
 
     def list_items(self, oldest: datetime) -> Iterator[Item]:
-        """The oldest update first.
-
-        Confidential ones are listed to be skipped: what had been public leaves the index at once.
-        """
+        """The oldest update first; confidential ones are listed to be skipped: they leave at once."""
         chosen = self._filter_wanted(self._list_nodes(oldest))
         public = [node for node in chosen if not node.get("confidential")]
         most = self._filters.max_results

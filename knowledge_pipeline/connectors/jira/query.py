@@ -52,11 +52,7 @@ class TicketCriteria:
 
 
 def build_clauses(filters: TicketCriteria) -> list[str]:
-    """The clauses of the filters that stay the same from day to day; all must hold.
-
-    Raises:
-        ConfigError: the user's `jql` does not close what it opens.
-    """
+    """Clauses that stay the same from day to day; all must hold. Raises ConfigError: `jql` is not closed."""
     own = _strip_order_by(filters.jql or "")
     listed = (
         ("project", filters.projects),
@@ -87,11 +83,7 @@ def build_jql(
 
 
 def compute_oldest_update(filters: TicketCriteria) -> datetime | None:
-    """The moment that the filter `since` names now.
-
-    Raises:
-        ConfigError: it is neither a date nor a duration.
-    """
+    """The moment that the filter `since` names now. Raises ConfigError: it is no date or duration."""
     return parse_since(filters.since) if filters.since else None
 
 

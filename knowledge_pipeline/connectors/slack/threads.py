@@ -17,16 +17,10 @@ from operator import attrgetter
 from typing import Any, TypeGuard
 
 from knowledge_pipeline.connectors.conversations import Turn, format_conversation
-from knowledge_pipeline.connectors.slack.text import (
-    Json,
-    NameLookup,
-    list_dicts,
-    render_message,
-    to_string,
-)
+from knowledge_pipeline.connectors.slack.text import Json, NameLookup, render_message, to_string
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Attachment, Document, Item
-from knowledge_pipeline.text import is_object, replace_surrogates
+from knowledge_pipeline.text import is_object, list_objects, replace_surrogates
 
 _FORMAT_VERSION = "1"  # part of every revision: another one, and everything is read again
 _TIMESTAMP = re.compile(r"\d{1,10}\.\d{1,9}", re.ASCII)
@@ -171,7 +165,7 @@ def parse_message(message: Json, names: NameLookup) -> SlackMessage | None:
 
 def _iter_files(message: Json, author: str | None) -> Iterator[Attachment]:
     """The files of a message that Slack itself keeps, or says why not; a deleted one is none."""
-    for file in list_dicts(message.get("files")):
+    for file in list_objects(message.get("files")):
         id_, mode, size = to_string(file.get("id")), to_string(file.get("mode")), file.get("size")
         name = replace_surrogates(to_string(file.get("name")) or to_string(file.get("title")))
         if not id_ or not name or mode == "tombstone":
@@ -199,7 +193,7 @@ def _author_name(message: Json, names: NameLookup) -> str | None:
     user, username = to_string(message.get("user")), to_string(message.get("username"))
     names_by_preference = [
         username if message.get("subtype") == "bot_message" else "",
-        (names.person_name(user) or "") if user else "",
+        (names("person", user) or "") if user else "",
         display_name(profile) if is_object(profile) else "",
         username,
         to_string(bot.get("name")) if is_object(bot) else "",

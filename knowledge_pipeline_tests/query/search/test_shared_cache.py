@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,9 +14,9 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import CacheSettings
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.answer_cache import SharedAnswerCache, parse_response, serialize_response
+from knowledge_pipeline.serve.shared_answers import SharedAnswerCache, parse_response, serialize_response
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.local_state import ANSWERS, SharedState, erase_entries
+from knowledge_pipeline.store.local_state import ANSWERS, SharedState
 from knowledge_pipeline.store.release import Release
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
@@ -36,14 +36,14 @@ def response(base: KnowledgeBase, lake: Lake, space: str):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return tmp_path / "serve" / "8321"
+    return tmp_path / "state"
 
 
 @pytest.fixture
 def open_state(folder: Path) -> Iterator[Callable[[], SharedState]]:
     """Opens the state as another process would."""
     with ExitStack() as opened:
-        yield lambda: opened.enter_context(closing(SharedState(folder)))
+        yield lambda: opened.enter_context(SharedState(folder, server="8321"))
 
 
 @pytest.fixture
@@ -102,9 +102,10 @@ def test_what_is_erased_is_in_no_file_of_a_server(folder, open_cache, response):
     one, key = open_cache(), ("search", "alpha", ANN)
     one.get(RELEASE, key)
     one.put(RELEASE, key, response)
-    assert any(b"alpha" in path.read_bytes() for path in folder.iterdir())
-    erase_entries(folder.parent, ANSWERS)
-    assert not any(b"alpha" in path.read_bytes() for path in folder.iterdir())
+    assert any(b"alpha" in path.read_bytes() for path in folder.glob("*.sqlite*"))
+    with SharedState(folder) as state:
+        state.erase(ANSWERS)
+    assert not any(b"alpha" in path.read_bytes() for path in folder.glob("*.sqlite*"))
 
 
 def test_answers_beyond_the_size_make_room(open_state):
