@@ -59,9 +59,7 @@ class Alert:
 def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
     """Post to an incoming webhook, waiting where it asks for that.
 
-    Raises:
-        PermanentError: the webhook will never accept the message.
-        TransientError: it did not accept the message in a few tries.
+    Raises TransientError where it took no message in a few tries, PermanentError where it never will.
 
     Source: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
     """
