@@ -164,5 +164,7 @@ def _parse_refresh(values: Mapping[str, Any]) -> Refresh:
     times: dict[str, Any] = {
         name: datetime.fromisoformat(values[name]) for name in _TIMES if values.get(name)
     }
-    parts: dict[str, Any] = {name: tuple(dict.fromkeys(values.get(name, ()))) for name in ("sources", "documents")}
+    parts: dict[str, Any] = {
+        name: tuple(dict.fromkeys(values.get(name, ()))) for name in ("sources", "documents")
+    }
     return Refresh(**{**values, **times, **parts})
