@@ -59,7 +59,18 @@ create table if not exists entries (
 create table if not exists waiting (id integer primary key, log text not null, row text not null);
 create index if not exists waiting_by_log on waiting (log, id);
 """
-_NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "glusterfs"}
+_NETWORK_FILE_SYSTEMS = {
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "9p",
+    "virtiofs",
+    "vboxsf",
+    "ceph",
+    "lustre",
+    "glusterfs",
+}
 
 _log = logging.getLogger(__name__)
 
@@ -396,7 +407,7 @@ class Owner:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Take a name, and remove the locks of those that are gone. Raises `OSError`, `filelock.Timeout`."""
+        """Take a name, and remove the locks of those that are gone. Raises `OSError`."""
         locks = _locks_folder(folder)
         for path in locks.glob("owner-*.lock"):
             with suppress(FileNotFoundError):
