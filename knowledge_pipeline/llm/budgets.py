@@ -18,8 +18,8 @@ from typing import Literal
 from knowledge_pipeline.config.settings import BudgetSettings
 from knowledge_pipeline.errors import KnowledgeError, LanguageModelUnavailable
 from knowledge_pipeline.llm.model_calls import ModelCall, UsageAccount
+from knowledge_pipeline.llm.spending import Spending, read_spending
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.spending import Spending, read_spending
 
 REREAD_S = 5.0
 _MAX_READ_SHARE = 0.05  # of the time: a log that takes long to read is read less often
