@@ -42,16 +42,8 @@ class HealthCheck:
 
     def __init__(self, base: AsyncKnowledgeBase) -> None:
         self._base = base
-        self._all = _Cached(self._check_all)
-        self._store = _Cached(self._check_store)
-
-    async def check(self) -> operation.HealthResponse:
-        """The state of every component, and of the whole."""
-        return await self._all.get()
-
-    async def check_store(self) -> operation.ComponentHealth:
-        """Whether there is a release, and its tables can be read."""
-        return await self._store.get()
+        self.check = _Cached(self._check_all).get  # the state of every component, and of the whole
+        self.check_store = _Cached(self._check_store).get  # whether a release is there and can be read
 
     async def _check_all(self) -> operation.HealthResponse:
         components = await self._base.health()

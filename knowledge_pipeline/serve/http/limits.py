@@ -102,23 +102,22 @@ class BodyLimitMiddleware:
                 return False
             body.received += message.get("body", b"")
             await self._admit(body, len(body.received))
-            self._count(body)
             if not message.get("more_body", False):
                 return True
 
     async def _admit(self, body: _Body, n_bytes: int) -> None:
-        """Raise an error if this sender may not send so much."""
+        """Raise an error if this sender may not send so much, or all together do not fit.
+
+        What came is counted, not what was announced: that would let a few words take all there is.
+        """
         if n_bytes > body.max_bytes:
             raise _TooLarge
         if n_bytes > SMALL_BYTES and not body.is_admitted:
             await run_in_threadpool(self._authenticate, body.request)
             body.is_admitted = True
-
-    def _count(self, body: _Body) -> None:
-        """Count what came, not what was announced: that would let a few words take all there is."""
+        added = len(body.received) - body.counted_bytes
         if len(body.received) <= SMALL_BYTES:
             return
-        added = len(body.received) - body.counted_bytes
         if self._total_bytes + added > self._max_total_bytes:
             raise Busy("too many large bodies are being received at once: try again")
         body.counted_bytes += added

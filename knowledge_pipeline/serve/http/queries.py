@@ -158,10 +158,6 @@ async def _build_context(ctx: RequestContext, body: requests.ContextRequest) -> 
     )
 
 
-async def _find_related(ctx: RequestContext, body: requests.RelationsRequest) -> JSONResponse:
-    return await ctx.respond(lambda base, access: base.related(body.target, access=access))
-
-
 async def _call_search_tool(ctx: RequestContext, body: KnowledgeQueryInput) -> Response:
     answer = await ctx.execute(
         lambda base, access: base.search(
@@ -346,7 +342,7 @@ _add_query(
     "related",
     requests.RelationsRequest,
     responses.RelationsResponse,
-    _find_related,
+    lambda ctx, body: ctx.respond(lambda base, access: base.related(body.target, access=access)),
     "How a document is related to others: what it closes, implements, references; what mentions it.",
     tag="documents",
     operation_id="related_documents",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
@@ -142,6 +142,11 @@ def _build_view(
     answer: SearchResponse, *, line_range: tuple[int, int] | None, matcher: TermMatcher, as_source: bool
 ) -> DocumentView:
     """Code is always shown as its source."""
+    outline: dict[str, int] = {}
+    for result in answer.results:
+        name = str(result.metadata.get("symbol") or result.metadata.get("section") or "")
+        if name and len(outline) < _MAX_OUTLINE:
+            outline.setdefault(name, result.span.start_line)
     as_source = as_source or is_shown_as_code(answer.results[0])
     blocks = list[DocumentBlock]()
     first_target, last_target = line_range or (1, 0)
@@ -157,13 +162,4 @@ def _build_view(
             prose = render_prose(first, excerpt.text, matcher, first_line=excerpt.start_line)
         end_line = excerpt.start_line + excerpt.text.count("\n")
         blocks.append(DocumentBlock(excerpt.start_line, end_line, tuple(lines), prose))
-    return DocumentView(tuple(blocks), tuple(_build_outline(answer.results)), as_source)
-
-
-def _build_outline(results: Sequence[SearchResult]) -> list[tuple[str, int]]:
-    outline: dict[str, int] = {}
-    for result in results:
-        name = str(result.metadata.get("symbol") or result.metadata.get("section") or "")
-        if name and len(outline) < _MAX_OUTLINE:
-            outline.setdefault(name, result.span.start_line)
-    return list(outline.items())
+    return DocumentView(tuple(blocks), tuple(outline.items()), as_source)

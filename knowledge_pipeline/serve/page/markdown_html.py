@@ -101,11 +101,9 @@ MAX_HIGHLIGHTED_CHARS = 200_000  # a longer text is not highlighted
 _LEXER_ALIASES = {
     "c_sharp": "csharp",
     "common_lisp": "common-lisp",
-    "cuda": "cuda",
     "elisp": "emacs-lisp",
     "go_module": "text",
     "jinja": "html+jinja",
-    "markdown": "markdown",
     "notebook": "markdown",
     "objective_c": "objective-c",
     "objective_cpp": "objective-c++",
