@@ -72,8 +72,6 @@ class SigningKey:
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """What the identity server said, and when (`time.monotonic`)."""
-
     metadata: ProviderMetadata
     keys: Mapping[str, SigningKey]
     read_s: float

@@ -238,6 +238,10 @@ def _summarize_queries(lake: Lake, access: Access, hours: int) -> operation.Quer
             counts.update({row["values"]: row["counts"] for row in batch[column].value_counts().to_pylist()})
         times.append(batch["took_ms"].to_numpy())
     all_times = np.concatenate(times)
+    ranks = dict.fromkeys(("p50_ms", "p95_ms", "p99_ms"))  # what so many of a hundred do not exceed
+    if len(all_times):
+        values = np.percentile(all_times, (50, 95, 99), method="inverted_cdf")
+        ranks = dict(zip(ranks, values.round(3).tolist(), strict=True))
     return operation.QueryStats(
         count=len(all_times),
         zero_result_count=zero_results,
@@ -245,15 +249,5 @@ def _summarize_queries(lake: Lake, access: Access, hours: int) -> operation.Quer
         cached=cached,
         by_type=by_type,
         by_interface=by_interface,
-        p50_ms=_compute_percentile(all_times, 50),
-        p95_ms=_compute_percentile(all_times, 95),
-        p99_ms=_compute_percentile(all_times, 99),
+        **ranks,
     )
-
-
-def _compute_percentile(values: np.ndarray, percent: int) -> float | None:
-    """The value that `percent` of a hundred values do not exceed; None if there are no values."""
-    if not len(values):
-        return None
-    rank = max(0, -(-len(values) * percent // 100) - 1)
-    return round(float(np.partition(values, rank)[rank]), 3)

@@ -21,7 +21,6 @@ from knowledge_pipeline.config.operation import EventSettings
 from knowledge_pipeline.contract.filters import EventType
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.records import hash_strings
-from knowledge_pipeline.text import is_object
 
 if TYPE_CHECKING:
     from knowledge_pipeline.store.logs import Event
@@ -89,10 +88,9 @@ class TargetPosition:
     def load(self) -> int | None:
         """None where it has taken none yet."""
         try:
-            kept = json.loads(self._path.read_bytes())
-        except (OSError, ValueError):
+            position = json.loads(self._path.read_bytes())["position"]
+        except (OSError, ValueError, TypeError, KeyError):
             return None
-        position = kept.get("position") if is_object(kept) else None
         return position if isinstance(position, int) else None
 
     def save(self, position: int) -> None:

@@ -130,8 +130,6 @@ class _TooLarge(Exception):
 
 @dataclass(slots=True)
 class _Body:
-    """One body, as far as it came."""
-
     request: Request
     max_bytes: int
     received: bytearray = field(default_factory=bytearray)
@@ -140,7 +138,6 @@ class _Body:
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Receives the body once, and then what the connection sends."""
     is_replayed = False
 
     async def replay() -> Message:
@@ -225,7 +222,6 @@ class ConnectionLimits(asyncio.Protocol):
             self._timer = None
 
     def _refuse(self, status: int, detail: str, code: str) -> None:
-        """Send a problem, without a request to answer, and close."""
         answer = build_problem(status, detail, code, headers={"Connection": "close"})
         if status == 503:
             answer.headers["Retry-After"] = "1"

@@ -104,7 +104,6 @@ def wants_events(accept: str) -> bool:
 
 
 def _to_response(request: Request, answer: responses.SearchResponse) -> Response:
-    """An answer in the form that the request accepts."""
     if not wants_events(request.headers.get("accept", "")):
         return AnswerResponse(answer.as_json())
     headers = {"X-Accel-Buffering": "no"}  # a proxy sends on what it has
@@ -227,7 +226,6 @@ _add_query(
 
 
 def _build_parameters(name: str, request: type[Any]) -> type[BaseModel]:
-    """A model of the parameters of a request: its own fields, and those of its filters."""
     parameters: dict[str, Any] = {}
     for declared in (request, Filters):
         hints = get_type_hints(declared)
