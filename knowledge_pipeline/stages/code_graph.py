@@ -207,7 +207,6 @@ class _StoredFile:
 
 
 def _load_made_of(facts: Table, mark: str, where: Filter | None) -> dict[str, str]:
-    """What the rows of files are to be made of, by path."""
     fingerprints = load_fingerprints(facts, "path", "fingerprint", where)
     return {path: hash_strings(fingerprint, mark) for path, fingerprint in sorted(fingerprints.items())}
 
