@@ -240,11 +240,7 @@ class ChangeTracker:
         return self._count
 
     def remember(self, *, has_written: bool = False) -> None:
-        """Nothing is left to do, with the tables as they were noted.
-
-        Args:
-            has_written: the last one was written since; its lock is still held.
-        """
+        """Nothing is left to do, with the tables as they were noted; or the last as written since."""
         versions = self._versions
         if has_written:
             versions = (*versions[:-1], self._tables[-1].open_version())

@@ -143,8 +143,7 @@ def reconcile(
         table: what is made equal.
         plan: the difference of its keys.
         build_rows: each batch is one commit, written while the next is built: a kill loses two at most.
-        group_column: what the plan's keys are of; by default the table's key. All rows of a changed group
-            are replaced.
+        group_column: what the plan's keys are of, whose rows are all replaced; by default the table's key.
         single_commit: all rows in one commit instead, for a table that others read or write.
         within: all rows of the plan's keys match this; the others are not looked at.
     """

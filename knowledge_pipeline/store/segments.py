@@ -80,12 +80,9 @@ def has_many_graphs(dataset: Any) -> bool:
 
 
 def count_merged_segments(sizes: Sequence[int], new_rows: int, *, max_rows: int | None = None) -> int:
-    """How many of the newest segments are united with new rows.
+    """How many of the newest segments, by the rows of each, oldest first, are united with new rows.
 
-    Args:
-        sizes: rows in each segment, the oldest first.
-        new_rows: their number.
-        max_rows: a segment of more is left alone.
+    A segment of more than `max_rows` is left alone.
     """
     count = 0
     for rows in reversed(sizes):
