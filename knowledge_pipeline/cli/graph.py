@@ -221,7 +221,6 @@ def _node_row(node: GraphNode) -> dict[str, Any]:
 
 
 def _build_tree(answer: GraphResponse) -> _Branch | None:
-    """One tree, which several targets share, such as the files of a folder."""
     if not answer.targets:
         return None
     first, *others = answer.targets

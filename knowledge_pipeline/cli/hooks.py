@@ -163,7 +163,6 @@ def _find_repositories(session: Session, folder: Path | None) -> list[Path]:
 
 
 def _list_sources(session: Session) -> dict[Path, list[SourceConfig]]:
-    """The sources that wait for commits of repositories on this machine, by the repository's folder."""
     from knowledge_pipeline.connectors.git.remote_heads import find_local_repository, group_by_watched_branch
 
     sources_by_repository: dict[Path, list[SourceConfig]] = {}

@@ -128,7 +128,6 @@ def _write_entry(path: Path, key: str, entry: dict[str, Any]) -> None:
 
 
 def _write_agents_paragraph(path: Path) -> Path:
-    """Add the paragraph, or replace the one of an earlier version."""
     text = _read_text(path)
     begin, end = text.find(_BEGIN), text.find(_END)
     if 0 <= begin < end:

@@ -485,42 +485,46 @@ _SHOWN_LOSSES, _LISTED_LOSSES = 5, 50
 
 
 def _show_tuning(screen: Screen, result: TuningResult, *, dry_run: bool) -> None:
-    screen.print_json(_tuning_json(result, dry_run=dry_run))
-    rows = [_format_gain("all held out", result.gain)]
+    weights = {
+        "live": tuning.describe_weights(result.before),
+        "learned": tuning.describe_weights(result.after),
+    }
+    losses = [_format_loss(loss) for loss in tuning.list_worst_losses(result, limit=_LISTED_LOSSES)]
+    screen.print_json(
+        {
+            "asked_release": result.asked_release,
+            "released": result.released and result.released.release,
+            "dry_run": dry_run,
+            "problem": result.problem,
+            "pairs": dict(result.pairs),
+            "weights": weights,
+            "held_out": _gain_json(result.gain),
+            "by_kind": {kind: _gain_json(gain) for kind, gain in result.gain_by_kind.items()},
+            "golden": result.golden_gain and _gain_json(result.golden_gain),
+            "worst_losses": losses,
+        }
+    )
+    rows = [_format_gain("all held out", result.gain, sum(result.pairs.values()))]
     rows += [_format_gain(kind, gain, result.pairs[kind]) for kind, gain in result.gain_by_kind.items()]
     if result.golden_gain:
-        rows.append(_format_gain("golden questions", result.golden_gain))
-    rows[0]["pairs"] = sum(result.pairs.values())
+        rows.append(_format_gain("golden questions", result.golden_gain, None))
     screen.print_table(rows, right_aligned=("pairs", "held out", "before", "after", "better", "worse"))
     screen.print_text()
-    before, after = tuning.describe_weights(result.before), tuning.describe_weights(result.after)
-    weights = [{"weight": name, "live": before[name], "learned": after[name]} for name in after]
-    screen.print_table(weights, right_aligned=("live", "learned"))
+    table = [
+        {"weight": name} | {side: weights[side][name] for side in weights} for name in weights["learned"]
+    ]
+    screen.print_table(table, right_aligned=("live", "learned"))
     screen.print_text()
-    if losses := tuning.list_worst_losses(result, limit=_SHOWN_LOSSES):
-        screen.print_table([_format_loss(loss) for loss in losses], right_aligned=("before", "after"))
+    if losses:
+        screen.print_table(losses[:_SHOWN_LOSSES], right_aligned=("before", "after"))
         screen.print_text()
-    screen.print_text(_describe_outcome(result, dry_run=dry_run))
-
-
-def _tuning_json(result: TuningResult, *, dry_run: bool) -> dict[str, Any]:
-    return {
-        "asked_release": result.asked_release,
-        "released": result.released and result.released.release,
-        "dry_run": dry_run,
-        "problem": result.problem,
-        "pairs": dict(result.pairs),
-        "weights": {
-            "live": tuning.describe_weights(result.before),
-            "learned": tuning.describe_weights(result.after),
-        },
-        "held_out": _gain_json(result.gain),
-        "by_kind": {kind: _gain_json(gain) for kind, gain in result.gain_by_kind.items()},
-        "golden": result.golden_gain and _gain_json(result.golden_gain),
-        "worst_losses": [
-            _format_loss(loss) for loss in tuning.list_worst_losses(result, limit=_LISTED_LOSSES)
-        ],
-    }
+    outcome = "The learned weights are better: `knowledge tune` releases them." if dry_run else ""
+    if result.released:
+        former = f"`knowledge rollback {result.asked_release}` takes the former weights back"
+        outcome = f"Release {result.released.release} is live, with the learned weights; {former}."
+    elif result.problem:
+        outcome = f"Nothing is released: {result.problem}."
+    screen.print_text(outcome)
 
 
 def _gain_json(gain: MeasureDifference) -> dict[str, Any]:
@@ -532,7 +536,7 @@ def _gain_json(gain: MeasureDifference) -> dict[str, Any]:
     }
 
 
-def _format_gain(name: str, gain: MeasureDifference, pairs: int | None = None) -> dict[str, Any]:
+def _format_gain(name: str, gain: MeasureDifference, pairs: int | None) -> dict[str, Any]:
     change = _format_change(gain.change)
     return {
         **{"ndcg@10 of": name, "pairs": pairs, "held out": gain.better + gain.worse + gain.equal},
@@ -548,12 +552,3 @@ def _format_loss(loss: ScoredPair) -> dict[str, Any]:
         "wanted": ", ".join(f"{answer.path} {answer.symbol or ''}".strip() for answer in question.answers),
         **{"before": round(loss.before, 4), "after": round(loss.after, 4)},
     }
-
-
-def _describe_outcome(result: TuningResult, *, dry_run: bool) -> str:
-    if result.released:
-        former = f"`knowledge rollback {result.asked_release}` takes the former weights back"
-        return f"Release {result.released.release} is live, with the learned weights; {former}."
-    if result.problem:
-        return f"Nothing is released: {result.problem}."
-    return "The learned weights are better: `knowledge tune` releases them." if dry_run else ""

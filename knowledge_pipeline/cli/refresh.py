@@ -45,7 +45,6 @@ from knowledge_pipeline.text import format_share
 if TYPE_CHECKING:
     from knowledge_pipeline.config.sources import SourceConfig
     from knowledge_pipeline.stages.context import RefreshContext, RefreshOptions, RefreshOutcome, Stats
-    from knowledge_pipeline.store.lake import Lake
 
 
 @example("""
@@ -340,8 +339,11 @@ def _show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequen
     else:
         columns = ("source", *_NUMBERS)
         rows = [{name: summary[name] for name in columns} for summary in summaries]
-        for row, summary in zip(rows, summaries, strict=True):
-            row["seconds"] = _format_seconds(summary["seconds"])
+        for row, summary in zip(rows, summaries, strict=True):  # `6.1 = snapshot 1.2 + chunks 0.8 + ...`
+            seconds: Mapping[str, float] = summary["seconds"]
+            parts = [f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05]
+            total = f"{sum(seconds.values()):.1f}"
+            row["seconds"] = f"{total} = {' + '.join(parts)}" if len(parts) > 1 else total
         screen.print_table(rows, right_aligned=_NUMBERS)
         for summary in summaries:
             _show_notes(session, summary)
@@ -395,18 +397,16 @@ def _summarize_source(source: str, stages: Mapping[str, Stats]) -> dict[str, Any
     }
 
 
-def _format_seconds(seconds: Mapping[str, float]) -> str:
-    """`6.1 = snapshot 1.2 + chunks 0.8 + ...`, without stages below a tenth of a second."""
-    parts = [f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05]
-    total = f"{sum(seconds.values()):.1f}"
-    return f"{total} = {' + '.join(parts)}" if len(parts) > 1 else total
-
-
 def _show_notes(session: Session, summary: Mapping[str, Any]) -> None:
     source, screen = summary["source"], session.screen
     reasons: Mapping[str, int] = summary["skipped_reasons"]
     if screen.verbose and reasons:
-        for uri, reason in _list_skipped_documents(session.lake, source):
+        from knowledge_pipeline.store.filters import is_null
+
+        type_ = session.lake.list_stored_sources()[source]
+        tables: tuple[Any, ...] = (session.lake.snapshot(type_, source), session.lake.chunks(type_, source))
+        parts = [table.read_rows(["uri", "skipped"], ~is_null("skipped")).to_pylist() for table in tables]
+        for uri, reason in sorted((row["uri"], row["skipped"]) for part in parts for row in part):
             screen.print_text(f"{source}: skipped {uri}: {one_line(reason)}")
     elif reasons:
         for reason, count in list(reasons.items())[:_MAX_REASONS_SHOWN]:
@@ -419,16 +419,6 @@ def _show_notes(session: Session, summary: Mapping[str, Any]) -> None:
         if counts:
             listed = ", ".join(f"{one_line(name)} {count:,}" for name, count in counts.items())
             screen.print_text(f"{source}: {title}: {listed}")
-
-
-def _list_skipped_documents(lake: Lake, source: str) -> list[tuple[str, str]]:
-    """Uri and reason of every skipped document."""
-    from knowledge_pipeline.store.filters import is_null
-
-    type_ = lake.list_stored_sources()[source]
-    tables: tuple[Any, ...] = (lake.snapshot(type_, source), lake.chunks(type_, source))
-    rows = [table.read_rows(["uri", "skipped"], ~is_null("skipped")).to_pylist() for table in tables]
-    return sorted((row["uri"], row["skipped"]) for part in rows for row in part)
 
 
 def _format_release(release: Stats | None) -> str:

@@ -192,32 +192,23 @@ def _show_export(
     from knowledge_pipeline.stages.export import count_outcomes
 
     counts = count_outcomes(written)
-    problems = [
-        {
-            "uri": result.uri,
-            "outcome": result.outcome,
-            "file": str(result.file),
-            "stored": str(result.stored_copy) if result.stored_copy else None,
-            "why": result.error or None,
-        }
-        for result in written
-        if result.outcome in ("differs", "failed")
-    ]
+    problems: list[dict[str, str | None]] = []
+    for result in written:
+        file, copy, why = str(result.file), str(result.stored_copy or "") or None, result.error or None
+        if result.outcome in ("differs", "failed"):
+            problem = {"uri": result.uri, "outcome": result.outcome, "file": file}
+            problems.append({**problem, "stored": copy, "why": why})
+        if result.outcome == "differs":
+            screen.print_text(f"{file} differs and is kept: the stored content is in {copy}")
+        elif result.outcome == "failed":
+            screen.print_text(f"{file} was not written: {why}")
+        elif screen.verbose:
+            screen.print_text(f"{file}: {result.outcome}")
     origin = {"source": source, "folder": str(folder)}
     screen.print_json({**origin, **counts, "archived": archived, "problems": problems})
-    for export in written:
-        if export.outcome == "differs":
-            copy = export.stored_copy
-            screen.print_text(f"{export.file} differs and is kept: the stored content is in {copy}")
-        elif export.outcome == "failed":
-            screen.print_text(f"{export.file} was not written: {export.error}")
-        elif screen.verbose:
-            screen.print_text(f"{export.file}: {export.outcome}")
     outcomes = [f"{count:,} {outcome}" for outcome, count in counts.items() if count and outcome != "differs"]
     if counts["differs"]:
         outcomes.append(f"{counts['differs']:,} kept because they differ (--force overwrites them)")
     of_archived = f", {archived:,} of them archived" if archived else ""
-    screen.print_text(
-        f"{format_count(len(written), 'document')} of {source}{of_archived}: "
-        f"{', '.join(outcomes) or 'nothing'}"
-    )
+    documents, done = format_count(len(written), "document"), ", ".join(outcomes) or "nothing"
+    screen.print_text(f"{documents} of {source}{of_archived}: {done}")

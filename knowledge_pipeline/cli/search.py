@@ -457,7 +457,6 @@ def _format_score(score: float | None) -> str | None:
 
 
 def _show_trace(screen: Screen, trace: TraceResponse) -> None:
-    """Show the document, the chunk and the release, then each stage of the refresh."""
     screen.print_json(trace.as_json())
     location = f"{trace.citation.path}:{trace.citation.lines.replace('L', '')}"
     screen.print_text(f"{one_line(location)}  [{trace.citation.source}]  {trace.id}", style="bold cyan")

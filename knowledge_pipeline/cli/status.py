@@ -64,7 +64,6 @@ def status(
 
 
 def _list_events(session: Session, sources: Container[str]) -> list[dict[str, Any]]:
-    """The last event of each source that has had one."""
     from knowledge_pipeline.serve.refresh_history import list_last_events
 
     try:
@@ -76,7 +75,6 @@ def _list_events(session: Session, sources: Container[str]) -> list[dict[str, An
 
 
 def _count_federation(session: Session, *, detailed: bool) -> dict[str, Any]:
-    """The stores of a federation as one, each source with its store."""
     from knowledge_pipeline.extensions.federation import MemberStores, unite_releases
     from knowledge_pipeline.store.release import find_live_release
 
@@ -144,7 +142,6 @@ def _list_states(session: Session) -> list[dict[str, Any]]:
 
 
 def _show_status(screen: Screen, report: dict[str, Any], *, detailed: bool) -> None:
-    """Show what `status --json` prints."""
     screen.print_json(report)
     release, sources = report["release"], report["sources"]
     if release:
@@ -191,7 +188,6 @@ def _format_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _format_event(row: dict[str, Any]) -> dict[str, Any]:
-    """When the last event came, and what became of it."""
     state = "taken in" if row["state"] == "done" else row["state"]
     outcome = f"{state}: {truncate(one_line(row['error']), 200)}" if row["error"] else state
     return {

@@ -219,7 +219,6 @@ class Watcher:
         return report_progress
 
     def _run_upkeep(self) -> None:
-        """Compact what refreshes wrote; a failure is reported, and the next run tries again."""
         try:
             self._upkeep.run(self._watched.lake, keep_releases=self._watched.settings.releases.keep)
         except Exception as error:  # noqa: BLE001 - a full disk, a bug: neither ends the watch
@@ -236,7 +235,6 @@ class Watcher:
         self._print_line(source, {**counts, "seconds": seconds, "release": release}, text)
 
     def _report_error(self, source: str, error: KnowledgeError) -> None:
-        """Report an error, unless it is the last one that was reported."""
         sentence, beat = str(error), self._beat.heartbeat
         beat.last_error, beat.last_error_at = f"{source}: {sentence}", time.time()
         if self._last_errors.get(source) == sentence:

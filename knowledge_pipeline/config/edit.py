@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -130,7 +130,6 @@ def _locate_list(text: str, name: str) -> _ListSpan:
 
 
 def _split_children(events: list[Event], start: int) -> list[list[Event]]:
-    """The events of each child of the collection that starts at a position."""
     children: list[list[Event]] = []
     depth = 0
     for event in events[start + 1 :]:
@@ -327,14 +326,13 @@ def _replace_file(path: Path, text: str, *, expected: str) -> None:
             os.close(folder)
 
 
-def _to_plain(value: Any) -> Any:
-    """Only what YAML and JSON know. `Any`: an entry may hold paths, tuples and read-only mappings."""
-    if isinstance(value, Mapping):
-        entries = cast("Mapping[Any, Any]", value).items()
-        return {str(key): _to_plain(inner) for key, inner in entries}
-    if isinstance(value, (list, tuple)):
-        return [_to_plain(inner) for inner in cast("Sequence[Any]", value)]
-    return str(value) if isinstance(value, Path) else value
+def _to_plain(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Only what YAML and JSON know: an entry may hold paths, tuples and read-only mappings."""
+
+    def convert(value: Any) -> Any:
+        return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else str(value)
+
+    return json.loads(json.dumps(dict(entry), default=convert))
 
 
 _MAX_FILES = 50_000

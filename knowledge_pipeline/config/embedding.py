@@ -124,12 +124,7 @@ class EmbeddingSettings(SettingsModel):
         return {**settings, "profile": profile, "model": models.prose}
 
     def resolve(self, source_type: str, content: Content | None = None) -> EmbeddingSettings:
-        """The same settings with the one model, or ensemble, that embeds sources of a type.
-
-        Args:
-            source_type: decides what is read, unless `content` does.
-            content: what the source says of itself.
-        """
+        """The same settings with the one model, or ensemble, that embeds a type, or some content."""
         if self.profile is None:
             return self
         model = getattr(PROFILES[self.profile], content or find_content(source_type))
@@ -181,7 +176,6 @@ class EmbeddingSettings(SettingsModel):
 
 
 def _list_provider_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a provider needs where the settings do not say it."""
     if settings.get("provider") == "ollama":
         return {"base_url": "http://localhost:11434"}
     if settings.get("provider") == "vertex":

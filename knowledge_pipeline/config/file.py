@@ -127,7 +127,6 @@ def read_config(path: Path) -> str:
 
 
 def _add_members(settings: Settings) -> Settings:
-    """The settings with the sources of all organisations, by their last listings."""
     sources: list[SourceConfig] = []
     unlisted: list[str] = []
     declared = {source.id for source in settings.sources}

@@ -21,7 +21,6 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, PrivateAttr, SecretStr, StringConstraints, ValidationError, model_validator
 
-from knowledge_pipeline.config.connection import Connection
 from knowledge_pipeline.config.connections import (
     GITHUB_API,
     ArchiveFileConnection,
@@ -29,6 +28,7 @@ from knowledge_pipeline.config.connections import (
     BaseConnection,
     BucketConnection,
     ConfluenceConnection,
+    Connection,
     GcsConnection,
     GithubApp,
     GithubConnection,

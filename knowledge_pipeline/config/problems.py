@@ -101,11 +101,7 @@ def format_key_path(key_path: ConfigPath) -> str:
 
 
 def parse_config(text: str, *, name: str) -> ParsedConfig:
-    """Read YAML; duplicate keys and foreign tags become problems.
-
-    Raises:
-        ConfigError: the text is not YAML, or too large; the message names line and column.
-    """
+    """Read YAML; duplicate keys and foreign tags become problems, and what cannot be read a ConfigError."""
     if len(text) > MAX_CHARS:
         raise ConfigError(f"{name}:1: the file has {len(text)} characters; at most {MAX_CHARS} are read")
     last_line = text.count("\n") + (not text.endswith("\n")) or 1

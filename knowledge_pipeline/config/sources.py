@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from knowledge_pipeline.config.connection import Connection
 from knowledge_pipeline.config.connections import (
     CodeHostConnection,
     ConfluenceConnection,
+    Connection,
     GitConnection,
     GithubConnection,
     GitlabConnection,

@@ -32,9 +32,9 @@ from knowledge_pipeline.defs.plots import list_names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, PermanentError, TransientError
 from knowledge_pipeline.llm.budgets import BudgetState, list_reached
+from knowledge_pipeline.llm.spending import read_spending
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing.sanitize import sanitize
-from knowledge_pipeline.store.spending import read_spending
 from knowledge_pipeline.times import parse_retry_after
 
 TIMEOUT_S = 10.0
@@ -59,9 +59,7 @@ class Alert:
 def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
     """Post to an incoming webhook, waiting where it asks for that.
 
-    Raises:
-        PermanentError: the webhook will never accept the message.
-        TransientError: it did not accept the message in a few tries.
+    Raises TransientError where it took no message in a few tries, PermanentError where it never will.
 
     Source: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
     """

@@ -149,7 +149,6 @@ def _round_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _list_worst_questions(responses: Sequence[QuestionResponse]) -> list[dict[str, Any]]:
-    """The questions with the lowest scores, with what was wanted and what came first."""
     values = score_questions([judge_by_place(response) for response in responses])[QUALITY_MEASURE]
     ranked = sorted(zip(values.tolist(), responses, strict=True), key=lambda pair: pair[0])
     return [

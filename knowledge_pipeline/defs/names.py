@@ -109,8 +109,6 @@ def build_names(
 
 
 def _rename_parameter(function: Callable[_P, _R], resource: str) -> Callable[_P, _R]:
-    """The same function, its parameter `project` renamed."""
-
     def restore(kwargs: dict[str, Any]) -> dict[str, Any]:
         return {_RESOURCE if name == resource else name: value for name, value in kwargs.items()}
 

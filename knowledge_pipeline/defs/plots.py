@@ -172,7 +172,6 @@ def _draw_lines(axes: "Axes", series: Mapping[str, _Points]) -> None:
 
 
 def _draw_columns(axes: "Axes", series: Mapping[str, _Points]) -> None:
-    """Stacked columns over numbers."""
     places = sorted({x for points in series.values() for x in points})
     steps = [after - before for before, after in pairwise(places)]
     width, bottoms = 0.9 * min(steps, default=1), dict.fromkeys(places, 0.0)

@@ -163,12 +163,7 @@ class RefreshStep:
     releases: EarlyReleases | None
 
     def refresh_source(self, source: str) -> Iterator[StageResult]:
-        """Run the stages of one source.
-
-        Raises:
-            NotFound: the source is not, or no longer, configured.
-            KnowledgeError: as the stages do; the stages before are logged.
-        """
+        """Run the stages of one source; raises as they do, NotFound if it is not configured any more."""
         run = self._open_source(source)
         try:
             yield from self._iter_results(run, run.cut_and_index_words())

@@ -72,9 +72,6 @@ def build_model_assets(
 
     `evaluation` is the last part of the key of the asset that writes the log of evaluations, if there is one;
     `folders` are those of the project's own models.
-
-    Raises:
-        ConfigError: a model's SQL cannot be read.
     """
     loaded = load_models(own_folders=folders)
     models = {model.name: model for model in loaded if model.layer != "tests"}
@@ -135,7 +132,6 @@ def _build_asset_spec(
 
 
 def _build_metadata(model: Model, upstream: _UpstreamKeys, folders: Sequence[Path]) -> dict[str, Any]:
-    """The columns with their comments and origins, and the file."""
     columns: list[dg.TableColumn] = []
     for name, column in model.columns.items():
         origins = ", ".join(f"{table}.{origin}" for table, origin in column.origins)
@@ -201,5 +197,4 @@ def _to_check_result(result: ModelRun, check: dg.AssetCheckSpec) -> dg.AssetChec
 
 
 def _sample_metadata(name: str, result: ModelRun) -> dict[str, Any]:
-    """The first rows, if there are any."""
     return {name: build_arrow_table(result.sample, max_chars=_MAX_CELL_CHARS)} if result.rows else {}

@@ -54,10 +54,10 @@ from knowledge_pipeline.stages.upkeep import Upkeep
 from knowledge_pipeline.stages.worker_pool import WorkerPool
 from knowledge_pipeline.store.access import build_audience_principal
 from knowledge_pipeline.store.filters import Filter, eq, one_of
+from knowledge_pipeline.store.fragments import StaleRows
 from knowledge_pipeline.store.held_terms import ChangeTracker, TermLookup
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import ReconcilePlan, Spool, load_fingerprints, plan_changes
-from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.search import SourceLocation, read_locations, write_location
 from knowledge_pipeline.store.tables import Table, split_batches
 
@@ -207,7 +207,6 @@ class _StoredFile:
 
 
 def _load_made_of(facts: Table, mark: str, where: Filter | None) -> dict[str, str]:
-    """What the rows of files are to be made of, by path."""
     fingerprints = load_fingerprints(facts, "path", "fingerprint", where)
     return {path: hash_strings(fingerprint, mark) for path, fingerprint in sorted(fingerprints.items())}
 
