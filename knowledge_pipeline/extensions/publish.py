@@ -496,13 +496,8 @@ class _Rows:
         rows = self._locations.fill_columns(rows)
         columns: dict[str, Any] = {name: rows[name] for name in COLUMNS}
         written: list[dict[str, Any]] = rows.select(["source", "principals", "metadata"]).to_pylist()
-        columns["principals"] = [  # where the source's own permissions decide, its audience alone reads
-            [
-                name
-                for name in row["principals"]
-                if row["source"] not in self._guarded or name.startswith(AUDIENCE_PREFIX)
-            ]
-            for row in written
+        columns["principals"] = [
+            select_principals(row["principals"], guarded=row["source"] in self._guarded) for row in written
         ]
         columns["metadata"] = [_clean_json(row["metadata"]) for row in written]
         columns[MARK] = self._mark(rows)
@@ -517,6 +512,11 @@ class _Rows:
         located: Any = pa.array(digests, pa.string()).take(sources.indices)
         marks = pc.if_else(unembedded, "-", ""), pc.if_else(guarded, "!", ""), located
         return pc.binary_join_element_wise(rows["fingerprint"], *marks, "")
+
+
+def select_principals(principals: list[str], *, guarded: bool) -> list[str]:
+    """Who reads a private row; where the source's own permissions decide, its audience alone."""
+    return [name for name in principals if name.startswith(AUDIENCE_PREFIX)] if guarded else principals
 
 
 def _clean_json(text: str) -> str:

@@ -277,7 +277,7 @@ def test_filters_of_the_query_narrow(released: Project, query: Query) -> None:
 
 
 def test_a_source_with_permissions_of_its_own_is_read_by_its_audiences_alone() -> None:
-    select = publish._select_principals
+    select = publish.select_principals
     assert select(["operators", "audience:jira/t/1"], guarded=True) == ["audience:jira/t/1"]
     assert select(["operators"], guarded=True) == []
     assert select(["operators"], guarded=False) == ["operators"]
