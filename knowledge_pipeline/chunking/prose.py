@@ -92,24 +92,22 @@ def _group_sections(
     One that says nothing joins a neighbour of any length, which is then cut between its blocks.
     """
 
-    def count_tokens(first: Section, last: Section) -> int:
-        return measured.count_tokens(first.start_char, last.end_char)
+    def fits(first: Section, last: Section) -> bool:
+        return measured.count_tokens(first.start_char, last.end_char) <= limits.max_tokens
 
     groups: list[list[Section]] = []
     for section in [*ungrouped, None]:
         last = groups[-1] if groups else []
-        size = count_tokens(last[0], last[-1]) if last else limits.min_tokens
-        has_body = any(member.has_body for member in last)
+        size = measured.count_tokens(last[0].start_char, last[-1].end_char) if last else limits.min_tokens
+        has_body = not last or any(member.has_body for member in last)
         # headings alone, or a label, a line, that nobody looks for
-        is_scrap = bool(last) and (not has_body or size < min(_SCRAP_TOKENS, limits.min_tokens))
+        is_scrap = not has_body or size < min(_SCRAP_TOKENS, limits.min_tokens)
         if is_scrap or size < limits.min_tokens:
-            takes_in = section and _belong_together(last[0].trail, section.trail)
-            if section and takes_in and (is_scrap or count_tokens(last[0], section) <= limits.max_tokens):
+            if section and _belong_together(last[0], section) and (is_scrap or fits(last[0], section)):
                 last.append(section)
                 continue
-            before = groups[-2] if len(groups) > 1 else last
-            are_apart = before is last or not _belong_together(before[0].trail, last[0].trail)
-            if not are_apart and count_tokens(before[0], last[-1]) <= limits.max_tokens:
+            before = groups[-2] if len(groups) > 1 else None
+            if before and _belong_together(before[0], last[0]) and fits(before[0], last[-1]):
                 before.extend(groups.pop())
             elif section and is_scrap:
                 last.append(section)
@@ -119,8 +117,9 @@ def _group_sections(
     return groups
 
 
-def _belong_together(above: Sequence[str], below: Sequence[str]) -> bool:
-    """Whether the second of two trails is a sibling of the first, or its descendant."""
+def _belong_together(first: Section, second: Section) -> bool:
+    """Whether the second is a sibling of the first, or its descendant."""
+    above, below = first.trail, second.trail
     return above[:-1] == below[:-1] or below[: len(above)] == above
 
 
