@@ -206,7 +206,9 @@ def _refresh(lake: Lake, settings: Settings, source: str) -> None:
 def _refuse_release(lake: Lake, settings: Settings, source: str) -> None:
     """Refresh a source without releasing it, and have a damaged index refused."""
     [found] = settings.select_sources([source])
-    pipeline.refresh_source(RefreshContext(lake, settings, found))
+    run = pipeline.SourceRefresh(RefreshContext(lake, settings, found))
+    list(run.cut_and_index_words())
+    list(run.finish())
     [(space, dimensions)] = lake.list_spaces().items()
     table = lake.index(space, dimensions)
     table.delete_where(one_of("id", table.read_rows(["id"], eq("source", source)).to_pydict()["id"][:1]))

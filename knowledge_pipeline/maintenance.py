@@ -97,6 +97,14 @@ class ActionResult:
         """How many tables, or other things, were touched."""
         return len(self.touched)
 
+    def add(self, other: ActionResult) -> None:
+        """Count what was done besides."""
+        self.touched += other.touched
+        self.removed += other.removed
+        self.bytes_before += other.bytes_before
+        self.bytes_after += other.bytes_after
+        self.seconds += other.seconds
+
     def to_row(self) -> dict[str, Any]:
         """Plain values, without the paths."""
         sizes = {"bytes_before": self.bytes_before, "bytes_after": self.bytes_after}
@@ -156,11 +164,8 @@ class MaintenanceRun:
         name = self.lake.relative_name(path)
         if self.options.dry_run and name in done.touched:
             return  # recorded by the first look
-        done.touched.append(name)
-        done.removed += removed_count
-        done.bytes_before += before
-        done.bytes_after += before if self.options.dry_run else compute_size(path)
-        done.seconds += time.perf_counter() - started
+        after = before if self.options.dry_run else compute_size(path)
+        done.add(ActionResult(action, [name], removed_count, before, after, time.perf_counter() - started))
 
     @contextmanager
     def skip_on_error(self, name: str) -> Generator[None]:
@@ -178,12 +183,7 @@ class MaintenanceRun:
     def merge(self, other: MaintenanceRun) -> None:
         """Take over what another one recorded."""
         for action, done in other.report.actions.items():
-            mine = self.report.actions.setdefault(action, ActionResult(action))
-            mine.touched += done.touched
-            mine.removed += done.removed
-            mine.bytes_before += done.bytes_before
-            mine.bytes_after += done.bytes_after
-            mine.seconds += done.seconds
+            self.report.actions.setdefault(action, ActionResult(action)).add(done)
         self.report.skipped.update(other.report.skipped)
 
     def record_skip(self, name: str, reason: object) -> None:
@@ -437,8 +437,7 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
     with lake.lock_source(source), lake.lock_index():
         documents = lake.snapshot(source_type, source).count_rows()
         restore_released_rows(lake)
-        _erase_location(_list_index_tables(lake), source)
-        _erase_location(lake.graph_tables().values(), source)
+        _erase_location([*_list_index_tables(lake), *lake.graph_tables().values()], source)
         _erase_shared_rows(lake, settings, [eq("source", source)])
         for folder in (lake.root / "embeddings").glob(f"*/{source}.lance"):
             remove_path(folder)
@@ -467,7 +466,7 @@ def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
             with lake.lock_index():
                 restore_released_rows(lake)
                 _erase_location(graph, source)
-                _erase_graph_rows(lake, [mine])
+                _delete_indexed_rows(graph, [mine])
                 _drop_old_releases(lake, settings, graph)
         for former in former_types:
             documents += lake.snapshot(former, source).count_rows()
@@ -521,11 +520,9 @@ def _find_stored_type(lake: Lake, source: str) -> str:
 
 def _erase_shared_rows(lake: Lake, settings: Settings, filters: list[Filter]) -> None:
     """Erase rows from the index, the code graph and all releases."""
-    tables = _list_index_tables(lake)
-    for table in tables:
-        _delete_rows(table, filters)
-        indexes.rebuild_indexes(table)
-    _drop_old_releases(lake, settings, [*tables, *_erase_graph_rows(lake, filters)])
+    tables = [*_list_index_tables(lake), *lake.graph_tables().values()]
+    _delete_indexed_rows(tables, filters)
+    _drop_old_releases(lake, settings, tables)
     with SharedState(lake.folder) as state:
         state.erase(ANSWERS)
 
@@ -549,12 +546,10 @@ def _detach_graph_edges(lake: Lake, source_type: str, source: str, filters: list
         lake.graph_table("symbols").update_where(mine & eq("kind", "file"), made_of="", fingerprint="")
 
 
-def _erase_graph_rows(lake: Lake, filters: list[Filter]) -> list[Table]:
-    tables = list(lake.graph_tables().values())
+def _delete_indexed_rows(tables: Iterable[Table], filters: list[Filter]) -> None:
     for table in tables:
         _delete_rows(table, filters)
         indexes.rebuild_indexes(table)
-    return tables
 
 
 def _delete_rows(table: Table, filters: list[Filter]) -> None:

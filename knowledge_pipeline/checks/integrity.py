@@ -295,10 +295,12 @@ def _iter_mismatches(
     }
     spaces = {model: resolve_space(model).name for model in set(models.values())}  # once each: reads files
     space_by_source = {source: spaces[model] for source, model in models.items()}
-    trackers = {
-        source: _track_ids(lake, source_type, source, space_by_source.get(source)) for source in sources
-    }
-    sources = [source for source, tracker in trackers.items() if not tracker.matches_still()]
+    trackers: dict[str, ChangeTracker] = {}  # of those that may not match
+    for source in sources:
+        matches, tracker = _match_changed_ids(lake, source_type, source, space_by_source.get(source))
+        if not matches:
+            trackers[source] = tracker
+    sources = list(trackers)
     ids_by_source: dict[str, dict[str, Any]] = {source: {} for source in sources}  # then by space: an array
     where = _filter_sources(source_type, sources)
     for name, dimensions in lake.list_spaces().items() if sources else ():
@@ -321,44 +323,35 @@ def _iter_mismatches(
             rows = sum(map(len, indexed.values()))
             yield _IndexMismatch(source, len(wanted), rows, sorted(missing), extra)
         else:
-            trackers[source].tracker.remember()
+            trackers[source].remember()
 
 
-@dataclass(frozen=True, slots=True)
-class _TrackedIds:
-    """The chunk ids of a source, in its chunks and in each index table, since they matched."""
+def _match_changed_ids(
+    lake: Lake, source_type: str, source: str, space: str | None
+) -> tuple[bool, ChangeTracker]:
+    """Whether the ids that changed since all matched do so still; false where that is not known.
 
-    tracker: ChangeTracker
-    source: str
-    chunks: Table
-    tables: Mapping[str, Table]  # of the index, by space
-    space: str | None  # where the chunks belong; None: wherever they are
-
-    def matches_still(self) -> bool:
-        """Whether the ids that changed since then match; false where that is not known."""
-        ids = self.tracker.find_changed_values(*("id" for _ in (self.chunks, *self.tables)))
-        if ids is None:
-            return False
-        changed = one_of("id", sorted(ids))
-        wanted = set(self.chunks.read_rows(["id"], changed & is_null("skipped"))["id"].to_pylist())
-        indexed = list[Any]()
-        for name, table in self.tables.items():
-            present = table.read_rows(["id"], eq("source", self.source) & changed)["id"].to_pylist()
-            if present and self.space not in (None, name):
-                return False
-            indexed += present
-        matches = set(indexed) == wanted if self.space is not None else set(indexed) <= wanted
-        if matches:
-            self.tracker.remember()
-        return matches
-
-
-def _track_ids(lake: Lake, source_type: str, source: str, space: str | None) -> _TrackedIds:
+    `space` is where the chunks belong; None: wherever they are.
+    """
     chunks = lake.chunks(source_type, source)
     tables = {name: lake.index(name, size) for name, size in lake.list_spaces().items()}
     digest, names = f"{space} {sorted(tables)}", f"index_matches_chunks/{source_type}"
     tracker = ChangeTracker(lake, source, names, digest, [chunks, *tables.values()])
-    return _TrackedIds(tracker, source, chunks, tables, space)
+    ids = tracker.find_changed_values(*("id" for _ in (chunks, *tables)))
+    if ids is None:
+        return False, tracker
+    changed = one_of("id", sorted(ids))
+    wanted = set(chunks.read_rows(["id"], changed & is_null("skipped"))["id"].to_pylist())
+    indexed = list[Any]()
+    for name, table in tables.items():
+        present = table.read_rows(["id"], eq("source", source) & changed)["id"].to_pylist()
+        if present and space not in (None, name):
+            return False, tracker
+        indexed += present
+    matches = set(indexed) == wanted if space is not None else set(indexed) <= wanted
+    if matches:
+        tracker.remember()
+    return matches, tracker
 
 
 def is_refreshing(lake: Lake, source: str) -> bool:

@@ -148,17 +148,12 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def list_blocking_checks(source_type: SourceType | None = None) -> tuple[Check, ...]:
-    """The checks of one type, or of all, that a release needs; the caller holds the index lock."""
-    return _list_checks(source_type, blocking=True)
+def list_checks(source_type: SourceType | None = None, *, blocking: bool) -> tuple[Check, ...]:
+    """The checks of one type, or of all.
 
-
-def list_informational_checks(source_type: SourceType | None = None) -> tuple[Check, ...]:
-    """The checks of one type, or of all, that a schedule runs; their cost follows the size of the store."""
-    return _list_checks(source_type, blocking=False)
-
-
-def _list_checks(source_type: SourceType | None, *, blocking: bool) -> tuple[Check, ...]:
+    Those that block are what a release needs; the caller holds the index lock. A schedule runs the others,
+    whose cost follows the size of the store.
+    """
     return tuple(
         check
         for check in CHECKS
@@ -175,6 +170,6 @@ def run_blocking_checks(
     Raises:
         Busy: another process held the index for too long.
     """
-    checks = list_blocking_checks(source_type)
+    checks = list_checks(source_type, blocking=True)
     with lake.lock_index():
         return [(check, check.run(lake, settings, source_type)) for check in checks]

@@ -30,6 +30,7 @@ from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.llm.budgets import list_reached
+from knowledge_pipeline.llm.spending import read_spending
 from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.filters import UNEMBEDDED, Filter, at_least, eq, is_null, one_of
 from knowledge_pipeline.store.held_terms import ChangeTracker
@@ -37,7 +38,6 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.reconcile import exclude_keys, find_changed_sources
 from knowledge_pipeline.store.release import find_live_release, first_released_at
-from knowledge_pipeline.store.spending import read_spending
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
 SMALL_CHUNK_TOKENS = 16  # a chunk of fewer tokens says hardly anything by itself

@@ -133,21 +133,22 @@ def _group_parts(
         fits = last and measured.count_tokens(_group_start(last), part.end_char) <= limits.max_tokens
         if fits and part.path[: len(last[0].path)] == last[0].path and len(part.path) > len(last[0].path):
             groups[-1] = [part, *last]
-        elif fits and _are_small_siblings(last, part, measured, limits):
+        elif (
+            fits
+            and _are_siblings(last[0], part)
+            and measured.count_tokens(_group_start(last), last[-1].end_char) < limits.min_tokens
+        ):
             last.append(part)
         else:
             groups.append([part])
     return groups
 
 
-def _are_small_siblings(
-    group: Sequence[_SpecPart], part: _SpecPart, measured: MeasuredDocument, limits: TokenLimits
-) -> bool:
-    if part.is_operation or group[0].is_operation or group[0].path[:-1] != part.path[:-1]:
-        return False
-    if len(part.path) == 1 and part.path[0] in _CONTAINER_KEYS:
-        return False  # it goes with what it holds
-    return measured.count_tokens(_group_start(group), group[-1].end_char) < limits.min_tokens
+def _are_siblings(first: _SpecPart, second: _SpecPart) -> bool:
+    """Whether two parts lie under one key; no operations, and no part that goes with others in it."""
+    is_container = len(second.path) == 1 and second.path[0] in _CONTAINER_KEYS
+    is_operation = first.is_operation or second.is_operation
+    return not is_container and not is_operation and first.path[:-1] == second.path[:-1]
 
 
 def _group_start(group: Sequence[_SpecPart]) -> int:

@@ -79,21 +79,11 @@ _LANGUAGE_VERSIONS = dict.fromkeys((PARSED_LANGUAGES - GRAPH_LANGUAGES) | {"note
 
 _DEFAULT_CHUNKERS: dict[str, _ChunkerName] = {
     "code": "ast_aware",
-    "markdown": "semantic",
     "openapi": "endpoint",
     "git_history": "commit",
-    "github_pr": "conversation",
-    "github_issues": "conversation",
-    "discussions": "conversation",
-    "releases": "semantic",
-    "snippets": "sentence",
-    "jira": "conversation",
-    "confluence": "semantic",
-    "slack": "conversation",
-    "files": "sentence",
-    "archive": "semantic",
-    "table": "semantic",
-    "custom": "sentence",
+    **dict.fromkeys(("github_pr", "github_issues", "discussions", "jira", "slack"), "conversation"),
+    **dict.fromkeys(("markdown", "releases", "confluence", "archive", "table"), "semantic"),
+    **dict.fromkeys(("snippets", "files", "custom"), "sentence"),
 }
 
 
@@ -206,20 +196,14 @@ def _run_chunkers(
             notes.append(f"not cut by {name!r}: {reason}")
             continue
         if chunks := [chunk for chunk in chunks if chunk.text.strip()]:
-            kept = _drop_blobs(chunks, name, measured.document, source)
+            if name in ("endpoint", "commit", "conversation"):  # which are kept whole
+                return chunks, total, "; ".join(notes)
+            # compact JSON says what it says without spaces
+            is_data = measured.document.language in ("json", "notebook") or source.type == "openapi"
+            kept = drop_blobs(chunks, measured.document.text, may_be_compact=is_data)
             notes += [_BLOB_NOTE] if len(kept) < len(chunks) else []
             return kept, total, "; ".join(notes)
     return [], 0, "; ".join(notes)
-
-
-def _drop_blobs(
-    chunks: list[Chunk], name: _ChunkerName, document: Document, source: SourceConfig
-) -> list[Chunk]:
-    """Messages and endpoints are kept whole, and compact JSON says what it says without spaces."""
-    if name in ("endpoint", "commit", "conversation"):
-        return chunks
-    is_data = document.language in ("json", "notebook") or source.type == "openapi"
-    return drop_blobs(chunks, document.text, may_be_compact=is_data)
 
 
 def _list_chunker_names(document: Document, source: SourceConfig) -> Iterator[_ChunkerName]:

@@ -35,7 +35,6 @@ _REPOSITORY_ADDRESS = re.compile(r"^(?:https?://(?P<host>[^/@\s]+)/)?(?P<path>[\
 _AZURE_ADDRESS = re.compile(
     r"https://(?P<account>[a-z0-9]+)\.blob\.core\.windows\.net/(?P<container>[^/?#]+)/?(?P<prefix>[^?#]*)"
 )
-_GITHUB, _GITLAB = "github.com", "gitlab.com"
 _REPOSITORY_PROMPT = "Repository on GitHub or GitLab (its address)"
 _HOSTED_KINDS = ("github_pr", "github_issues", "discussions", "releases", "snippets")
 
@@ -143,16 +142,21 @@ def _to_slug(name: str) -> str:
 
 
 def _parse_repository_address(address: str) -> SourceEntry:
-    """The connection of a repository: GitLab's if the host says so, or else GitHub's."""
     match = _REPOSITORY_ADDRESS.match(address.strip().rstrip("/").removesuffix(".git"))
-    host, path = (match["host"] or _GITHUB, match["path"]) if match else ("", "")
-    if "gitlab" in host:
-        site = {} if host == _GITLAB else {"url": f"https://{host}"}
+    host, path = (match["host"] or "github.com", match["path"]) if match else ("", "")
+    site = _build_site(host)
+    if site["type"] == "gitlab":
         return {"type": "gitlab", "project": path, **site}
     if not host or path.count("/") != 1:
         raise WrongUsage(f"{address!r} is not a repository on GitHub or GitLab: give its address")
-    site = {} if host == _GITHUB else {"url": f"https://{host}/api/v3"}
     return {"type": "github", "repository": path, **site}
+
+
+def _build_site(host: str) -> dict[str, str]:
+    """The service at a host, and its address where it is not the usual one."""
+    if "gitlab" in host:
+        return {"type": "gitlab", **({} if host == "gitlab.com" else {"url": f"https://{host}"})}
+    return {"type": "github", **({} if host == "github.com" else {"url": f"https://{host}/api/v3"})}
 
 
 _GIT_ADDRESS = re.compile(
@@ -483,15 +487,12 @@ def build_organisation_connection(
             f"{address!r} is no organisation: give github.com/NAME, gitlab.com/GROUP, s3://BUCKET/PREFIX, "
             "the address of a Jira or Confluence site, or --path FOLDER"
         )
-    host, path = match["host"], match["path"]
-    is_gitlab = "gitlab" in host
-    variable = token_variable or ("GITLAB_TOKEN" if is_gitlab else "GITHUB_TOKEN")
-    identity = {"token": f"${{{variable}}}"}
+    site = _build_site(match["host"])
+    is_gitlab = site.pop("type") == "gitlab"
+    identity = {"token": f"${{{token_variable or ('GITLAB_TOKEN' if is_gitlab else 'GITHUB_TOKEN')}}}"}
     if is_gitlab:
-        site = {} if host == "gitlab.com" else {"url": f"https://{host}"}
-        return {"type": "gitlab_group", "group": path, **site, **identity}
-    site = {} if host == "github.com" else {"url": f"https://{host}/api/v3"}
-    return {"type": "github_organisation", "organisation": path, **site, **identity}
+        return {"type": "gitlab_group", "group": match["path"], **site, **identity}
+    return {"type": "github_organisation", "organisation": match["path"], **site, **identity}
 
 
 def find_archive_pattern(address: str) -> str | None:
@@ -523,20 +524,19 @@ def build_table_entry(path: Path | None, url: str | None, *, relative_to: Path) 
     if path is not None:
         kind = "duckdb" if path.suffix.lower() in _DATABASE_SUFFIXES else "table_files"
         name = path.stem if "*" not in path.stem else path.parent.name
-        return _build_entry({"type": kind, "path": _relative_path(path, relative_to)}, name)
-    variable = _VARIABLE.fullmatch(url or "")
-    if variable is None:
+        connection = {"type": kind, "path": relative_path(path, relative_to, follow_links=False)}
+    elif variable := _VARIABLE.fullmatch(url or ""):
+        connection, name = {"type": "postgres", "dsn": url}, variable[1]
+    else:
         raise WrongUsage(
             "the address of a database holds a password: put it into a variable, and write --url '${NAME}'"
         )
-    return _build_entry({"type": "postgres", "dsn": url}, variable[1])
-
-
-def _build_entry(connection: SourceEntry, name: str) -> tuple[SourceEntry, str]:
     return {"type": "table", "connection": connection}, _to_slug(name) or "table"
 
 
-def _relative_path(path: Path, config: Path) -> str:
+def relative_path(path: Path, config: Path, *, follow_links: bool = True) -> str:
     """The path, or pattern, relative to the file's folder if it is inside, or else absolute."""
     path, parent = path.expanduser().absolute(), config.absolute().parent
+    if follow_links:
+        path, parent = path.resolve(), config.resolve().parent
     return path.relative_to(parent).as_posix() if path.is_relative_to(parent) else path.as_posix()

@@ -114,7 +114,7 @@ def costs(
     `--for-session`, `--for-project` and `--on-behalf-of` before a command label what it costs.
     """
     from knowledge_pipeline.llm.budgets import list_reached
-    from knowledge_pipeline.store.spending import read_costs, read_spending
+    from knowledge_pipeline.llm.spending import read_costs, read_spending
 
     now = datetime.now(UTC)
     rows = read_costs(session.lake, now - timedelta(days=days), by)

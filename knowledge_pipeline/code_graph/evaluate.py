@@ -198,7 +198,6 @@ class Evaluator:
         return self._resolve_in_scopes(index, name, scopes, only_types=enclosing.only_types)
 
     def _is_value(self, entity: Entity) -> bool:
-        """Whether something is neither a type nor leads to one."""
         if isinstance(entity, DefinitionRef):
             return self.kind_of(entity) not in CLASS_KINDS | {"type"}
         return isinstance(entity, Instance | PathPrefix)
@@ -574,7 +573,6 @@ class Evaluator:
         return self.cache.get_or_compute((definition.path, f"@read {definition.name}\t{of}", step), compute)
 
     def _call_first_method(self, instance: Instance, methods: tuple[str, ...], step: str) -> Meanings:
-        """What the first of some methods of an instance gives."""
         for method in methods:
             meanings: Meanings = {instance: 1.0}
             for inner in split_steps(f"x.{method}")[1:] if method else ():

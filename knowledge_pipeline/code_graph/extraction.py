@@ -92,7 +92,6 @@ def _binding_key(binding: Binding) -> tuple[str, str]:
 
 
 def _is_visible_outside(binding: Binding, functions: set[str]) -> bool:
-    """Whether a binding is of a module, a class, a field, a result."""
     return not binding.path.startswith("@in ") and (
         binding.scope not in functions
         or binding.path[0] == "@"

@@ -51,6 +51,10 @@ ContentsReader = Callable[[Any, Node], Iterable[Value]]
 Handler = Callable[[Any, Node], None]  # a reader's method that reads one captured node
 
 
+def _table() -> Any:
+    return field(default_factory=dict[str, Any])
+
+
 @dataclass(frozen=True)
 class TypeSyntax:
     """What the nodes of a language's types are.
@@ -59,10 +63,10 @@ class TypeSyntax:
     and `Future.get` give.
     """
 
-    generic: Mapping[str, str] = field(default_factory=dict[str, str])  # node: where its arguments are
-    arrays: Mapping[str, Part] = field(default_factory=dict[str, Part])  # node: its elements' type
-    transparent: Mapping[str, Part] = field(default_factory=dict[str, Part])  # node: the type within
-    functions: Mapping[str, Part] = field(default_factory=dict[str, Part])  # node: its result
+    generic: Mapping[str, str] = _table()  # node: where its arguments are
+    arrays: Mapping[str, Part] = _table()  # node: its elements' type
+    transparent: Mapping[str, Part] = _table()  # node: the type within
+    functions: Mapping[str, Part] = _table()  # node: its result
     ignored: frozenset[str] = frozenset()  # names that say nothing: "var"
     prefix: str = ""  # goes before the names of types: "@type."
 
@@ -72,24 +76,18 @@ class ExpressionSyntax:
     """What the nodes of a language's expressions are."""
 
     names: frozenset[str]  # leaves that stand for themselves
-    members: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """Node: its object, its member."""
-    calls: Mapping[str, tuple[Part, ...]] = field(default_factory=dict[str, tuple[Part, ...]])
-    """Node: what is called; of two parts, an object (if any) and its method."""
-    indexes: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """Node: what is indexed, by what."""
-    suffixed: Mapping[str, tuple[Part, str]] = field(default_factory=dict[str, tuple[Part, str]])
-    """Node: a part, and what the node adds to its path."""
-    transparent: Mapping[str, Part] = field(default_factory=dict[str, Part])
-    """Node: the part that it has the value of."""
-    choices: Mapping[str, tuple[Part, ...]] = field(default_factory=dict[str, tuple[Part, ...]])
-    """Node: the parts of which it has the value of one."""
-    casts: Mapping[str, Part] = field(default_factory=dict[str, Part])  # node: the type that its value has
+    members: Mapping[str, tuple[str, str]] = _table()  # node: its object, its member
+    calls: Mapping[str, tuple[Part, ...]] = _table()  # node: what is called, or an object and its method
+    indexes: Mapping[str, tuple[str, str]] = _table()  # node: what is indexed, by what
+    suffixed: Mapping[str, tuple[Part, str]] = _table()  # node: a part, and what the node adds to its path
+    transparent: Mapping[str, Part] = _table()  # node: the part that it has the value of
+    choices: Mapping[str, tuple[Part, ...]] = _table()  # node: the parts of which it has the value of one
+    casts: Mapping[str, Part] = _table()  # node: the type that its value has
     default_operator: str = ""  # of a binary_expression that gives its left side, or else its right: "??"
-    contents: Mapping[str, ContentsReader] = field(default_factory=dict[str, ContentsReader])
-    path_writers: Mapping[str, PathReader] = field(default_factory=dict[str, PathReader])
+    contents: Mapping[str, ContentsReader] = _table()
+    path_writers: Mapping[str, PathReader] = _table()
     implicit_receiver: str = ""  # goes before a method that is called without an object: "@around."
-    types: TypeSyntax = field(default_factory=TypeSyntax)
+    types: TypeSyntax = TypeSyntax()
 
 
 class ExpressionReader:

@@ -145,7 +145,6 @@ def _add_neighbours(due: set[int], lookups: UseLookups, uses: Sequence[Import | 
 
 
 def _place(use: Import | Use) -> tuple[str, int]:
-    """The source and the line of the edges that come from a use."""
     return use.scope, use.line
 
 
@@ -217,8 +216,6 @@ def _merge_edges(edges: Iterable[Edge]) -> Iterator[Edge]:
 
 
 class _Resolver:
-    """Goes through the facts of one file."""
-
     def __init__(self, view: TracedView) -> None:
         self.view = view
         self.log = view.log

@@ -102,8 +102,6 @@ _NO_ITERATION = "look up other files by key"
 
 
 class _KeyBits(dict["str | ScopedName", int]):
-    """The bits of the keys of a file."""
-
     def __init__(self, path: str, log: LookupLog) -> None:
         super().__init__()
         self._path, self._log = path, log
@@ -220,8 +218,6 @@ OWN_ENTRIES = frozenset({CYCLES_ENTRY, USES})
 
 
 class _File:
-    """A file as itself and as others see it."""
-
     def __init__(self, facts: FileFacts) -> None:
         self._facts = facts
 

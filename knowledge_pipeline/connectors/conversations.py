@@ -377,7 +377,6 @@ class ConversationSource(ServiceSource[ClientT]):
             yield from self._read_batch(several)
 
     def _read_batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Halve what is too much."""
         try:
             documents = self.fetch_batch(items)
         except QueryTooLarge:

@@ -316,9 +316,10 @@ class LocalTree:
             raise SourceUnavailable(f"listing the folder {shown} failed ({why}): try again later") from error
 
     def _to_entries(self, dir_entry: os.DirEntry[bytes], path: str, rules: RuleStack) -> Iterator[FileEntry]:
-        with suppress(OSError):  # a loop of links, or one whose end we may not see
-            if dir_entry.is_symlink() and dir_entry.is_dir():
-                return
+        if dir_entry.is_symlink():
+            with suppress(OSError):  # a loop of links, or one whose end we may not see
+                if dir_entry.is_dir():
+                    return
         executable = "." not in path.rpartition("/")[2] and _is_executable(dir_entry)
         if not self._selection.accepts(path, executable=executable) or is_ignored(path, rules):
             return

@@ -63,44 +63,27 @@ _OFFICE_DOCUMENT = re.compile(r"\.(?:pdf|docx|pptx|xls[xmb]?|ods|csv|tsv|eml|mbo
 class SelectionDefaults:
     """What a source type takes when its configuration does not say."""
 
-    accepts: Callable[[str], bool]  # of a file name
+    accepts: Callable[[str], object]  # of a file name; true for what is taken
     max_bytes: int
     excluded_folders: frozenset[str]
     excluded_files: re.Pattern[str] | None = None
 
 
+def _accepts_code(name: str) -> bool:
+    return is_code(detect_language(name)) or _OTHER_CODE_FILE.search(name) is not None
+
+
+def _accepts_markup(name: str) -> bool:
+    return _MARKUP_FILE.search(name) is not None and not is_code(detect_language(name))
+
+
 SELECTION_DEFAULTS: dict[SourceType | Literal["wiki"], SelectionDefaults] = {
-    "code": SelectionDefaults(
-        accepts=lambda name: is_code(detect_language(name)) or _OTHER_CODE_FILE.search(name) is not None,
-        max_bytes=1_000_000,
-        excluded_folders=_VENDORED_FOLDERS | {"dist"},
-        excluded_files=_GENERATED_CODE,
-    ),
-    "markdown": SelectionDefaults(
-        accepts=lambda name: _MARKUP_FILE.search(name) is not None and not is_code(detect_language(name)),
-        max_bytes=1_000_000,
-        excluded_folders=_VENDORED_FOLDERS,
-    ),
-    "wiki": SelectionDefaults(
-        accepts=lambda name: _WIKI_PAGE.search(name) is not None,
-        max_bytes=1_000_000,
-        excluded_folders=_TOOL_FOLDERS,
-    ),
-    "openapi": SelectionDefaults(
-        accepts=lambda name: _STRUCTURED_FILE.search(name) is not None,
-        max_bytes=5_000_000,
-        excluded_folders=_VENDORED_FOLDERS,
-    ),
-    "archive": SelectionDefaults(
-        accepts=lambda name: _RECORD_FILE.search(name) is not None,
-        max_bytes=5_000_000,
-        excluded_folders=_TOOL_FOLDERS,
-    ),
-    "files": SelectionDefaults(
-        accepts=lambda name: _OFFICE_DOCUMENT.search(name) is not None,
-        max_bytes=50_000_000,
-        excluded_folders=_TOOL_FOLDERS,
-    ),
+    "code": SelectionDefaults(_accepts_code, 1_000_000, _VENDORED_FOLDERS | {"dist"}, _GENERATED_CODE),
+    "markdown": SelectionDefaults(_accepts_markup, 1_000_000, _VENDORED_FOLDERS),
+    "wiki": SelectionDefaults(_WIKI_PAGE.search, 1_000_000, _TOOL_FOLDERS),
+    "openapi": SelectionDefaults(_STRUCTURED_FILE.search, 5_000_000, _VENDORED_FOLDERS),
+    "archive": SelectionDefaults(_RECORD_FILE.search, 5_000_000, _TOOL_FOLDERS),
+    "files": SelectionDefaults(_OFFICE_DOCUMENT.search, 50_000_000, _TOOL_FOLDERS),
 }
 
 
@@ -130,9 +113,7 @@ class FileSelection:
     def accepts(self, path: str, *, executable: bool = False) -> bool:
         """Whether the file is taken, its folders not looked at.
 
-        True for a program without an extension where scripts may be wanted, and for a text
-        file of documentation where markup may be: its first lines have to tell
-        (`is_script_candidate`, `is_markup_candidate`).
+        True also where its first lines have to tell (`is_script_candidate`, `is_markup_candidate`).
         """
         accepted = self._accepted.get((path, executable))
         if accepted is None:
@@ -143,7 +124,14 @@ class FileSelection:
 
     def _judge(self, path: str, *, executable: bool) -> bool:
         name = path.rpartition("/")[2]
-        if name in ALWAYS_EXCLUDED or not self._is_included(path, name, executable=executable):
+        if name in ALWAYS_EXCLUDED:
+            return False
+        if self.include is not None:
+            is_included = self.include.match_file(path)
+        else:
+            is_script = executable and self.is_script_candidate(name)
+            is_included = is_script or self.is_markup_candidate(path) or self.defaults.accepts(name)
+        if not is_included:
             return False
         languages = list_possible_languages(name)
         if self.languages and languages and not languages & self.languages:
@@ -167,12 +155,6 @@ class FileSelection:
             pruned = name in ALWAYS_EXCLUDED or self._is_excluded(f"{folder}/", name)
             self._pruned_by_folder[folder] = pruned
         return pruned
-
-    def _is_included(self, path: str, name: str, *, executable: bool) -> bool:
-        if self.include is not None:
-            return self.include.match_file(path)
-        is_candidate = (executable and self.is_script_candidate(name)) or self.is_markup_candidate(path)
-        return is_candidate or self.defaults.accepts(name)
 
     def _is_excluded(self, path: str, name: str) -> bool:
         """Whether a file, or a folder (with a slash at its end), is excluded."""

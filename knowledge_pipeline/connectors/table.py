@@ -130,7 +130,6 @@ class TableRows(BatchSource):
                 yield row[0] or "", _hash_row(row)
 
     def _digest(self, plan: ColumnPlan) -> str:
-        """Changes where the same row may give another document."""
         wanted, definition = self._columns.model_dump_json(), self._reader.definition
         return hash_strings(_FORMAT_VERSION, wanted, *plan.names, definition, str(self._max_bytes))[:8]
 

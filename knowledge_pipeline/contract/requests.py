@@ -27,7 +27,7 @@ from knowledge_pipeline.contract.filters import (
 )
 from knowledge_pipeline.contract.usage_labels import LABEL_PATTERN, MAX_LABEL_CHARS
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.text import is_list, is_object
+from knowledge_pipeline.text import is_list
 
 
 class ClosedRequest:
@@ -62,16 +62,14 @@ class ChatMessage:
 def parse_history(text: str) -> tuple[ChatTurn, ...]:
     """The messages of a conversation from JSON: one object with a role and a content, or a list of them.
 
-    Raises:
-        InvalidQuery: it is something else.
+    Raises `InvalidQuery` for anything else.
     """
     try:
-        history: object = json.loads(text)
-    except ValueError:
-        history = None
-    turns = history if is_list(history) else [history]
-    try:
-        return tuple(_parse_turn(turn) for turn in turns)
+        history: Any = json.loads(text)
+        turns = tuple(ChatTurn(**turn) for turn in (history if is_list(history) else [history]))
+        if not all(turn.content and type(turn.content) is str for turn in turns):
+            raise ValueError(text)
+        return turns
     except (TypeError, ValueError) as error:
         raise InvalidQuery(
             'the history is not what it should be: a JSON list of {"role": "user", "content": "…"}, with the '
@@ -79,26 +77,12 @@ def parse_history(text: str) -> tuple[ChatTurn, ...]:
         ) from error
 
 
-def _parse_turn(value: object) -> ChatTurn:
-    if not is_object(value) or set(value) != {"role", "content"}:
-        raise ValueError(value)
-    content = value["content"]
-    if not isinstance(content, str) or not content:
-        raise ValueError(content)
-    return ChatTurn(value["role"], content)
-
-
-_LIMIT: Mapping[str, Any] = {
-    "description": "At most this many results; by default as the type of search has it.",
-    "ge": 1,
-}
-_MODE: Mapping[str, Any] = {
-    "description": "hybrid: by words and by meaning; words: full text alone; vectors: meaning alone."
-}
-_EXPLAIN: Mapping[str, Any] = {"description": "Explain where each score comes from."}
-_SAME_LIMIT: Mapping[str, Any] = {"description": "The same as `limit`, as other clients name it.", "ge": 1}
-_BLAME: Mapping[str, Any] = {"description": "Say who last changed the lines of each result, by git."}
-_FILE_SOURCE: Mapping[str, Any] = {"description": "The file's source, if several have such a path."}
+_LIMIT = about("At most this many results; by default as the type of search has it.", ge=1)
+_MODE = about("hybrid: by words and by meaning; words: full text alone; vectors: meaning alone.")
+_EXPLAIN = about("Explain where each score comes from.")
+_SAME_LIMIT = about("The same as `limit`, as other clients name it.", ge=1)
+_BLAME = about("Say who last changed the lines of each result, by git.")
+_FILE_SOURCE = about("The file's source, if several have such a path.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,9 @@ from knowledge_pipeline.defs.plots import list_names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, PermanentError, TransientError
 from knowledge_pipeline.llm.budgets import BudgetState, list_reached
+from knowledge_pipeline.llm.spending import read_spending
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing.sanitize import sanitize
-from knowledge_pipeline.store.spending import read_spending
 from knowledge_pipeline.times import parse_retry_after
 
 TIMEOUT_S = 10.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import dagster as dg
 
-from knowledge_pipeline.checks.registry import list_blocking_checks, run_blocking_checks
+from knowledge_pipeline.checks.registry import list_checks, run_blocking_checks
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.defs.checks import build_check_specs, to_check_result, translate_failures
@@ -155,7 +155,9 @@ def build_refresh_job(source_type: SourceType, names: Names = PLAIN) -> AssetJob
     The informational checks have a schedule of their own: they look at the whole store.
     """
     keys = stage_asset_keys(source_type, names)
-    guards = [dg.AssetCheckKey(keys[check.stage], check.name) for check in list_blocking_checks(source_type)]
+    guards = [
+        dg.AssetCheckKey(keys[check.stage], check.name) for check in list_checks(source_type, blocking=True)
+    ]
     selection = dg.AssetSelection.assets(*keys.values()).without_checks() | dg.AssetSelection.checks(*guards)
     return build_asset_job(
         names,

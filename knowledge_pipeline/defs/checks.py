@@ -13,7 +13,7 @@ import dagster as dg
 from sqlalchemy.exc import OperationalError
 
 from knowledge_pipeline.checks.integrity import Check, CheckResult
-from knowledge_pipeline.checks.registry import list_blocking_checks, list_informational_checks
+from knowledge_pipeline.checks.registry import list_checks
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.defs.dagster_internals import BACKFILL, AssetJob, read_last_check
 from knowledge_pipeline.defs.define import build_asset_job
@@ -79,7 +79,7 @@ class SourcesFailed(KnowledgeError):
 
 def build_check_specs(source_type: SourceType, names: Names = PLAIN) -> list[dg.AssetCheckSpec]:
     """The blocking checks of a type, for `check_specs` of its chain."""
-    return [_build_check_spec(check, source_type, names) for check in list_blocking_checks(source_type)]
+    return [_build_check_spec(check, source_type, names) for check in list_checks(source_type, blocking=True)]
 
 
 def build_informational_checks(source_type: SourceType, names: Names = PLAIN) -> dg.AssetChecksDefinition:
@@ -91,7 +91,7 @@ def build_informational_checks(source_type: SourceType, names: Names = PLAIN) ->
     @dg.multi_asset_check(
         name=names.definition(f"check_{source_type}"),
         specs=[
-            _build_check_spec(check, source_type, names) for check in list_informational_checks(source_type)
+            _build_check_spec(check, source_type, names) for check in list_checks(source_type, blocking=False)
         ],
         description=f"Checks everything that is stored of the type {source_type}.",
         can_subset=True,
@@ -100,7 +100,7 @@ def build_informational_checks(source_type: SourceType, names: Names = PLAIN) ->
     def run_checks(context: dg.OpExecutionContext, project: ProjectResource) -> Iterator[dg.AssetCheckResult]:
         with translate_failures(context, project.retry_policy()):
             settings, lake = project.load_settings(), project.open_lake()
-            for check in list_informational_checks(source_type):
+            for check in list_checks(source_type, blocking=False):
                 key = dg.AssetCheckKey(names.key(source_type, check.stage), check.name)
                 if key in context.selected_asset_check_keys:
                     last = read_last_check(context.instance, key) if BACKFILL in context.run.tags else None

@@ -106,15 +106,7 @@ class RemoteEmbedder(ABC):
         limits: RequestLimits,
         tasks: Tasks,
     ) -> None:
-        """Nothing is sent.
-
-        Args:
-            settings: of the model.
-            space: what the vectors belong to.
-            endpoint: where requests go.
-            limits: of a request.
-            tasks: sent with texts.
-        """
+        """Nothing is sent."""
         self.space = space
         self.usage = Usage()
         self._settings, self._endpoint, self._limits, self._tasks = settings, endpoint, limits, tasks

@@ -33,11 +33,7 @@ class GoogleIdentity:
     """Who asks Google. A token is kept until four minutes before it expires; threads may share it."""
 
     def __init__(self, service_account: SecretStr | None, *, timeout_s: float) -> None:
-        """Nothing is sent.
-
-        Args:
-            service_account: the JSON of a key, or the path of a file with it; None: this machine's identity.
-            timeout_s: of a request for a token.
+        """Nothing is sent. Without a key, or the path of a file with one, it is this machine's identity.
 
         Raises:
             ConfigError: it is not the key of a service account.

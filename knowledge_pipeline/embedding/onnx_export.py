@@ -37,13 +37,7 @@ _SAMPLE_TOKENS = (7, 60)
 
 
 def build_export_path(name: str, *identity: object, int8: bool) -> Path:
-    """The path of a model's exported file, whether it exists or not.
-
-    Args:
-        name: the model's.
-        identity: everything that determines its vectors.
-        int8: whether the weights are quantised.
-    """
+    """The path of a model's exported file, by everything that determines its vectors."""
     from platformdirs import user_cache_path
 
     stem = space_name(name, _RECIPE, *identity)
@@ -60,12 +54,9 @@ def is_exportable(transformer: Any) -> bool:
 
 
 def export_to_onnx(transformer: Any, path: Path, *, int8: bool) -> None:
-    """Write the ONNX file of a transformer, whole or not at all; one process at a time.
+    """Write the ONNX file of the first module of a sentence-transformers model, on the CPU, or nothing.
 
-    Args:
-        transformer: the first module of a sentence-transformers model, on the CPU.
-        path: see `build_export_path`.
-        int8: quantise the weights, channel by channel.
+    One process at a time does. The weights of `int8` are quantised, channel by channel.
 
     Raises:
         ModelError: the export fails, gives other vectors, or cannot be written.

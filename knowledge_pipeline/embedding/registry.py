@@ -118,10 +118,7 @@ def describe_missing_prompts(settings: EmbeddingSettings) -> str | None:
 def build_prompted_space(inner: Space, prompts: Prompts, *, replaces_own: bool) -> Space:
     """The space of documents that a prompt stands before; the question's changes no vector that is stored.
 
-    Args:
-        inner: the space of the model without a prompt from here.
-        prompts: what stands before texts.
-        replaces_own: whether the document's prompt stands in the place of one in the model's folder.
+    The prompt may stand in the place of one in the model's folder.
     """
     if not prompts.document and not replaces_own:
         return inner

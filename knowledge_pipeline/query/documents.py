@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -90,7 +90,9 @@ async def describe_relations(index: Index, target: str, access: Access) -> Relat
         metadata = [json.loads(row["metadata"]) for row in rows]
         leading = (row for row, values in zip(rows, metadata, strict=True) if values.get("leads"))
         first = next(leading, rows[0])
-        mentions = keep_most_specific(mention for values in metadata for mention in _parse_mentions(values))
+        mentions = keep_most_specific(
+            Mention(**mention) for values in metadata for mention in values.get("mentions", ())
+        )
         documents.append(_to_related_document(first))
         names = tuple(metadata[0].get("names", ()))
         subjects.append(Subject(first["source"], first["uri"], names, tuple(mentions)))
@@ -156,22 +158,25 @@ async def find_relations(
     for row in mentioned:
         for name in row["names"]:
             rows_by_name.setdefault(name, []).append(row)
-    rows_with_mentions = [(row, list(_parse_mentions(json.loads(row["metadata"])))) for row in mentioning]
-    related = [_relate(subject, rows_by_name, rows_with_mentions) for subject in subjects]
+    every_name = frozenset(name for subject in subjects for name in subject.names)
+    incoming = [
+        (Mention(**mention), row)
+        for row in mentioning
+        for mention in json.loads(row["metadata"]).get("mentions", ())
+        if mention["name"] in every_name
+    ]
+    related = [_relate(subject, rows_by_name, incoming) for subject in subjects]
     return related, len(mentioning) >= _MAX_ROWS
 
 
 def _relate(
-    subject: Subject,
-    rows_by_name: Mapping[str, Sequence[Row]],
-    rows_with_mentions: Iterable[tuple[Row, Sequence[Mention]]],
+    subject: Subject, rows_by_name: Mapping[str, Sequence[Row]], incoming: Sequence[tuple[Mention, Row]]
 ) -> list[Relation]:
     """Each document once for a direction, by its most telling kind; then the newest first."""
     names = frozenset(subject.names)
-    mentioning = ((mention, row) for row, mentions in rows_with_mentions for mention in mentions)
     both: dict[Literal["to", "from"], list[tuple[Mention, Row]]] = {
         "to": [(mention, row) for mention in subject.mentions for row in rows_by_name.get(mention.name, ())],
-        "from": [(mention, row) for mention, row in mentioning if mention.name in names],
+        "from": [(mention, row) for mention, row in incoming if mention.name in names],
     }
     relations = [
         Relation(mention.kind, direction, mention.target, _to_related_document(row))
@@ -189,10 +194,6 @@ def _relate(
 
 def _to_related_document(row: Row) -> RelatedDocument:
     return RelatedDocument(**{name: row[name] for name in _DOCUMENT_COLUMNS})
-
-
-def _parse_mentions(metadata: Mapping[str, Any]) -> Iterator[Mention]:
-    yield from (Mention(**mention) for mention in metadata.get("mentions", ()))
 
 
 def _iter_conditions(target: str) -> Iterator[Filter]:

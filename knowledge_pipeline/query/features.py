@@ -25,7 +25,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -336,7 +336,7 @@ def compute_text_features(
 @lru_cache(maxsize=2_048)
 def _read_words(text: str) -> frozenset[str]:
     """The lower-case words of a text, those of identifiers apart."""
-    return frozenset(part for word in set(_WORD.findall(text)) for part in split_parts(word))
+    return frozenset(chain.from_iterable(map(split_parts, set(_WORD.findall(text)))))
 
 
 def _read_heading(chunk: IndexedChunk) -> str:
@@ -359,7 +359,7 @@ def _measure_nearest_words(
 
     A word counts by the number of its pieces, which is larger where it is rare.
     """
-    numbers = {word: at for at, word in enumerate(dict.fromkeys(word for own in words for word in own))}
+    numbers = {word: at for at, word in enumerate(dict.fromkeys(chain.from_iterable(words)))}
     if not numbers:
         return np.zeros(len(words))
     cosines = _multiply(vectors.look_up(query_words), vectors.look_up(list(numbers)))
@@ -398,7 +398,7 @@ def _measure_pairs(
 @lru_cache(maxsize=1_024)
 def _list_parts(text: str) -> tuple[str, ...]:
     """The lower-case words of a text in their order, without those that say how it is said."""
-    parts = (part for word in _WORD.findall(text) for part in split_parts(word))
+    parts = chain.from_iterable(map(split_parts, _WORD.findall(text)))
     return tuple(part for part in parts if part not in _FUNCTION_WORDS)
 
 

@@ -37,8 +37,8 @@ def read_outline(row: Row) -> ChunkOutline:
     """The outline of a row with `OUTLINE_COLUMNS`."""
     payload = row["shown"]
     source, path, source_type = map(intern, (payload["source"], payload["path"], payload["source_type"]))
-    symbols = dict.fromkeys([payload["symbol"], *payload["metadata"].get("symbols", ())])
-    return ChunkOutline(payload["id"], source, path, tuple(filter(None, symbols)), source_type)
+    symbols: list[str | None] = [payload["symbol"], *payload["metadata"].get("symbols", ())]
+    return ChunkOutline(payload["id"], source, path, tuple(filter(None, dict.fromkeys(symbols))), source_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ _MIN_TAKEN = 400  # outlines of a file, two questions': a process that asks once
 _ROWS_PER_TAKEN = 8  # of a file that are read in about twice the time that it takes to take one
 
 Place = tuple[str, int]
-"""See `IndexReader.locate`."""
+"""What the columns of a row follow from: its files, which are never written again, and its place in them."""
 
 Value = TypeVar("Value")
 

@@ -10,7 +10,7 @@ import math
 import secrets
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -52,33 +52,27 @@ class RowWriter:
     except the durable ones.
     """
 
+    table: str  # one of `schemas.LOGS`
+    subject: str  # what is not logged if the table cannot be written
+    advice = ""  # ends that warning
+    imports: Sequence[str] = ()  # modules that `finalize_row` needs, imported before the first row is due
+
     def __init__(
         self,
         lake: Lake,
-        table: str,
         *,
-        subject: str,
-        advice: str = "",
-        finalize_row: Callable[[LogRow], LogRow] = dict,
-        imports: Sequence[str] = (),
         flush_interval_s: float = FLUSH_INTERVAL_S,
         durable: bool = False,
         required: bool = False,
     ) -> None:
-        """Prepare a table, one of `schemas.LOGS`; nothing runs before `start`.
+        """Prepare; nothing runs before `start`.
 
         Args:
-            subject: what is not logged if the table cannot be written: "queries".
-            advice: ends that warning: ", or set logs.queries to false".
-            finalize_row: prepares a row for writing, in the background.
-            imports: modules that `finalize_row` needs, imported before the first row is due.
             flush_interval_s: how long a row waits for others at most.
-            durable: a row is finalized, and in the local state, before `add` returns.
+            durable: a row is finalized, and in the local state, before `add` returns: a little longer.
             required: that too, and `add` fails where the state takes no row.
         """
-        self._lake, self._table = lake, table
-        self._subject, self._advice = subject, advice
-        self._finalize_row, self._imports = finalize_row, imports
+        self._lake = lake
         self._flush_interval_s = flush_interval_s
         self._required = required
         self._state = SharedState(lake.folder) if durable or required else None
@@ -89,11 +83,15 @@ class RowWriter:
         self._is_closing = False
         self._failing = set[str]()  # of "state" and "table", what could not be written last
 
+    def finalize_row(self, row: LogRow) -> LogRow:
+        """Prepare a row for writing: in the background, unless it is durable."""
+        return row
+
     def start(self) -> None:
         """Start the thread, once."""
         with self._changed:
             if self._thread is None and not self._is_closing:
-                self._thread = threading.Thread(target=self._run, name=f"log-{self._table}", daemon=True)
+                self._thread = threading.Thread(target=self._run, name=f"log-{self.table}", daemon=True)
                 self._thread.start()
                 atexit.register(self.close)
 
@@ -105,7 +103,7 @@ class RowWriter:
         """
         is_durable = False
         if self._state:
-            row = self._finalize_row(row)
+            row = self.finalize_row(row)
             is_durable = self._keep(self._state, row)
         with self._changed:
             if not is_durable:
@@ -123,12 +121,12 @@ class RowWriter:
 
     def _keep(self, state: SharedState, row: LogRow) -> bool:
         try:
-            state.add_rows(self._table, [row])
+            state.add_rows(self.table, [row])
         except StoreUnavailable as error:
             self._warn("state", error)
             if self._required:
                 raise StoreUnavailable(
-                    f"{self._subject} cannot be logged, and `logs.required` refuses what is not: "
+                    f"{self.subject} cannot be logged, and `logs.required` refuses what is not: "
                     "check the permissions and the space of the store"
                 ) from error
             return False
@@ -148,7 +146,7 @@ class RowWriter:
 
     def _run(self) -> None:
         with suppress(Exception):  # the same imports fail again below, with a warning
-            for module in (*self._imports, "knowledge_pipeline.store.logs"):
+            for module in (*self.imports, "knowledge_pipeline.store.logs"):
                 import_module(module)
         if self._state:
             self._write(())  # what processes that are gone have left
@@ -177,7 +175,7 @@ class RowWriter:
             from knowledge_pipeline.store.logs import append_rows
 
             append_rows(
-                self._lake, self._table, rows if self._state else [self._finalize_row(row) for row in rows]
+                self._lake, self.table, rows if self._state else [self.finalize_row(row) for row in rows]
             )
         except Exception as error:  # noqa: BLE001 - whatever it is, queries are answered without a log
             self._warn("table", error)
@@ -189,8 +187,8 @@ class RowWriter:
         self._failing.add(target)
         if not is_known:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
-            advice = f"check the permissions and the space of the store{self._advice}"
-            _log.warning("%s are not logged (%s): %s", self._subject, reason, advice)
+            advice = f"check the permissions and the space of the store{self.advice}"
+            _log.warning("%s are not logged (%s): %s", self.subject, reason, advice)
 
 
 MAX_LOGGED_CHARS = 2_000  # of a query
@@ -202,29 +200,13 @@ _LOOKED_UP = frozenset({"get", "trace"})  # by an id: such results have no score
 class QueryLog(RowWriter):
     """The table `queries` of one store, for one process. Threads may share it."""
 
-    def __init__(
-        self,
-        lake: Lake,
-        *,
-        flush_interval_s: float = FLUSH_INTERVAL_S,
-        durable: bool = False,
-        required: bool = False,
-    ) -> None:
-        """Prepare; a durable log has a row on disk before `record` returns, which takes a little longer.
+    table = subject = "queries"
+    advice = ", or set logs.queries to false"
+    imports = ("knowledge_pipeline.sanitizing.sanitize",)
 
-        A log that is required is durable, and `record` fails where the disk takes no row.
-        """
-        super().__init__(
-            lake,
-            "queries",
-            subject="queries",
-            advice=", or set logs.queries to false",
-            finalize_row=lambda row: {**row, "text": redact(row["text"])},
-            imports=("knowledge_pipeline.sanitizing.sanitize",),
-            flush_interval_s=flush_interval_s,
-            durable=durable,
-            required=required,
-        )
+    def finalize_row(self, row: LogRow) -> LogRow:
+        """Without secrets in its text."""
+        return {**row, "text": redact(row["text"])}
 
     def record(
         self, kind: str, text: str, access: Access, answer: SearchResponse | GraphResponse | RelationsResponse
@@ -234,7 +216,9 @@ class QueryLog(RowWriter):
         Raises:
             StoreUnavailable: the log is required, and cannot take it.
         """
-        labels = access.account
+        labels, scores = access.account, None
+        if isinstance(answer, SearchResponse) and kind not in _LOOKED_UP:
+            scores = [round(result.score, 4) for result in answer.results]
         row: LogRow = {
             "query_id": answer.query_id,
             "at": datetime.now(UTC),
@@ -249,19 +233,12 @@ class QueryLog(RowWriter):
             "took_ms": answer.took_ms,
             "cached": isinstance(answer, SearchResponse) and answer.cached,
             "degraded": list(answer.degraded),
-            "scores": _list_scores(kind, answer),
+            "scores": scores,
             "session": labels.session,
             "project": labels.project,
             "on_behalf_of": labels.on_behalf_of,
         }
         self.add(row)
-
-
-def _list_scores(kind: str, answer: SearchResponse | GraphResponse | RelationsResponse) -> list[float] | None:
-    """The scores of what was searched for; None of what was looked up."""
-    if not isinstance(answer, SearchResponse) or kind in _LOOKED_UP:
-        return None
-    return [round(result.score, 4) for result in answer.results]
 
 
 def redact(text: str, max_chars: int = MAX_LOGGED_CHARS) -> str:
@@ -406,16 +383,13 @@ class FeedbackLog(RowWriter):
     A row is on disk before `record` returns, and in the table seconds later.
     """
 
+    table = "feedback"
+    subject = "judgements of results"
+
     def __init__(
         self, lake: Lake, query_ids: QueryIds, *, flush_interval_s: float = FLUSH_INTERVAL_S
     ) -> None:
-        super().__init__(
-            lake,
-            "feedback",
-            subject="judgements of results",
-            flush_interval_s=flush_interval_s,
-            required=True,
-        )
+        super().__init__(lake, flush_interval_s=flush_interval_s, required=True)
         self._query_ids = query_ids
 
     def record(self, access: Access, *, query_id: str, result_id: str, judgement: str) -> None:
@@ -460,17 +434,17 @@ class RefusalLog(RowWriter):
     to the table, so that whoever is refused a thousand times a second does not fill the store.
     """
 
+    table = "refusals"
+    subject = "refused requests"
+    advice = QueryLog.advice
+    imports = QueryLog.imports
+
     def __init__(self, lake: Lake, *, flush_interval_s: float = FLUSH_INTERVAL_S) -> None:
-        super().__init__(
-            lake,
-            "refusals",
-            subject="refused requests",
-            advice=", or set logs.queries to false",
-            finalize_row=lambda row: {**row, "reason": redact(row["reason"])},
-            imports=("knowledge_pipeline.sanitizing.sanitize",),
-            flush_interval_s=flush_interval_s,
-            durable=True,
-        )
+        super().__init__(lake, flush_interval_s=flush_interval_s, durable=True)
+
+    def finalize_row(self, row: LogRow) -> LogRow:
+        """Without secrets in its reason."""
+        return {**row, "reason": redact(row["reason"])}
 
     def record(self, outcome: str, reason: str, access: Access, address: str | None) -> None:
         """Record one refused request; never fails."""
@@ -499,11 +473,13 @@ _TEXTS = ("prompt", "response")
 class ModelCallLog(RowWriter):
     """Calls of language models and their cost, of one process in one store. Threads may share it."""
 
-    def __init__(self, lake: Lake, *, flush_interval_s: float = FLUSH_INTERVAL_S) -> None:
-        subject = "calls of the language model"
-        super().__init__(
-            lake, "llm_calls", subject=subject, finalize_row=_redact_texts, flush_interval_s=flush_interval_s
-        )
+    table = "llm_calls"
+    subject = "calls of the language model"
+
+    def finalize_row(self, row: LogRow) -> LogRow:
+        """With the beginnings of its texts, without secrets."""
+        texts = (name for name in _TEXTS if row[name] is not None)
+        return {**row, **{name: redact(row[name], MAX_KEPT_CHARS) for name in texts}}
 
     def record(self, call: ModelCall) -> None:
         """Record one call, as `LanguageModel(record=...)`; takes microseconds and never fails."""
@@ -532,9 +508,3 @@ class ModelCallLog(RowWriter):
                 "response": report.response if report else None,
             }
         )
-
-
-def _redact_texts(row: LogRow) -> LogRow:
-    """The row, with the beginnings of its texts without secrets."""
-    redacted = {name: redact(row[name], MAX_KEPT_CHARS) for name in _TEXTS if row[name] is not None}
-    return {**row, **redacted}

@@ -288,9 +288,8 @@ def iter_visible_events(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Positions and JSON of the events of some types, or of all, that a caller may see.
 
-    Events count documents and hold errors, so those of a source are for those who manage it: the source's
-    tenant, and who sees everything. That there is a new release is for everyone; what it holds is for those
-    who see everything.
+    Events count documents and hold errors, so those of a source are for its tenant, and who sees everything.
+    That there is a new release is for everyone; what it holds is for those who see everything.
     """
     managed: set[str] | None = None
     for event in events:

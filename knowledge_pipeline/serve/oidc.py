@@ -72,8 +72,6 @@ class SigningKey:
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """What the identity server said, and when (`time.monotonic`)."""
-
     metadata: ProviderMetadata
     keys: Mapping[str, SigningKey]
     read_s: float
@@ -120,9 +118,9 @@ class IdentityProvider:
             sent["client_id"] = client_id
             if secret is not None:
                 sent["client_secret"] = secret.get_secret_value()
-        with self._hold(self._exchanging), self._open_client() as client:
-            request = client.build_request("POST", metadata.token_endpoint, data=sent)
-            return self._read_json(request, client, auth=auth, refusal=IdentityServerRefused)
+        with self._hold(self._exchanging):
+            url, refusal = metadata.token_endpoint, IdentityServerRefused
+            return self._request_json("POST", url, form=sent, auth=auth, refusal=refusal)
 
     def close(self) -> None:
         """Read nothing any more."""
@@ -157,9 +155,8 @@ class IdentityProvider:
     def _read_snapshot(self) -> _Snapshot:
         self._failed_s = time.monotonic()  # until it has succeeded
         try:
-            with self._open_client() as client:
-                metadata = self._read_metadata(client)
-                keys = self._read_json(client.build_request("GET", metadata.jwks_uri), client)
+            metadata = self._read_metadata()
+            keys = self._request_json("GET", metadata.jwks_uri)
         except IdentityUnavailable as error:
             _log.warning("%s", error)
             raise
@@ -167,10 +164,9 @@ class IdentityProvider:
         self._failed_s = -float("inf")
         return self._snapshot
 
-    def _read_metadata(self, client: httpx2.Client) -> ProviderMetadata:
+    def _read_metadata(self) -> ProviderMetadata:
         issuer = self._settings.issuer
-        url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
-        document = self._read_json(client.build_request("GET", url), client)
+        document = self._request_json("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
         if document.get("issuer") != issuer:
             raise self._build_error("calls itself by another issuer: set serve.oidc.issuer to what it says")
         names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -197,29 +193,26 @@ class IdentityProvider:
         finally:
             slots.release()
 
-    def _open_client(self) -> httpx2.Client:
-        headers = {"Accept": "application/json"}
-        return httpx2.Client(verify=get_ssl_context(), timeout=TIMEOUT_S, headers=headers)
-
-    def _read_json(
+    def _request_json(
         self,
-        request: httpx2.Request,
-        client: httpx2.Client,
+        method: str,
+        url: str,
         *,
+        form: Mapping[str, str] | None = None,
         auth: httpx2.BasicAuth | None = None,
         refusal: type[IdentityUnavailable] = IdentityUnavailable,
     ) -> dict[str, Any]:
         """The object of a response; neither its text nor what was sent is in an error."""
         until_s, received = time.monotonic() + TIMEOUT_S, bytearray()
+        client = httpx2.Client(
+            verify=get_ssl_context(), timeout=TIMEOUT_S, headers={"Accept": "application/json"}
+        )
         try:
-            response = client.send(request, auth=auth, stream=True)
-            try:
+            with client, client.stream(method, url, data=form, auth=auth) as response:
                 for part in response.iter_bytes():
                     received += part
                     if len(received) > _MAX_BYTES or time.monotonic() > until_s:
                         raise self._build_error("sends too much, or too slowly")
-            finally:
-                response.close()
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise self._build_error(f"does not answer ({type(error).__name__})") from None
         if response.status_code != 200:

@@ -42,16 +42,8 @@ class HealthCheck:
 
     def __init__(self, base: AsyncKnowledgeBase) -> None:
         self._base = base
-        self._all = _Cached(self._check_all)
-        self._store = _Cached(self._check_store)
-
-    async def check(self) -> operation.HealthResponse:
-        """The state of every component, and of the whole."""
-        return await self._all.get()
-
-    async def check_store(self) -> operation.ComponentHealth:
-        """Whether there is a release, and its tables can be read."""
-        return await self._store.get()
+        self.check = _Cached(self._check_all).get  # the state of every component, and of the whole
+        self.check_store = _Cached(self._check_store).get  # whether a release is there and can be read
 
     async def _check_all(self) -> operation.HealthResponse:
         components = await self._base.health()
@@ -246,6 +238,10 @@ def _summarize_queries(lake: Lake, access: Access, hours: int) -> operation.Quer
             counts.update({row["values"]: row["counts"] for row in batch[column].value_counts().to_pylist()})
         times.append(batch["took_ms"].to_numpy())
     all_times = np.concatenate(times)
+    ranks = dict.fromkeys(("p50_ms", "p95_ms", "p99_ms"))  # what so many of a hundred do not exceed
+    if len(all_times):
+        values = np.percentile(all_times, (50, 95, 99), method="inverted_cdf")
+        ranks = dict(zip(ranks, values.round(3).tolist(), strict=True))
     return operation.QueryStats(
         count=len(all_times),
         zero_result_count=zero_results,
@@ -253,15 +249,5 @@ def _summarize_queries(lake: Lake, access: Access, hours: int) -> operation.Quer
         cached=cached,
         by_type=by_type,
         by_interface=by_interface,
-        p50_ms=_compute_percentile(all_times, 50),
-        p95_ms=_compute_percentile(all_times, 95),
-        p99_ms=_compute_percentile(all_times, 99),
+        **ranks,
     )
-
-
-def _compute_percentile(values: np.ndarray, percent: int) -> float | None:
-    """The value that `percent` of a hundred values do not exceed; None if there are no values."""
-    if not len(values):
-        return None
-    rank = max(0, -(-len(values) * percent // 100) - 1)
-    return round(float(np.partition(values, rank)[rank]), 3)

@@ -182,7 +182,6 @@ def _caller_attributes(caller: Caller) -> dict[str, Any]:
 
 
 def _iter_document_attributes(answer: AnyResponse, *, content: bool) -> Iterator[tuple[str, Any]]:
-    """The attributes of the results, best first."""
     results: tuple[SearchResult | GraphNode, ...] = ()
     if not isinstance(answer, RelationsResponse):
         results = answer.results if isinstance(answer, SearchResponse) else answer.matches

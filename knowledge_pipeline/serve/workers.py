@@ -128,8 +128,6 @@ def _follow_parent(server: uvicorn.Server, parent: Connection) -> None:
 
 @dataclass(slots=True)
 class _Worker:
-    """A process, and our end of the pipe to it."""
-
     process: SpawnProcess
     pipe: Connection
 
@@ -199,7 +197,6 @@ class Supervisor:
         return None if self._is_ending else f"a worker did not start within {START_S:g} s"
 
     def _watch(self) -> None:
-        """Wait for a signal or the end of a worker, and see to it."""
         ended = wait([*(worker.process.sentinel for worker in self._workers), self._wake_read])
         self._drain_wakes()
         if self._is_ending:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -105,7 +105,9 @@ class ChunkRowBuilder:
         archived = document_row["archived_at"] is not None
         columns = fields | {"archived": archived, "fingerprint": fingerprint}
         metadata = json.loads(document_row["metadata"])
-        texts = _split_pages(document_row["text"], metadata)
+        # Page by page, because redaction moves the start of every later page.
+        starts: list[int] = [0, *(metadata.get("page_starts") or [0])[1:]]
+        texts = [document_row["text"][start:end] for start, end in pairwise([*starts, None])]
         pages = [sanitizing.sanitize(text, sanitize_settings) for text in texts]
         findings = sum((Counter(page.findings_by_kind) for page in pages), Counter[str]())
         self._found.update(findings)
@@ -129,12 +131,6 @@ class ChunkRowBuilder:
             duplicates[key] += 1
             rows.append(_build_chunk_row(columns, shared | related.build_metadata(chunk), chunk, id_=id_))
         return rows or [_skip_row(columns, "no text")]
-
-
-def _split_pages(text: str, metadata: dict[str, Any]) -> list[str]:
-    """The text page by page, because redaction moves the start of every later page."""
-    starts: list[int] = metadata.get("page_starts") or [0]
-    return [text[start:end] for start, end in zip([0, *starts[1:]], [*starts[1:], None], strict=True)]
 
 
 def _skip_row(document_columns: dict[str, Any], reason: str) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -54,10 +53,10 @@ from knowledge_pipeline.stages.upkeep import Upkeep
 from knowledge_pipeline.stages.worker_pool import WorkerPool
 from knowledge_pipeline.store.access import build_audience_principal
 from knowledge_pipeline.store.filters import Filter, eq, one_of
+from knowledge_pipeline.store.fragments import StaleRows
 from knowledge_pipeline.store.held_terms import ChangeTracker, TermLookup
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import ReconcilePlan, Spool, load_fingerprints, plan_changes
-from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.search import SourceLocation, read_locations, write_location
 from knowledge_pipeline.store.tables import Table, split_batches
 
@@ -65,22 +64,13 @@ _IS_FILE = eq("kind", "file")
 
 
 class GraphWriter:
-    """The rows of one pass, kept on disk until they are written under the index lock; a context manager."""
+    """The rows of one pass, kept on disk until they are written under the index lock."""
 
-    def __init__(self, lake: Lake, upkeep: Upkeep) -> None:
+    def __init__(self, lake: Lake, upkeep: Upkeep, symbols: Spool, edges: Spool) -> None:
         self._lake, self._upkeep = lake, upkeep
-        self._stack = ExitStack()
+        self._symbols, self._edges = symbols, edges
         self._changes = ReplacedRows()
         self._paths: list[str] = []  # of files whose own row is written
-
-    def __enter__(self) -> GraphWriter:
-        schemas = (self._lake.graph_table(name).schema for name in ("symbols", "edges"))
-        opened = [Spool(schema, self._lake.cache) for schema in schemas]
-        self._symbols, self._edges = map(self._stack.enter_context, opened)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     @property
     def row_count(self) -> int:
@@ -207,7 +197,6 @@ class _StoredFile:
 
 
 def _load_made_of(facts: Table, mark: str, where: Filter | None) -> dict[str, str]:
-    """What the rows of files are to be made of, by path."""
     fingerprints = load_fingerprints(facts, "path", "fingerprint", where)
     return {path: hash_strings(fingerprint, mark) for path, fingerprint in sorted(fingerprints.items())}
 
@@ -299,7 +288,10 @@ def _write_graph(
     builder = GraphRowBuilder(project, context, datetime.now(UTC), {} if is_shared_out else earlier_facts)
     files_by_path = {} if ctx.options.full else stored_files
     fingerprints = {path: file.fingerprint for path, file in files_by_path.items()}
-    with GraphWriter(ctx.lake, ctx.upkeep) as writer:
+    schemas = [ctx.lake.graph_table(name).schema for name in ("symbols", "edges")]
+    spools = [Spool(schema, ctx.lake.cache) for schema in schemas]
+    with spools[0] as symbol_rows, spools[1] as edge_rows:
+        writer = GraphWriter(ctx.lake, ctx.upkeep, symbol_rows, edge_rows)
         uris, done = dict[str, str](), 0
         for batch in facts.iter_rows_by_values("path", paths, ["path", "uri"]):
             uris.update(zip(*batch.to_pydict().values(), strict=True))

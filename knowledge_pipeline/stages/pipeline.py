@@ -15,11 +15,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from knowledge_pipeline.checks.integrity import CheckResult, list_unreleased_types
-from knowledge_pipeline.checks.registry import list_blocking_checks
+from knowledge_pipeline.checks.registry import list_checks
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.contract.filters import SourceType
-from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import Busy, KnowledgeError, ReleaseRefused
 from knowledge_pipeline.garbage import collect_less_often
@@ -99,8 +98,13 @@ def index_words(ctx: RefreshContext) -> Stats | None:
     few = MIN_LOCAL_TEXTS if is_local else MIN_REMOTE_TEXTS
     space = resolve_space(embedding)
     changed = track_texts(ctx, space).find_changed_values("text_key", "text_key")
-    if changed is not None and (len(changed) <= few or _count_without_vector(ctx, space, changed) <= few):
-        return None
+    if changed is not None:
+        vectors = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions)
+        if (
+            len(changed) <= few
+            or len(changed) - vectors.count_rows(one_of("text_key", sorted(changed))) <= few
+        ):
+            return None
     missing = _count_texts_to_embed(ctx)
     if missing is None or missing <= few:
         return None
@@ -111,11 +115,6 @@ def index_words(ctx: RefreshContext) -> Stats | None:
 def index_vectors(ctx: RefreshContext) -> Stats | None:
     """Index the vectors that came since; None where live vectors would go."""
     return None if _count_texts_to_embed(ctx) is None else index.refresh(ctx, more_vectors=True)
-
-
-def _count_without_vector(ctx: RefreshContext, space: Space, keys: Collection[str]) -> int:
-    table = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions)
-    return len(keys) - table.count_rows(one_of("text_key", sorted(keys))) if keys else 0
 
 
 def _count_texts_to_embed(ctx: RefreshContext) -> int | None:
@@ -184,7 +183,7 @@ def roll_back_release(lake: Lake, settings: Settings, release: int, *, pin: bool
 def iter_release_problems(lake: Lake, settings: Settings) -> Iterator[CheckResult]:
     """What forbids a release, one check after the other; the caller holds the index lock."""
     types: list[SourceType] = [*(source.type for source in settings.sources), *list_unreleased_types(lake)]
-    for check in list_blocking_checks():
+    for check in list_checks(blocking=True):
         for source_type in check.source_types or dict.fromkeys(types):
             result = check.run(lake, settings, source_type)
             if not result.passed:
@@ -353,19 +352,6 @@ class SourceRefresh:
             if indexed.has_changes:
                 self._releases.release()
         self._seconds_of_releases += time.perf_counter() - started
-
-
-def refresh_source(ctx: RefreshContext, idle: IdleSources | None = None) -> list[Stats]:
-    """Bring one source up to date, stage by stage, without releasing it.
-
-    The caller keeps `idle` from call to call: a source in it, and unchanged since, is only listed.
-
-    Raises:
-        Busy: another process refreshes the same source.
-        KnowledgeError: as the stages do.
-    """
-    run = SourceRefresh(ctx, idle=idle)
-    return [*run.cut_and_index_words(), *run.finish()]
 
 
 def refresh(

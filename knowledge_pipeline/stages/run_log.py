@@ -10,7 +10,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.config.settings import Settings, compute_settings_digests
-from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.local_state import leave_rows
@@ -47,7 +46,21 @@ def _build_rows(
     settings: Settings, stats: Iterable[Stats], run_id: str | None = None
 ) -> list[dict[str, Any]]:
     sources = {source.id: source for source in settings.sources}
-    versions = _StageVersions(settings)
+    versions: dict[str, tuple[Mapping[str, str], str]] = {}  # by source, each looked at once
+
+    def describe(stat: Stats) -> dict[str, str | None]:
+        """With what code and settings a stage changed something; what changed nothing loads neither."""
+        if not stat.has_changes:
+            return {"code": None, "settings": None}
+        if stat.source not in versions:
+            from knowledge_pipeline.stages.code_versions import compute_code_versions
+
+            source = sources[stat.source]
+            digests = json.dumps(compute_settings_digests(settings, source), sort_keys=True)
+            versions[stat.source] = compute_code_versions(source.type), digests
+        by_stage, digests = versions[stat.source]
+        return {"code": f"{_read_version()} {by_stage[stat.stage]}", "settings": digests}
+
     return [
         {
             "at": stat.at,
@@ -57,30 +70,10 @@ def _build_rows(
             **{name: getattr(stat, name) for name in _LOGGED_COUNTS},
             "skipped": stat.skipped.total(),
             "run": run_id,
-            **versions.describe(sources[stat.source], stat),
+            **describe(stat),
         }
         for stat in stats
     ]
-
-
-class _StageVersions:
-    """With what code and settings stages changed something, each source looked at once."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._known: dict[str, tuple[Mapping[str, str], str]] = {}  # by source
-
-    def describe(self, source: SourceConfig, stats: Stats) -> dict[str, str | None]:
-        """The columns `code` and `settings`; what changed nothing loads neither."""
-        if not stats.has_changes:
-            return {"code": None, "settings": None}
-        if source.id not in self._known:
-            from knowledge_pipeline.stages.code_versions import compute_code_versions
-
-            digests = compute_settings_digests(self._settings, source)
-            self._known[source.id] = compute_code_versions(source.type), json.dumps(digests, sort_keys=True)
-        versions, digests = self._known[source.id]
-        return {"code": f"{_read_version()} {versions[stats.stage]}", "settings": digests}
 
 
 @cache

@@ -46,10 +46,8 @@ def summarize_spaces(lake: Lake) -> list[dict[str, Any]]:
         {
             "space": space,
             "dimensions": dimensions,
-            "rows": table.count_rows(),
             "unindexed": count_unindexed_rows(table),
-            "versions": _count_versions(table),
-            "disk_bytes": compute_size(table.path),
+            **_summarize_table(table),
         }
         for (space, dimensions), table in tables.items()
     ]
@@ -57,15 +55,12 @@ def summarize_spaces(lake: Lake) -> list[dict[str, Any]]:
 
 def summarize_code_graph(lake: Lake) -> list[dict[str, Any]]:
     """One row per table of the code graph, at its newest version; none if no code was read."""
-    return [
-        {
-            "code_graph": name,
-            "rows": table.count_rows(),
-            "versions": _count_versions(table),
-            "disk_bytes": compute_size(table.path),
-        }
-        for name, table in lake.graph_tables().items()
-    ]
+    return [{"code_graph": name, **_summarize_table(table)} for name, table in lake.graph_tables().items()]
+
+
+def _summarize_table(table: Table) -> dict[str, Any]:
+    size = compute_size(table.path)
+    return {"rows": table.count_rows(), "versions": _count_versions(table), "disk_bytes": size}
 
 
 def _summarize_source(lake: Lake, source: str, type_: str, *, detailed: bool) -> dict[str, Any]:

@@ -64,9 +64,11 @@ class UnchangedRefresh:
         """What that refresh told, logged as one of now; None where anything differs from then."""
         if not self._mark or not is_object(kept := recall_result(self._lake.folder, _NAME, self._mark)):
             return None
-        stats = [_to_stats(values) for values in kept["stats"]]
-        log_idle_refreshes(self._lake, self._settings, stats)
-        return RefreshOutcome(stats, release=_to_stats(kept["release"]))
+        with suppress(OSError, KeyError, TypeError):
+            stats = [_to_stats(values) for values in kept["stats"]]
+            log_idle_refreshes(self._lake, self._settings, stats)
+            return RefreshOutcome(stats, release=_to_stats(kept["release"]))
+        return None
 
     def keep(self, outcome: RefreshOutcome) -> None:
         """Keep what a refresh told, if it changed nothing."""

@@ -176,7 +176,9 @@ class TermCounts:
             if uses[term]:
                 plain = TermStatistics(rows, mean_terms, {})
                 rarity = best[0]["_score"] / plain.saturate(uses[term], uses.total())
-            self._rows_with[term] = _invert_rarity(rarity, rows) if rarity else 0
+            odds = math.expm1(rarity)  # (rows - n + 0.5) / (n + 0.5), as `TermStatistics.rarity` has them
+            with_term = min(max(1, round((rows + 0.5 - 0.5 * odds) / (odds + 1))), max(rows, 1))
+            self._rows_with[term] = with_term if rarity else 0
         return self._rows_with[term]
 
     def _measure(self) -> tuple[int, float]:
@@ -215,12 +217,6 @@ class TermCounts:
             disable_scoring_autoprojection=True,
         )
         return scanner.to_table().to_pylist()
-
-
-def _invert_rarity(rarity: float, rows: int) -> int:
-    """How many rows have a term of such a rarity; see `TermStatistics.rarity`."""
-    odds = math.expm1(rarity)  # (rows - n + 0.5) / (n + 0.5)
-    return min(max(1, round((rows + 0.5 - 0.5 * odds) / (odds + 1))), max(rows, 1))
 
 
 MAX_WEIGHTED_WORDS = 32  # each is a search of its own: 200 take 15 times as long as one search for all

@@ -40,7 +40,7 @@ def take_over_files(connection: sqlite3.Connection, folder: Path) -> None:
     """Take over what no living process holds; what cannot be read or removed is left."""
     (folder / "locks").mkdir(exist_ok=True)
     lock = filelock.FileLock(folder / "locks" / "former-state.lock", timeout=0)
-    with suppress(OSError, sqlite3.Error, filelock.Timeout), lock:
+    with suppress(OSError, sqlite3.Error), lock:
         for name, log in _PENDING.items():
             with _reading(connection, folder / name) as rows:
                 _add_rows(connection, log, rows)

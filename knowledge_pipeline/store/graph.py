@@ -143,9 +143,15 @@ class _Keys:
         for name in ("kind", "source"):
             code_by_value = {value: code for code, value in enumerate(columns[name].dictionary.to_pylist())}
             codes[name] = columns[name].indices.to_numpy(zero_copy_only=False), code_by_value
+        indexes = dict[str, KeyIndex]()
+        for name in keys:
+            index_codes = columns[name].indices.fill_null(-1).to_numpy()
+            positions = np.flatnonzero(index_codes >= 0).astype(np.int32)
+            keyed = columns[name].dictionary.to_pylist()
+            indexes[name] = KeyIndex.build(keyed, index_codes[positions], positions)
         return cls(
             dataset.to_table(columns=[], with_row_id=True)["_rowid"].to_numpy().astype(np.int64),
-            {name: _index_keys(columns[name]) for name in keys},
+            indexes,
             {name: columns[name].to_numpy() for name in numbers},
             codes,
             _WholeColumns.build({name: columns[name] for name in whole}),
@@ -201,13 +207,6 @@ class _Keys:
 
         packed = self._visible.load(visible.sql, read)
         return ((packed[at >> 3] >> (at & 7)) & 1).astype(bool)
-
-
-def _index_keys(column: Any) -> KeyIndex:
-    """Where the rows of each value of an encoded column are."""
-    codes = column.indices.fill_null(-1).to_numpy()
-    positions = np.flatnonzero(codes >= 0).astype(np.int32)
-    return KeyIndex.build(column.dictionary.to_pylist(), codes[positions], positions)
 
 
 class KeyedTable:

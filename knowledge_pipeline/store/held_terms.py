@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import Filter, one_of
-from knowledge_pipeline.store.fragments import KeyIndex, read_held, read_matching
+from knowledge_pipeline.store.fragments import KeyIndex, find_changed_rows, read_held, read_matching
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_internals import (
     ADDRESS,
@@ -29,7 +29,6 @@ from knowledge_pipeline.store.lance_internals import (
     ListedFragment,
     list_fragments,
 )
-from knowledge_pipeline.store.row_replacement import find_changed_rows
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
 FEW_ROWS = 2_000  # of files that are not held
@@ -70,15 +69,7 @@ class TermLookup:
         *,
         list_terms: Callable[[list[Any]], list[list[str]]] | None = None,
     ) -> None:
-        """Read nothing yet.
-
-        Args:
-            table: that has the rows.
-            key: the column whose values are found.
-            column: that names terms.
-            where: which rows are meant.
-            list_terms: the terms of some values of the column; without it the values are lists of terms.
-        """
+        """Read nothing yet. The column has lists of terms, or `list_terms` makes them of its values."""
         self._dataset, self._key, self._column = table.open_version(), key, column
         self._where, self._list_terms = where, list_terms
         self._cache, self._table = table.files, str(table.path)
@@ -198,15 +189,10 @@ class ChangeTracker:
         *,
         forget: bool = False,
     ) -> None:
-        """Take note of the tables, before any is read.
+        """Take note of the tables, before any is read: those that are compared, then the one that is written.
 
-        Args:
-            lake: that has the tables.
-            source: whose rows are compared.
-            name: of the stage or check.
-            digest: of everything besides the tables that decides what is left to do.
-            tables: those that are compared, and last the one that is written, if any is.
-            forget: whether all rows count as changed.
+        `digest` is of everything besides the tables that decides what is left to do. With `forget` all rows
+        count as changed.
         """
         self._files, self._key = lake.files, (source, name)
         self._source, self._digest = source, digest
@@ -216,11 +202,7 @@ class ChangeTracker:
         self._count: int | None = None
 
     def find_changed_values(self, *columns: str) -> set[str] | None:
-        """Values in the changed rows of each table; None where any row may have changed, or many did.
-
-        Args:
-            columns: whose values are meant, one for each table.
-        """
+        """Values in the changed rows, by a column of each table; None where any row may have changed."""
         complete, changed = self._known, set[str]()
         if complete is None or complete.digest != self._digest:
             return None
@@ -244,11 +226,7 @@ class ChangeTracker:
     def count_values(self, column: str, where: Filter, changed: Collection[str] | None) -> int:
         """How many values a column of the first table has in the rows that match.
 
-        Args:
-            column: that is counted.
-            where: which rows.
-            changed: its values in changed rows; the others are as many as when they were remembered. None:
-                all are counted.
+        Beside those that `changed` they are as many as when they were remembered; None: all are counted.
         """
         now, count = self._versions[0], None
         if self._known is not None and changed is not None:
@@ -262,11 +240,7 @@ class ChangeTracker:
         return self._count
 
     def remember(self, *, has_written: bool = False) -> None:
-        """Nothing is left to do, with the tables as they were noted.
-
-        Args:
-            has_written: the last one was written since; its lock is still held.
-        """
+        """Nothing is left to do, with the tables as they were noted; or the last as written since."""
         versions = self._versions
         if has_written:
             versions = (*versions[:-1], self._tables[-1].open_version())

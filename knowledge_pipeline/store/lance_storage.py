@@ -117,6 +117,23 @@ def create_in_memory(rows: pa.Table) -> Any:
     return lance.write_dataset(rows, "memory://rows", mode="create")
 
 
+def append_to_dataset(reader: pa.RecordBatchReader, dataset: Any, path: StorePath) -> None:
+    """Add rows to the dataset at a path, in one commit."""
+    import lance
+
+    lance.write_dataset(reader, dataset, mode="append", storage_options=build_storage_options(path))
+
+
+def stage_append(reader: pa.RecordBatchReader, dataset: Any, path: StorePath) -> Any:
+    """Upload rows, and return the transaction that adds them."""
+    from lance import fragment
+
+    write: Any = fragment.write_fragments  # pyright: ignore[reportUnknownVariableType]
+    return write(
+        reader, dataset, return_transaction=True, mode="append", storage_options=build_storage_options(path)
+    )
+
+
 def write_fragments(reader: pa.RecordBatchReader, dataset: Any, path: StorePath) -> list[Any]:
     """Upload rows, and return the fragments that hold them: they are in no version yet."""
     from lance import fragment

@@ -59,7 +59,21 @@ create table if not exists entries (
 create table if not exists waiting (id integer primary key, log text not null, row text not null);
 create index if not exists waiting_by_log on waiting (log, id);
 """
-_NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "glusterfs"}
+_NETWORK_FILE_SYSTEMS = {
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "9p",
+    "virtiofs",
+    "vboxsf",
+    "ceph",
+    "lustre",
+    "glusterfs",
+}
+
+_DAMAGED = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB
+_READ_ONLY = sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY
 
 _log = logging.getLogger(__name__)
 
@@ -121,14 +135,14 @@ class SharedState:
 
     def put(self, kind: str, key: str, value: bytes, *, ttl_s: float = math.inf) -> bool:
         """Keep a value for so long; whether there was none."""
-        now, place = time.time(), (self._server, kind, key)
+        now, entry = time.time(), (self._server, kind, key)
         with self._writing() as connection:
             existing = connection.execute(
                 "select 1 from entries where server = ? and kind = ? and key = ? and expires_at > ?",
-                (*place, now),
+                (*entry, now),
             ).fetchone()
             connection.execute(
-                "insert or replace into entries values (?, ?, ?, ?, ?)", (*place, value, now + ttl_s)
+                "insert or replace into entries values (?, ?, ?, ?, ?)", (*entry, value, now + ttl_s)
             )
             return existing is None
 
@@ -273,7 +287,7 @@ class SharedState:
             try:
                 yield
             except (OSError, sqlite3.Error) as error:
-                if _is_damage(error):
+                if _has_code(error, *_DAMAGED):
                     self._discard()
                 raise StoreUnavailable(f"the state that processes share cannot be used: {error}") from error
 
@@ -300,13 +314,18 @@ class SharedState:
         try:
             self._connection = _connect(self._path)
         except sqlite3.Error as error:
-            if _is_damage(error):
+            if _has_code(error, *_DAMAGED):
                 self._discard()
                 self._connection = _connect(self._path)
-            elif create:
+            elif create or not _has_code(error, *_READ_ONLY):
                 raise
-            else:
-                self._connection = _connect_read_only(self._path)
+            else:  # what is in the file is read once; what is in the log of writes alone is not
+                uri = f"{self._path.absolute().as_uri()}?immutable=1"
+                self._connection = sqlite3.connect(
+                    uri, uri=True, isolation_level=None, check_same_thread=False
+                )
+                self._file = None
+                return self._connection
         self._file = _identify(self._path)
         if has_former:
             take_over_files(self._connection, self._folder)
@@ -326,9 +345,8 @@ class SharedState:
             self._path.with_name(FILE + suffix).unlink(missing_ok=True)
 
 
-def _is_damage(error: Exception) -> bool:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+def _has_code(error: Exception, *codes: int) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in codes
 
 
 def _identify(path: Path) -> tuple[int, int] | None:
@@ -379,12 +397,6 @@ def _is_on_network(path: Path) -> bool:
     return kind in _NETWORK_FILE_SYSTEMS or kind.startswith("fuse.")
 
 
-def _connect_read_only(path: Path) -> sqlite3.Connection:
-    """Of a folder that takes no file: as what was last moved from the log of writes has it."""
-    uri = f"{path.absolute().as_uri()}?immutable=1"
-    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-
-
 def leave_rows(folder: Path, log: str, rows: Sequence[Row]) -> bool:
     """Leave rows for who reads the log next, or writes it; False where the state takes none, or has many."""
     with suppress(StoreUnavailable), SharedState(folder) as state:
@@ -406,7 +418,7 @@ class Owner:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Take a name, and remove the locks of those that are gone. Raises `OSError`, `filelock.Timeout`."""
+        """Take a name, and remove the locks of those that are gone. Raises `OSError`."""
         locks = _locks_folder(folder)
         for path in locks.glob("owner-*.lock"):
             with suppress(FileNotFoundError):

@@ -191,13 +191,9 @@ _held_leases: dict[str, Lease] = {}  # of this process, by the lock's address
 
 @contextmanager
 def acquire_lock(folder: StorePath, name: str, *, timeout_s: float, description: str = "") -> Generator[None]:
-    """Hold the lock `name`, waiting at most `timeout_s` seconds for it.
+    """Hold the lock `name`, waiting at most `timeout_s` seconds for it; 0 tries once.
 
-    Args:
-        folder: of the locks.
-        name: of the lock.
-        timeout_s: 0 tries once.
-        description: what is locked, in words: "source 'docs'"; by default the name in quotes.
+    The description says what is locked, in words: "source 'docs'"; by default the name in quotes.
 
     Raises:
         Busy: another process held it all that time; or, on an object store, the lease was lost.

@@ -61,19 +61,17 @@ def number_new_events(table: Table, rows: Sequence[dict[str, Any]]) -> list[dict
         latest[row["source"]] = row
     new: list[dict[str, Any]] = []
     for row in rows:
-        if row["id"] in ids or _is_repeated(row, latest.get(row["source"])):
+        if row["id"] in ids:
             continue
+        if row["type"] == "source.failed" and (last := latest.get(row["source"])):
+            is_same = all(row[name] == last[name] for name in ("type", "content"))
+            if is_same and row["at"] - last["at"] < QUIET:
+                continue
         ids.add(row["id"])
         latest[row["source"]] = row
         new.append({**row, "position": position})
         position += 1
     return new
-
-
-def _is_repeated(row: dict[str, Any], last: dict[str, Any] | None) -> bool:
-    if last is None or row["type"] != "source.failed" or last["type"] != row["type"]:
-        return False
-    return last["content"] == row["content"] and row["at"] - last["at"] < QUIET
 
 
 _CACHE_BYTES = 4 << 20  # of what Lance reads of a log, and as much of its indexes
@@ -112,9 +110,9 @@ def _append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
     names = FORMER_COLUMN_NAMES.get(name, {})  # in rows that an earlier version left
     with SharedState(lake.folder) as state:
         taken = _take_rows(state, name)
-        waiting = [{names.get(column, column): value for column, value in row.items()} for row in taken.rows]
-        unwritten = _drop_written(table, _IDENTITIES.get(name, ("at",)), waiting[: taken.repeated])
-        rows = [*unwritten, *waiting[taken.repeated :], *rows]
+        unwritten = _drop_written(table, _IDENTITIES.get(name, ("at",)), taken.rows[: taken.repeated])
+        rows = [*unwritten, *taken.rows[taken.repeated :], *rows]
+        rows = [{names.get(column, column): value for column, value in row.items()} for row in rows]
         if name == "events":
             rows = number_new_events(table, rows)
         elif name == "refusals":
@@ -124,10 +122,10 @@ def _append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
             bound_cache(lake.files, table.path, index_bytes=_CACHE_BYTES, metadata_bytes=_CACHE_BYTES)
             table.append([pa.RecordBatch.from_pylist(rows, schema=table.schema)])
             table.compact_if_due()
-        if waiting:
+        if taken.rows:
             with suppress(StoreUnavailable):  # they are told from others the next time
                 state.remove_taken(name, taken)
-    if len(waiting) == TAKEN_ROWS:
+    if len(taken.rows) == TAKEN_ROWS:
         _append_rows(lake, name, ())
 
 

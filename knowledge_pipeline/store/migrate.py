@@ -146,9 +146,7 @@ def set_version(path: StorePath, version: str = VERSION) -> None:
 def undo_table(table: Table, *, keep_rows: bool) -> bool:
     """Make the version from before the migration the newest again; whether there was one to return to.
 
-    Args:
-        table: whose lock is held.
-        keep_rows: rows that were added since stay, without the columns that the earlier schema lacks.
+    With `keep_rows`, rows that were added since stay, without the columns that the earlier schema lacks.
     """
     path = table.path
     head = _find_head(open_dataset(path))

@@ -17,8 +17,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import filelock
-
 from knowledge_pipeline.errors import StoreUnavailable
 from knowledge_pipeline.store.local_state import Owner, SharedState, is_alive
 
@@ -29,7 +27,6 @@ MAX_SILENT_REFRESH_S = 1_800.0  # of one that refreshes: without any progress
 MIN_POLL_GRACE_S = 300.0  # for remote repositories that are slow to answer
 
 _PROGRESS, _HEARTBEAT = "progress", "heartbeat"  # kinds; a key begins with the owner's name
-_ERRORS = (StoreUnavailable, OSError, filelock.Timeout)
 
 _lock = threading.Lock()
 _owners: dict[tuple[int, Path], Owner] = {}  # of this process, by its id, as a fork has none of them
@@ -53,14 +50,14 @@ class SourceProgress:
 
     def __init__(self, folder: Path, source: str) -> None:
         """Nothing is written yet; `folder` is the store's local one."""
-        self._folder = folder
+        self._folder, self._state = folder, SharedState(folder)  # open while it is shown
         self._progress = RefreshProgress(source, time.time())
         self._key: str | None = None
         self._written_s = float("-inf")
 
     def show(self) -> None:
         """Say that the refresh goes on, with the last that was reported."""
-        with suppress(*_ERRORS):
+        with suppress(StoreUnavailable, OSError):
             process = os.getpid(), self._folder
             with _lock:
                 if process not in _owners:
@@ -83,14 +80,13 @@ class SourceProgress:
     def hide(self) -> None:
         """The source is done, or waits for others."""
         if self._key is not None:
-            with suppress(StoreUnavailable), SharedState(self._folder) as state:
-                state.remove(_PROGRESS, self._key)
+            with suppress(StoreUnavailable), self._state:
+                self._state.remove(_PROGRESS, self._key)
             self._key = None
 
     def _write(self, key: str) -> None:
         self._written_s = time.monotonic()
-        with SharedState(self._folder) as state:
-            state.put(_PROGRESS, key, json.dumps(asdict(self._progress)).encode())
+        self._state.put(_PROGRESS, key, json.dumps(asdict(self._progress)).encode())
 
 
 def list_running_refreshes(folder: Path) -> list[RefreshProgress]:
@@ -138,7 +134,7 @@ class PublishedHeartbeat:
         self._folder = folder
         self._written_s = float("-inf")
         self._owner: Owner | None = None
-        with suppress(*_ERRORS):
+        with suppress(StoreUnavailable, OSError):
             self._owner = Owner(folder)
             _remove_orphans(folder, _HEARTBEAT)
         self.write()

@@ -378,10 +378,6 @@ class IndexReader:
         """
         return replace(self, fragments=[self.dataset.get_fragment(row >> 32)])
 
-    def locate(self, row: int) -> tuple[str, int]:
-        """What its columns follow from: its files, which are never written again, and its place in them."""
-        return self.files[row >> 32], row & 0xFFFFFFFF
-
     async def is_readable(self) -> bool:
         """Whether any row can be read."""
         try:

@@ -32,12 +32,9 @@ class SegmentMerge(NamedTuple):
 def plan_merges(
     dataset: Any, *, merge_graphs: bool = False, with_graphs: bool = True
 ) -> Iterator[SegmentMerge]:
-    """Plans how the indexes take in the rows that they lack; each merge is one commit.
+    """How the indexes take in the rows that they lack; each merge is one commit.
 
-    Args:
-        dataset: Lance's, at the newest version.
-        merge_graphs: unite all large graphs of vectors, where they are many.
-        with_graphs: plan for graphs of vectors, too.
+    With `merge_graphs` all large graphs of vectors are united, where they are many.
     """
     rows = _rows_by_fragment(dataset)
     names_by_count: defaultdict[int, list[str]] = defaultdict(list)
@@ -83,12 +80,9 @@ def has_many_graphs(dataset: Any) -> bool:
 
 
 def count_merged_segments(sizes: Sequence[int], new_rows: int, *, max_rows: int | None = None) -> int:
-    """How many of the newest segments are united with new rows.
+    """How many of the newest segments, by the rows of each, oldest first, are united with new rows.
 
-    Args:
-        sizes: rows in each segment, the oldest first.
-        new_rows: their number.
-        max_rows: a segment of more is left alone.
+    A segment of more than `max_rows` is left alone.
     """
     count = 0
     for rows in reversed(sizes):

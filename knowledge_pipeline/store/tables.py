@@ -19,18 +19,20 @@ from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import lance_storage, segments
 from knowledge_pipeline.store.file_cache import FileCache, Kind
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter, format_literal, one_of
-from knowledge_pipeline.store.fragments import MAX_TAKEN_ROWS, count_held, read_matching
+from knowledge_pipeline.store.fragments import (
+    MAX_TAKEN_ROWS,
+    RowChanges,
+    StaleRows,
+    count_held,
+    find_changed_rows,
+    find_fragments,
+    read_matching,
+    stage_replacement,
+)
 from knowledge_pipeline.store.lance_internals import ADDRESS, describe_version, take_rows
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.locks import confirm_lock
 from knowledge_pipeline.store.object_store import ObjectPath
-from knowledge_pipeline.store.row_replacement import (
-    RowChanges,
-    StaleRows,
-    find_changed_rows,
-    find_fragments,
-    stage_replacement,
-)
 from knowledge_pipeline.store.schemas import VERSION
 
 
@@ -287,17 +289,22 @@ class Table:
         return dataset.count_rows(where.sql) if count is None else count
 
     def append(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Add rows whose keys the table does not hold, in one commit. Errors as `replace_rows`."""
-        self.replace_rows((), batches, create=True)
+        """Add rows whose keys the table does not hold, in one commit."""
+        reader, dataset = self._to_reader(batches), self.create_if_missing()
+        self._commit(
+            lambda: lance_storage.append_to_dataset(reader, dataset, self.path),
+            stage=lambda: lance_storage.stage_append(reader, dataset, self.path),
+        )
 
     def upsert(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Insert rows, replacing those with the same key, in one commit; each key once.
+        """Insert rows, replacing those with the same key, in one commit.
 
-        Errors as `replace_rows`.
+        Keys must be unique within one call. The index is bypassed, because
+        its code path doubles rows when two writers meet (lancedb#3377).
         """
-        rows = list(batches)
-        keys: Any = pa.Table.from_batches(rows, self.schema)[self.key]
-        self.replace_rows([StaleRows(self.key, keys.to_pylist())], rows, create=True)
+        reader = self._to_reader(batches)
+        merge = self.create_if_missing().merge_insert(self.key).use_index(False)
+        self._merge(merge.when_matched_update_all().when_not_matched_insert_all(), reader)
 
     def replace_rows(
         self, stale: Iterable[StaleRows] = (), batches: Iterable[pa.RecordBatch] = (), *, create: bool = False
@@ -391,7 +398,7 @@ class Table:
         """Put notes into the metadata of the stored schema, in one commit."""
         self._commit(lambda: self.open_newest().update_schema_metadata(notes))
 
-    def _merge(self, merge: Any, rows: pa.Table) -> None:
+    def _merge(self, merge: Any, rows: pa.RecordBatchReader | pa.Table) -> None:
         self._commit(lambda: merge.execute(rows), stage=lambda: merge.execute_uncommitted(rows)[0])
 
     def _commit(self, write: Callable[[], Any], *, stage: Callable[[], Any] | None = None) -> None:
@@ -412,6 +419,9 @@ class Table:
         else:
             confirm_lock(self.path)
             write()
+
+    def _to_reader(self, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.schema, iter(batches))
 
     def create_if_missing(self) -> Any:
         """Lance's dataset at the newest version, of an empty table where there was none."""

@@ -275,15 +275,9 @@ class VectorMemory:
         max_rows: int = MAX_ROWS,
         opens_files: bool = True,
     ) -> None:
-        """Read nothing yet.
+        """Read nothing yet. Of an index of more bytes no vectors are held, of one of more rows few matches.
 
-        Args:
-            dataset: of Lance, at one version.
-            dimensions: of each vector.
-            resolve_branches: see `ColumnValues`.
-            max_bytes: of vectors that are held.
-            max_rows: of an index whose matching rows are kept.
-            opens_files: whether vectors that are too many to be held are read in place.
+        Vectors that are too many to be held are read in place, where `opens_files` allows it.
         """
         self.values = ColumnValues(dataset, resolve_branches)
         self.matching = MatchingRows(dataset, self.values, max_rows=max_rows)

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from knowledge_pipeline.checks.integrity import SAMPLE_ROWS, Check, CheckResult
-from knowledge_pipeline.checks.registry import CHECKS, list_blocking_checks, run_blocking_checks
+from knowledge_pipeline.checks.registry import CHECKS, list_checks, run_blocking_checks
 from knowledge_pipeline.config.operation import CheckSettings
 from knowledge_pipeline.config.settings import CostSettings, Settings
 from knowledge_pipeline.errors import Busy, ReleaseRefused
 from knowledge_pipeline.sql_models import files, run
-from knowledge_pipeline.stages import chunks, pipeline, snapshot
+from knowledge_pipeline.stages import chunks, snapshot
 from knowledge_pipeline.stages import pipeline as release
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.stages.run_log import log_refreshes
@@ -27,9 +27,10 @@ from knowledge_pipeline.store.logs import append_rows, open_log
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project
+from knowledge_pipeline_tests.refreshed import refresh_source
 
 NAMES = [check.name for check in CHECKS]
-BLOCKING = [check.name for check in list_blocking_checks()]
+BLOCKING = [check.name for check in list_checks(blocking=True)]
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +217,7 @@ def test_what_is_stored_of_a_source_no_longer_configured_keeps_nothing_back(
     other.mkdir()
     (other / "d.py").write_text("def d():\n    return 4\n")
     project.declare("other", "code", other)
-    pipeline.refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[1]))
+    refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[1]))
     del project.sources["other"]
     assert find(project, "index_matches_chunks").passed
     assert release.release_newest(project.lake, project.settings).added == 1
@@ -238,7 +239,7 @@ def test_a_source_that_is_written_and_refreshed_again_is_waited_for_and_not_call
     project: Project, folder: Path
 ) -> None:
     (folder / "a.py").write_text("def changed():\n    return 1\n")
-    pipeline.refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
+    refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
     (folder / "a.py").write_text("def changed():\n    return 2\n")
     cut_only(project)
     with project.lake.lock_source("main"):
@@ -253,7 +254,7 @@ def test_a_source_that_is_written_and_refreshed_again_is_waited_for_and_not_call
 
 def test_only_what_changed_since_the_live_release_is_looked_at(project: Project, folder: Path) -> None:
     (folder / "a.py").write_text("def changed():\n    return 1\n")
-    pipeline.refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
+    refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
     assert find(project, "vectors_are_sound").figures["new_rows"] == 1
     assert find(project, "index_matches_chunks").figures["changed_sources"] == 1
     release.release_newest(project.lake, project.settings)
@@ -267,7 +268,7 @@ def test_vectors_beside_new_ones_are_not_read(
     monkeypatch.setattr(held_columns, "MAX_TABLE_ROWS", 0)  # as of a large table
     released = [*(index_of(project).path / "data").iterdir()]
     (folder / "d.py").write_text("def added():\n    return 1\n")
-    pipeline.refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
+    refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
     for file in released:
         file.unlink()
     assert find(project, "vectors_are_sound").figures["new_rows"] == 1

@@ -9,8 +9,7 @@ import pytest
 from knowledge_pipeline.checks.integrity import CheckResult, build_sample
 from knowledge_pipeline.checks.registry import (
     CHECKS,
-    list_blocking_checks,
-    list_informational_checks,
+    list_checks,
     run_blocking_checks,
 )
 from knowledge_pipeline.defs.checks import (
@@ -28,6 +27,7 @@ from knowledge_pipeline.stages import pipeline as release
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline_tests.defs.conftest import Workplace
+from knowledge_pipeline_tests.refreshed import refresh_source
 
 INDEX, GRAPH = dg.AssetKey(["code", "index"]), dg.AssetKey(["code", "graph"])
 MATCHES = dg.AssetCheckKey(INDEX, "index_matches_chunks")
@@ -119,7 +119,7 @@ def test_a_sound_index_passes_its_checks_and_is_released(
     assert result.success
     evaluations = result.get_asset_check_evaluations()
     assert {(one.check_name, one.passed, one.blocking) for one in evaluations} == {
-        (check.name, True, True) for check in list_blocking_checks()
+        (check.name, True, True) for check in list_checks(blocking=True)
     }
     assert instance.get_latest_materialization_event(dg.AssetKey("release")) is not None
 
@@ -148,7 +148,7 @@ def test_what_a_refresh_under_way_explains_warns_and_the_release_is_tried_again(
 ) -> None:
     folder = workplace.declare("one", a_py="def add():\n    return 3\n")
     settings = workplace.settings
-    pipeline.refresh_source(RefreshContext(workplace.lake, settings, settings.sources[0]))
+    refresh_source(RefreshContext(workplace.lake, settings, settings.sources[0]))
     (folder / "a.py").write_text("def add():\n    return 4\n")
     this = RefreshContext(workplace.lake, settings, settings.sources[0])
     for stage in ("snapshot", "chunks"):
@@ -180,7 +180,7 @@ def test_the_informing_checks_are_executed_by_themselves(
     result = execute(workplace, instance, "checks")
     assert result.success
     evaluations = {one.check_name: one for one in result.get_asset_check_evaluations()}
-    assert evaluations.keys() == {check.name for check in list_informational_checks()}
+    assert evaluations.keys() == {check.name for check in list_checks(blocking=False)}
     found = evaluations["skipped_share"]
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert found.metadata["empty"].value == 1
@@ -239,5 +239,7 @@ def test_every_check_is_on_an_asset_of_the_chain_and_says_what_it_is_for() -> No
     keys = {spec.key for spec in STAGES}
     specs = [*build_check_specs("code"), *build_informational_checks("code").check_specs]
     assert {spec.asset_key for spec in specs} <= keys
-    assert [spec.name for spec in specs if spec.blocking] == [check.name for check in list_blocking_checks()]
+    assert [spec.name for spec in specs if spec.blocking] == [
+        check.name for check in list_checks(blocking=True)
+    ]
     assert all("docs/checks.md" in (spec.description or "") for spec in specs)

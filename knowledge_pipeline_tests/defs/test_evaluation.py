@@ -10,6 +10,7 @@ from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline_tests.defs.conftest import Workplace
+from knowledge_pipeline_tests.refreshed import refresh_source
 
 SIGNED = 'def sign_session(key):\n    """How a session is signed."""\n    return key\n'
 QUESTIONS = """
@@ -21,7 +22,7 @@ QUESTIONS = """
 def index(workplace: Workplace) -> None:
     """Up to the index, releasing nothing."""
     settings = workplace.settings
-    pipeline.refresh_source(RefreshContext(workplace.lake, settings, settings.sources[0]))
+    refresh_source(RefreshContext(workplace.lake, settings, settings.sources[0]))
 
 
 def configure(workplace: Workplace, evaluation: str) -> None:

@@ -14,9 +14,9 @@ from knowledge_pipeline.config.settings import BudgetSettings
 from knowledge_pipeline.errors import LanguageModelUnavailable
 from knowledge_pipeline.llm.budgets import Budgets, list_reached, sum_spending
 from knowledge_pipeline.llm.model_calls import CallReport, ModelCall, UsageAccount
+from knowledge_pipeline.llm.spending import Spending
 from knowledge_pipeline.query.logs import ModelCallLog
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.spending import Spending
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
 TODAY, EARLIER, LAST_MONTH = NOW.date(), NOW.date() - timedelta(days=3), datetime(2026, 2, 28).date()

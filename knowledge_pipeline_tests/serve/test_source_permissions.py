@@ -19,13 +19,14 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import RefreshContext, RefreshOptions
-from knowledge_pipeline.stages.pipeline import refresh_source, roll_back_release
+from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline.store.access import write_audiences
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.identity_server import IdentityServer
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
+from knowledge_pipeline_tests.refreshed import refresh_source
 from knowledge_pipeline_tests.serve.isolation import EVERY_DOOR, Doors, list_leaking_doors
 from knowledge_pipeline_tests.serve.isolation_attempts import Attempt, Intruder, Secret
 from knowledge_pipeline_tests.serve.oidc_world import AUDIENCE, trusting

@@ -19,7 +19,6 @@ from knowledge_pipeline.extensions.publish import (
 from knowledge_pipeline.sql_models.run import run_query
 from knowledge_pipeline.stages import pipeline as release
 from knowledge_pipeline.stages.context import RefreshContext
-from knowledge_pipeline.stages.pipeline import refresh_source
 from knowledge_pipeline.store import graph as symbol_payload
 from knowledge_pipeline.store import search as payload
 from knowledge_pipeline.store.filters import eq
@@ -29,6 +28,7 @@ from knowledge_pipeline.store.search import SourceLocation, write_location
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.connectors.repositories import Repository
+from knowledge_pipeline_tests.refreshed import refresh_source
 
 URL = "https://github.com/ann/shop.git"
 PAGES = "https://github.com/ann/shop/blob/"

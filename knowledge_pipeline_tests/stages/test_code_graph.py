@@ -203,7 +203,7 @@ def test_a_removed_file_leaves_the_graph_and_what_it_was_asked_for(code: Project
 def test_a_release_that_is_not_made_leaves_questions_as_they_were(code: Project, folder: Path):
     code.refresh()
     (folder / "app.py").write_text(APP.replace("def main", "def start"))
-    from knowledge_pipeline.stages.pipeline import refresh_source
+    from knowledge_pipeline_tests.refreshed import refresh_source
 
     settings = code.settings
     refresh_source(RefreshContext(code.lake, settings, settings.sources[0]))

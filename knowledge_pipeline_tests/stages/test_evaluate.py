@@ -14,10 +14,10 @@ from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion, G
 from knowledge_pipeline.stages import evaluate, pipeline
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.evaluate import evaluation_key
-from knowledge_pipeline.stages.pipeline import refresh_source
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.conftest import Project, embedding_by
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
+from knowledge_pipeline_tests.refreshed import refresh_source
 
 QUESTIONS = """
 type: code

@@ -55,7 +55,7 @@ def folder(project: Project, released: Project) -> Path:
 def test_readers_see_what_was_released_and_nothing_else(project: Project, folder: Path) -> None:
     (folder / "a.py").write_text("second = 2\n")
     from knowledge_pipeline.stages.context import RefreshContext
-    from knowledge_pipeline.stages.pipeline import refresh_source
+    from knowledge_pipeline_tests.refreshed import refresh_source
 
     refresh_source(RefreshContext(project.lake, project.settings, project.settings.sources[0]))
     assert found(project) == ["first = 1"]
@@ -174,7 +174,7 @@ def test_a_purge_leaves_out_what_no_release_has_and_the_next_refresh_brings_it(
     project: Project, folder: Path
 ) -> None:
     from knowledge_pipeline.stages.context import RefreshContext
-    from knowledge_pipeline.stages.pipeline import refresh_source
+    from knowledge_pipeline_tests.refreshed import refresh_source
 
     (folder / "b.py").write_text("beta = 1\n")
     project.refresh()

@@ -13,6 +13,7 @@ from knowledge_pipeline.store import indexes
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project
+from knowledge_pipeline_tests.refreshed import refresh_source
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ def test_an_upkeep_publishes_nothing_that_no_release_has(docs: Project, folder: 
     live = find_live_release(docs.lake)
     (folder / "a.md").write_text("# Second\n\nOther words.\n")
     ctx = pipeline.RefreshContext(docs.lake, docs.settings, docs.settings.sources[0], upkeep=postponed)
-    pipeline.refresh_source(ctx)
+    refresh_source(ctx)
     postponed.run(docs.lake, keep_releases=3)
     assert find_live_release(docs.lake) == live
 

@@ -172,3 +172,21 @@ def test_a_state_that_another_program_damaged_is_told(tmp_path: Path, state: Sha
         other.execute("drop table requests")
     with pytest.raises(StoreUnavailable):
         state.count_request("token", per_minute=2)
+
+
+def test_where_a_folder_takes_no_file_what_is_there_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SharedState(tmp_path) as state:
+        state.put("session", "a", b"1", ttl_s=10)
+
+    def refuse(path: Path) -> sqlite3.Connection:
+        error = sqlite3.OperationalError("unable to open database file")
+        error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+        raise error
+
+    monkeypatch.setattr(shared_state, "_connect", refuse)
+    with SharedState(tmp_path) as state:
+        assert state.get("session", "a") == b"1"
+    with SharedState(tmp_path) as state, pytest.raises(StoreUnavailable, match="unable to open"):
+        state.put("session", "a", b"2", ttl_s=10)

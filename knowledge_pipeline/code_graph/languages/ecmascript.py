@@ -110,7 +110,6 @@ class EcmaScriptReader(EcmaScriptModules):
     def _bind_pattern(
         self, scope: str, target: Node, values: Values, *, declared: bool = False, depth: int = 0
     ) -> None:
-        """Bind a target to values; the parts of a pattern to the parts of theirs."""
         kind = target.type
         if depth > _MAX_DEPTH:
             return
@@ -149,7 +148,6 @@ class EcmaScriptReader(EcmaScriptModules):
                 yield child, [value for value in values if value[0][:1] in ("", ".")]
 
     def _read_function(self, node: Node) -> None:
-        """Bind a function's parameters, and its result if it is a definition."""
         body, parameters, single = (part_of(node, field) for field in ("body", "parameters", "parameter"))
         scope, span = self.scope(parameters or body or node), (node.start_byte, node.end_byte)
         if single is not None:
@@ -195,7 +193,6 @@ class EcmaScriptReader(EcmaScriptModules):
                     self._bind_pattern(scope, pattern, step_values(values, f".@{position}"))
 
     def _read_return(self, node: Node) -> None:
-        """What the function gives that a statement returns from, if it is a definition."""
         value = part_of(node, 0)
         starts, are_functions = self._function_spans
         if value is not None and are_functions[bisect_right(starts, node.start_byte) - 1]:
@@ -292,7 +289,6 @@ class EcmaScriptReader(EcmaScriptModules):
             self.skip_reference(node)
 
     def _read_property(self, node: Node) -> None:
-        """A property that an interface, or a type of an object, declares."""
         name_node, scope = part_of(node, "name"), self.scope(node)
         if name_node is not None and scope:
             name = to_segment(self.text(name_node))
@@ -324,7 +320,6 @@ class EcmaScriptReader(EcmaScriptModules):
                 self.bind_all(scope, "@()", self.values_of_type(part), declared=True)
 
     def _read_type_parameter(self, node: Node) -> None:
-        """A type's parameter is what it extends, as far as is known."""
         scope, name = self.scope(node), self.text(part_of(node, "name"))
         values = [value for suffix, value in self.values_of_type(part_of(node, "constraint")) if not suffix]
         for value in values if name else ():

@@ -155,7 +155,6 @@ def _resolve_package_import(name: str, layout: Layout) -> str | None:
 
 
 def _index_packages(layout: Layout) -> dict[str, str]:
-    """Folders of packages by their names."""
     packages = layout.get_or_build(_index_named_packages)
     return {name: folder for folder, (_, name) in sorted(packages.items(), key=lambda item: -len(item[0]))}
 
@@ -179,7 +178,6 @@ def _resolve_entry_file(layout: Layout, folder: str) -> str | None:
 
 
 def _resolve_package_export(folder: str, rest: str, layout: Layout) -> str | None:
-    """A file within a package: by its exports, or by its path."""
     settings = layout.facts(f"{folder}/package.json".lstrip("/")).settings
     for line in settings.get("exports", "").split("\n"):
         pattern, _, target = line.partition("\t")

@@ -276,7 +276,6 @@ class EcmaScriptValues(FactsBuilder):
         return self._string_value(arguments[0]) if arguments else None
 
     def _string_value(self, node: Node | None) -> str | None:
-        """What a string literal says."""
         text = self.short_text(node, 300)[1:-1] if has_type(node, "string", "template_string") else ""
         return text if text and "${" not in text and "\n" not in text and "\t" not in text else None
 

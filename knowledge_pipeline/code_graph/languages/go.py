@@ -86,7 +86,6 @@ def _list_package_files(folder: str, layout: Layout, *, tests: bool) -> frozense
 
 
 def _import_path_of(path: str, layout: Layout) -> str:
-    """The import path of a file's package; its folder where no module is around it."""
     folder = path.rpartition("/")[0]
     for module, root in layout.get_or_build(_index_modules):
         if not root or folder == root or folder.startswith(f"{root}/"):
@@ -317,7 +316,6 @@ class GoReader(FactsBuilder):
             self._bind_assignment(self.scope(node), left.named_children, right, declares=declares)
 
     def _bind_assignment(self, scope: str, names: list[Node], right: Node, *, declares: bool) -> None:
-        """Bind names to values, or to the results of one call."""
         values = right.named_children if right.type == "expression_list" else [right]
         for position, name in enumerate(names):
             results: Values = []

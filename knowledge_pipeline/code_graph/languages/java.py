@@ -82,7 +82,6 @@ class JavaReader(FactsBuilder):
             self.add_base(kind, child, self.scope(node))
 
     def _read_type_parameter(self, node: Node) -> None:
-        """`T` stands for its bound."""
         name, bound = first_of_type(node, "type_identifier"), part_of(first_of_type(node, "type_bound"), 0)
         self.bind(self.scope(node), self.text(name), self.path(bound) or "")
 
@@ -105,7 +104,6 @@ class JavaReader(FactsBuilder):
             self._bind_declarator(node, declarator)
 
     def _bind_declarator(self, node: Node, declarator: Node, *, local: bool = True) -> str | None:
-        """Bind a variable to its type, or to its value where the type is left to it; gives its name."""
         scope, kind, name = self.scope(node), part_of(node, "type"), self.path(part_of(declarator, "name"))
         if self.text(kind) == "var" or part_of(declarator, "dimensions") is None:
             kind = None if self.text(kind) == "var" else kind

@@ -180,7 +180,6 @@ class KotlinReader(FactsBuilder):
             self.bind_result(self.scope(node), _find_type(node))
 
     def _read_type_parameter(self, node: Node) -> None:
-        """`T` stands for its bound."""
         name = part_of(node, 0)
         if has_type(name, "identifier"):
             self.bind(self.scope(node), self.text(name), self.path(_find_type(node)) or "")

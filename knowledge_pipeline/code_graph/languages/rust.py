@@ -162,7 +162,6 @@ class RustReader(FactsBuilder):
     def _bind_pattern(
         self, node: Node | None, values: Values, *, declared: bool = False, depth: int = 0
     ) -> None:
-        """Give the names of a pattern what the value's parts are."""
         if node is None or depth > _MAX_DEPTH:
             return
         kind, parts = node.type, list[tuple[Node, Values]]()
@@ -221,7 +220,6 @@ class RustReader(FactsBuilder):
     def _iter_use_paths(
         self, node: Node | None, prefix: list[str], depth: int
     ) -> Iterator[tuple[list[str], str]]:
-        """The paths of a `use`, with their local names."""
         if node is None or depth > 12:
             return
         path = part_of(node, "path")

@@ -57,7 +57,6 @@ class SwiftReader(SwiftExpressions):
         return f"{enclosing}.{name}" if enclosing else name
 
     def _bind_pattern(self, scope: str, node: Node, values: Values, depth: int = 0) -> None:
-        """Bind the names of a pattern to parts of what it is matched with."""
         kind = part_of(node, "name")
         if depth > _MAX_DEPTH:
             return

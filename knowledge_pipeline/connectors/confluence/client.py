@@ -215,7 +215,6 @@ class ConfluenceClient(ServiceClient):
 
 
 def _parse_reason(response: requests.Response) -> str:
-    """The reason that a refusal gives as data."""
     try:
         answer = response.json()
     except ValueError:

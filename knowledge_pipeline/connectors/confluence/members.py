@@ -21,7 +21,7 @@ _STATUSES = ("current", "archived")
 def list_members(connection: ConfluenceSpacesConnection) -> Iterator[OrganisationMember]:
     """Every space that the token may view, archived ones included; people's own only with `personal`."""
     seen: set[str] = set()
-    with closing(ConfluenceClient(connection.connect(""))) as client:
+    with closing(ConfluenceClient(connection.build_connection(""))) as client:
         path, paging = "rest/api/space", {"start": 0, "limit": 100}
         if client.is_cloud:
             path, paging = "api/v2/spaces", {"limit": 250}

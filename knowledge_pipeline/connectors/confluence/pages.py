@@ -121,8 +121,7 @@ class ConfluencePages(ServiceSource[ConfluenceClient]):
     def discover_updated(self, since: datetime) -> Iterator[Item]:
         """Wanted pages whose text, comments or files changed since then, `OVERLAP` included.
 
-        A change of labels and a move make no new version, nor does a page's move change those below
-        it: the next whole listing sees them, and what was deleted.
+        What makes no new version (labels, a move, also of a page above) is left to the next whole listing.
         """
         spaces = self._load_spaces()
         changed = f'lastmodified >= "{since.astimezone(UTC) - OVERLAP:%Y-%m-%d %H:%M}" and '
@@ -147,7 +146,6 @@ class ConfluencePages(ServiceSource[ConfluenceClient]):
             yield from self._list_by_id(dict.fromkeys(ids, wanted), spaces)
 
     def _list_by_id(self, touched: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Item]:
-        """Wanted pages by id, with what hangs on them."""
         for several in split_batches(touched, MAX_IDS_PER_QUERY):
             kinds = {page_id: touched[page_id] for page_id in several}
             if pages := list(self._edition.find_pages(kinds, spaces)):
@@ -184,7 +182,6 @@ class ConfluencePages(ServiceSource[ConfluenceClient]):
             yield item, page
 
     def _load_children(self, ids: Sequence[str]) -> Mapping[str, list[ChildContent]]:
-        """The comments with their texts, and the files, by page id."""
         if not ids:
             return {}
         expand = ["container", "version", "history", "body.storage", "extensions.inlineProperties"]

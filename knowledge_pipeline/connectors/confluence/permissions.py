@@ -153,7 +153,6 @@ class _PermissionReader:
         return Member.group(name or group)
 
     def _parse_members(self, listed: Json) -> Readers:
-        """The people and groups of an object with `user` and `group` lists."""
         people = map(_to_person, list_objects(descend(listed, "user").get("results")))
         members = {person for person in people if person}
         for raw in list_objects(descend(listed, "group").get("results")):
@@ -205,14 +204,12 @@ _ADVICE = "see the permissions that docs/sources/confluence.md names"
 
 
 def _is_view(permission: Json) -> bool:
-    """Whether a permission is that to view the space."""
     operation = descend(permission, "operation")
     name = operation.get("key") or operation.get("operation") or operation.get("operationKey")
     return name == "read" and operation.get("targetType", "space") == "space"
 
 
 def _to_person(person: Json) -> Member | None:
-    """On Cloud by account id, on Server by user name."""
     account = str(person.get("accountId") or person.get("username") or "")
     return Member(account, str(person.get("email") or "") or None) if account else None
 

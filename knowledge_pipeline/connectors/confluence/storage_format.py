@@ -159,11 +159,8 @@ def storage_to_markdown(
 ) -> ConvertedPage:
     """A page, or a comment, as Markdown; whatever is given, something comes back.
 
-    Args:
-        storage: the body in storage format.
-        space: key of the space that the page is in, where links that name none lead to.
-        site: the address of the Confluence site; links to its pages are references.
-        people: display names by account id (Cloud) or user key (Server).
+    Links that name no space lead to `space`, those to pages of `site` are references; `people`: display names
+    by account id (Cloud) or user key (Server).
     """
     root = parse_storage(storage)
     page = _PageRenderer(root, space, site, people or {})
@@ -268,7 +265,6 @@ class _PageRenderer:
         return "".join(parts)
 
     def _render_inline(self, element: Element) -> str:
-        """One element within running text."""
         kind = name_of(element)
         if kind in _SKIPPED_ELEMENTS:
             return ""

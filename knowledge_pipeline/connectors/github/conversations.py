@@ -285,8 +285,8 @@ query($owner: String!, $name: String!, $after: String, $states: [{self.state_typ
     ) -> tuple[int | None, datetime | None]:
         """Read from the front until `oldest`, or until it is enough.
 
-        Returns how many there are, if the end was reached; and since when something may have jumped
-        to the front unseen: None where one page, which is of one moment, held all.
+        Returns how many there are, if the end was reached; and since when something may have jumped to the
+        front unseen: None where one page, which is of one moment, held all.
         """
         newest = None
         variables: dict[str, Any] = {"states": self.states}

@@ -96,7 +96,6 @@ class GitlabConversations(ConversationSource[GitlabClient]):
         yield from self.list_items(self._find_newest_begin(oldest) if self._filters.max_results else oldest)
 
     def _filter_wanted(self, nodes: Iterable[Node]) -> list[Node]:
-        """Those that the filters want, but for `max_results`."""
         oldest, labels = self._oldest_update(), set(self._filters.labels)
         return [
             node

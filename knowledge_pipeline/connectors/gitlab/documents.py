@@ -272,7 +272,6 @@ class GitlabSnippets(ListedSource):
 
 
 def _iter_snippets(client: GitlabClient, fields: str, *, page_size: int) -> Iterator[Node]:
-    """Every snippet that the token may read, with some fields."""
     selection = (
         f"listed: snippets(first: {page_size}, after: $after) {{ pageInfo {{ hasNextPage endCursor }} "
         f"nodes {{ id visibility: visibilityLevel {fields} }} }}"

@@ -205,7 +205,6 @@ def _get_parent_title(ticket: Ticket) -> str | None:
 
 
 def _list_remote_links(ticket: Ticket) -> list[dict[str, str]]:
-    """Where each link to another site leads, and in which words it is related."""
     links: list[dict[str, str]] = []
     for remote_link in ticket.remote_links:
         to = descend(remote_link, "object")
@@ -222,7 +221,6 @@ def _list_sprints(ticket: Ticket) -> list[str]:
 
 
 def _format_custom_fields(ticket: Ticket, people: Mapping[str, str]) -> dict[str, str]:
-    """The texts of the custom fields, by display name."""
     texts: dict[str, str] = {}
     markup_ids = frozenset[str]() if ticket.is_cloud else ticket.fields.markup_ids
     for name, ids in ticket.fields.custom_ids.items():
@@ -269,7 +267,6 @@ def _list_attachments(ticket: Ticket) -> list[str]:
 
 
 def _iter_attachments(ticket: Ticket) -> Iterator[Attachment]:
-    """The files of a ticket; a new upload is another one, whatever it is called."""
     for attachment in list_objects(ticket.get_field("attachment")):
         id_, name = str(attachment.get("id") or ""), str(attachment.get("filename") or "")
         size = attachment.get("size")

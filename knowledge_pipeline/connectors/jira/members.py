@@ -23,7 +23,7 @@ _Json = Mapping[str, Any]
 
 def list_members(connection: JiraProjectsConnection) -> Iterator[OrganisationMember]:
     """Every project that the account may browse, archived ones included."""
-    with closing(JiraClient(connection.connect(""))) as api:
+    with closing(JiraClient(connection.build_connection(""))) as api:
         if api.is_authenticated:
             api.get("myself")  # fails where we count as a guest, who would see fewer projects
         projects = (

@@ -124,7 +124,6 @@ class _PermissionReader:
         return str(scheme.get("id") or "") if is_object(scheme) else None
 
     def _read_level(self, project: str, level: str) -> Readers:
-        """Whom a security level lets in, on Cloud. Raises Unreadable."""
         what = f"the members of security level {level} of project {project} are not shown"
         scheme = self.read_scheme(project)
         if scheme is None:
@@ -159,7 +158,6 @@ class _PermissionReader:
         return frozenset(readers)
 
     def _to_readers(self, holders: Iterable[Any], project: str) -> Readers:
-        """The people and groups that hold a permission. Raises Unreadable."""
         readers: set[Member] = set()
         for holder in filter(is_object, holders):
             kind, name = str(holder.get("type")), str(holder.get("parameter") or holder.get("value") or "")

@@ -80,7 +80,15 @@ class JiraTickets(ServiceSource[JiraClient]):
         if self._client.is_authenticated:
             self._load_account_zone()  # fails where we count as a guest, who would see fewer tickets
         for key in self._filters.projects:
-            self._require_project(key)
+            try:
+                self._client.get(f"project/{quote(key, safe='')}")
+            except JiraRefused as refusal:
+                if refusal.status not in (403, 404):
+                    raise
+                raise SourceRefused(
+                    f"{self._client.service} has no project {key!r}, or our account may not see it: correct "
+                    "projects, or give the account the permission Browse Projects there"
+                ) from None
         yield from map(self._to_item, self._list_wanted(compute_oldest_update(self._filters)))
 
     def discover_updated(self, since: datetime) -> Iterator[Item]:
@@ -121,7 +129,13 @@ class JiraTickets(ServiceSource[JiraClient]):
                 if item is not None:
                     yield item, self._build_document(raw)
             for item in wanted.values():  # deleted, hidden, or only late
-                yield item, self._fetch_one(item.locator)
+                try:
+                    fields = ",".join(self._list_field_ids())
+                    raw = self._client.get(f"issue/{item.locator}", fields=fields)
+                except JiraRefused as refusal:
+                    yield item, _to_skipped(refusal)
+                else:
+                    yield item, self._build_document(raw)
 
     def _list_wanted(self, since: datetime | None) -> Iterator[dict[str, Any]]:
         """The tickets that were updated since; with `max_results` so many of them."""
@@ -160,17 +174,6 @@ class JiraTickets(ServiceSource[JiraClient]):
             self._zone = zone or _EARLIEST_ZONE
         return self._zone
 
-    def _require_project(self, key: str) -> None:
-        try:
-            self._client.get(f"project/{quote(key, safe='')}")
-        except JiraRefused as refusal:
-            if refusal.status not in {403, 404}:
-                raise
-            raise SourceRefused(
-                f"{self._client.service} has no project {key!r}, or our account may not see it: correct "
-                "projects, or give the account the permission Browse Projects there"
-            ) from None
-
     def _load_site_fields(self) -> SiteFields:
         if self._fields is None:
             definitions = self._client.get("field")
@@ -180,13 +183,6 @@ class JiraTickets(ServiceSource[JiraClient]):
     def _list_field_ids(self) -> list[str]:
         worklogs = ["worklog"] if "worklogs" in self._filters.parts else []
         return [*self._load_site_fields().requested_ids, *worklogs]
-
-    def _fetch_one(self, ticket_id: str) -> Document | DocumentSkipped:
-        try:
-            raw = self._client.get(f"issue/{ticket_id}", fields=",".join(self._list_field_ids()))
-        except JiraRefused as refusal:
-            return _to_skipped(refusal)
-        return self._build_document(raw)
 
     def _build_document(self, raw: Mapping[str, Any]) -> Document | DocumentSkipped:
         parts, fields, api = self._filters.parts, self._load_site_fields(), self._client

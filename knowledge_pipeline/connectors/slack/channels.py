@@ -78,11 +78,7 @@ class SlackChannels(ServiceSource[SlackClient]):
         yield from select_newest(self._list_activity(self._oldest_day()), self._filters.max_results)
 
     def discover_updated(self, since: datetime) -> Iterator[Item]:
-        """Threads begun since, `OVERLAP` before included, and the days since, whole.
-
-        A reply to an older thread, an edit and a deletion of something older, are seen by the next
-        whole listing.
-        """
+        """Threads begun since, `OVERLAP` before included, and days; all else waits for a whole listing."""
         self._channels = None
         begin = start_of_day((since.astimezone(UTC) - OVERLAP).date())
         yield from select_newest(self._list_activity(max(self._oldest_day(), begin)), None)
@@ -243,7 +239,6 @@ class SlackChannels(ServiceSource[SlackClient]):
 
     @contextmanager
     def _translate_refusals(self, channel: Channel) -> Generator[None]:
-        """Say of which channel Slack speaks."""
         try:
             yield
         except SlackRefused as refusal:
@@ -291,12 +286,22 @@ class SlackWorkspace:
             return [channel]
         public = self._list_channels_of_kind("public_channel", exclude_archived=not filters.channels)
         if not filters.channels:
-            return self._filter_joined(public)
-        wanted = [channel for raw in public if filters.accepts(channel := parse_channel(raw))]
+            wanted = [parse_channel(raw) for raw in public if raw.get("is_member")]
+            if not wanted:
+                raise SourceRefused(
+                    f"the bot of connection.token is in no public channel of {self._client.service}: invite "
+                    "it with /invite in each channel to read, or name channels under the source's channels"
+                )
+            return sorted(wanted, key=lambda channel: channel.id)
+        wanted = list(filter(filters.accepts, map(parse_channel, public)))
         if filters.find_missing(wanted):
-            wanted += [
-                channel for raw in self._list_private() if filters.accepts(channel := parse_channel(raw))
-            ]
+            try:
+                private = self._list_channels_of_kind("private_channel", exclude_archived=False)
+            except SlackRefused as refusal:
+                if refusal.code != "missing_scope":
+                    raise
+                private = []
+            wanted += filter(filters.accepts, map(parse_channel, private))
         if missing := filters.find_missing(wanted):
             raise SourceRefused(
                 f"{self._client.service} shows no channel {', '.join(missing)}: correct the source's "
@@ -354,20 +359,3 @@ class SlackWorkspace:
         self._is_listed = True
         self._channels |= {to_string(raw.get("id")): to_string(raw.get("name")) for raw in channels}
         return channels
-
-    def _list_private(self) -> list[Json]:
-        try:
-            return self._list_channels_of_kind("private_channel", exclude_archived=False)
-        except SlackRefused as refusal:
-            if refusal.code == "missing_scope":
-                return []
-            raise
-
-    def _filter_joined(self, raw_channels: Iterable[Json]) -> list[Channel]:
-        joined = [parse_channel(raw_channel) for raw_channel in raw_channels if raw_channel.get("is_member")]
-        if not joined:
-            raise SourceRefused(
-                f"the bot of connection.token is in no public channel of {self._client.service}: invite it "
-                "with /invite in each channel to read, or name channels under the source's channels"
-            )
-        return sorted(joined, key=lambda channel: channel.id)

@@ -128,7 +128,6 @@ class SlackClient(ServiceClient):
             raise
 
     def _call_once(self, method: str, parameters: Json) -> Json:
-        """The response, or the error that Slack reports in it."""
         from slack_sdk.errors import SlackApiError
 
         try:

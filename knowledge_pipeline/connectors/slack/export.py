@@ -125,7 +125,6 @@ class SlackExport(Source):
         return channel.name if channel else None
 
     def _oldest_day(self) -> datetime | None:
-        """The first wanted day; None: all of the export."""
         since = self._filters.since
         return None if since is None else start_of_day(parse_since(since).astimezone(UTC).date())
 
@@ -240,22 +239,13 @@ class ExportFiles(ABC):
 
     @abstractmethod
     def read(self, name: str) -> bytes:
-        """A file by its path in the export.
-
-        Raises:
-            KeyError: there is no such file.
-            DocumentSkipped: it cannot be read, or is too large.
-        """
+        """A file by its path in the export. Raises KeyError; DocumentSkipped: it cannot be read."""
 
     def close(self) -> None:  # noqa: B027 - a folder holds nothing open
         """Nothing can be read after it."""
 
     def read_json_list(self, name: str) -> list[Any]:
-        """The list that a file of JSON holds.
-
-        Raises:
-            KeyError, DocumentSkipped: as `read`, or it holds none.
-        """
+        """The list that a file of JSON holds. Raises as `read`, or DocumentSkipped: it holds none."""
         try:
             content = json.loads(self.read(name))
         except (ValueError, RecursionError):

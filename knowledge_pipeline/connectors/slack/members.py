@@ -21,7 +21,7 @@ def list_members(
     connection: SlackChannelsConnection, *, sleep: Sleep = time.sleep
 ) -> Iterator[OrganisationMember]:
     """Every channel that the bot may read, archived ones too; private ones only with `connection.private`."""
-    with closing(SlackClient(connection.connect(""), sleep=sleep)) as client:
+    with closing(SlackClient(connection.build_connection(""), sleep=sleep)) as client:
         workspace = SlackWorkspace(client)
         channels = workspace.list_readable(private=connection.private)
         if not channels:

@@ -50,21 +50,16 @@ class ChannelFilters:
 
     def accepts(self, channel: Channel) -> bool:
         """Whether it is named, by name or id."""
-        return channel.id in self.channels or channel.name.lower() in self.normalized_names
-
-    @property
-    def normalized_names(self) -> frozenset[str]:
-        """What is named, as names compare."""
-        return frozenset(channel.strip().removeprefix("#").lower() for channel in self.channels)
+        return channel.id in self.channels or channel.name.lower() in map(_normalize_name, self.channels)
 
     def find_missing(self, channels: Iterable[Channel]) -> list[str]:
         """What is named and not among those found."""
         identifiers = {name for channel in channels for name in (channel.id, channel.name.lower())}
-        return [
-            channel
-            for channel in self.channels
-            if not identifiers & {channel, channel.strip().removeprefix("#").lower()}
-        ]
+        return [name for name in self.channels if not identifiers & {name, _normalize_name(name)}]
+
+
+def _normalize_name(channel: str) -> str:
+    return channel.strip().removeprefix("#").lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +166,7 @@ def _iter_files(message: Json, author: str | None) -> Iterator[Attachment]:
         if not id_ or not name or mode == "tombstone":
             continue
         address = to_string(file.get("url_private_download")) or to_string(file.get("url_private"))
-        is_kept = (
-            bool(address) and not file.get("is_external") and mode not in ("external", "hidden_by_limit")
-        )
+        is_elsewhere = file.get("is_external") or mode in ("external", "hidden_by_limit")
         yield Attachment(
             id=id_,
             name=name,
@@ -183,7 +176,9 @@ def _iter_files(message: Json, author: str | None) -> Iterator[Attachment]:
             url=to_string(file.get("permalink")) or None,
             author=author,
             created=parse_timestamp(message["ts"]),
-            skip=None if is_kept else "kept by another service, or hidden by the workspace's plan",
+            skip="kept by another service, or hidden by the workspace's plan"
+            if is_elsewhere or not address
+            else None,
         )
 
 
@@ -243,17 +238,7 @@ def parse_uri(uri: str) -> tuple[str, date] | None:
 def build_document(
     uri: str, channel: Channel, messages: Sequence[SlackMessage], site: str | None
 ) -> Document:
-    """The document of a uri.
-
-    Args:
-        uri: of `day_uri` or `thread_uri`.
-        channel: the channel of the messages.
-        messages: all of them, ascending.
-        site: the workspace's address, "https://example.slack.com"; None: not known.
-
-    Raises:
-        DocumentSkipped: there are no messages.
-    """
+    """The document of a uri's messages, all, ascending; `site`: the workspace's address, if known."""
     kind, _, name = uri.split("/")
     if not messages:
         raise DocumentSkipped("empty")

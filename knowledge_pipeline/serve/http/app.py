@@ -32,7 +32,8 @@ from knowledge_pipeline.serve.http.limits import BodyLimitMiddleware, HostCheckM
 from knowledge_pipeline.serve.http.problems import Problem, install_problem_handlers, problem_responses
 from knowledge_pipeline.serve.mcp import http_transport
 from knowledge_pipeline.serve.mcp.http_transport import PATH as MCP_PATH
-from knowledge_pipeline.serve.page import documents, graph, progress, rendering, search, sessions
+from knowledge_pipeline.serve.page import graph, progress, rendering, sessions
+from knowledge_pipeline.serve.page import queries as query_pages
 from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.serve.status import HealthCheck, check_watchers
@@ -185,7 +186,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         routers.append(_metrics_routes)
     if service.settings.serve.oidc:
         routers += (_build_resource_routes(service.settings.serve.oidc), sessions.oidc_routes)
-    routers += (page.routes for page in (search, documents, graph, progress, sessions, rendering))
+    routers += (page.routes for page in (query_pages, graph, progress, sessions, rendering))
     routers.append(queries.id_routes)  # last: ids could be taken for other routes
     for router in routers:  # to include them would build each route anew for the first request
         app.router.routes.extend(router.routes)
@@ -237,7 +238,6 @@ def _add_body_limit(app: FastAPI, service: Service) -> None:
 
 
 def _add_problem_schema(app: FastAPI) -> None:
-    """Add `Problem` to the schemas, which `problem_responses` refers to."""
     described = app.openapi
 
     def openapi() -> dict[str, object]:

@@ -102,23 +102,22 @@ class BodyLimitMiddleware:
                 return False
             body.received += message.get("body", b"")
             await self._admit(body, len(body.received))
-            self._count(body)
             if not message.get("more_body", False):
                 return True
 
     async def _admit(self, body: _Body, n_bytes: int) -> None:
-        """Raise an error if this sender may not send so much."""
+        """Raise an error if this sender may not send so much, or all together do not fit.
+
+        What came is counted, not what was announced: that would let a few words take all there is.
+        """
         if n_bytes > body.max_bytes:
             raise _TooLarge
         if n_bytes > SMALL_BYTES and not body.is_admitted:
             await run_in_threadpool(self._authenticate, body.request)
             body.is_admitted = True
-
-    def _count(self, body: _Body) -> None:
-        """Count what came, not what was announced: that would let a few words take all there is."""
+        added = len(body.received) - body.counted_bytes
         if len(body.received) <= SMALL_BYTES:
             return
-        added = len(body.received) - body.counted_bytes
         if self._total_bytes + added > self._max_total_bytes:
             raise Busy("too many large bodies are being received at once: try again")
         body.counted_bytes += added
@@ -131,8 +130,6 @@ class _TooLarge(Exception):
 
 @dataclass(slots=True)
 class _Body:
-    """One body, as far as it came."""
-
     request: Request
     max_bytes: int
     received: bytearray = field(default_factory=bytearray)
@@ -141,7 +138,6 @@ class _Body:
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Receives the body once, and then what the connection sends."""
     is_replayed = False
 
     async def replay() -> Message:
@@ -226,7 +222,6 @@ class ConnectionLimits(asyncio.Protocol):
             self._timer = None
 
     def _refuse(self, status: int, detail: str, code: str) -> None:
-        """Send a problem, without a request to answer, and close."""
         answer = build_problem(status, detail, code, headers={"Connection": "close"})
         if status == 503:
             answer.headers["Retry-After"] = "1"

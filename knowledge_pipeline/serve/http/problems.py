@@ -175,7 +175,6 @@ def _list_allowed_methods(request: Request) -> list[str]:
 
 
 def _truncate(text: str) -> str:
-    """Valid Unicode, shortened if it is very long."""
     text = text.encode("utf-8", "replace").decode()
     return text if len(text) <= _MAX_DETAIL_CHARS else f"{text[:_MAX_DETAIL_CHARS]}…"
 

@@ -104,7 +104,6 @@ def wants_events(accept: str) -> bool:
 
 
 def _to_response(request: Request, answer: responses.SearchResponse) -> Response:
-    """An answer in the form that the request accepts."""
     if not wants_events(request.headers.get("accept", "")):
         return AnswerResponse(answer.as_json())
     headers = {"X-Accel-Buffering": "no"}  # a proxy sends on what it has
@@ -156,10 +155,6 @@ async def _build_context(ctx: RequestContext, body: requests.ContextRequest) -> 
             body, max_tokens=body.max_tokens, template=body.template, access=access
         )
     )
-
-
-async def _find_related(ctx: RequestContext, body: requests.RelationsRequest) -> JSONResponse:
-    return await ctx.respond(lambda base, access: base.related(body.target, access=access))
 
 
 async def _call_search_tool(ctx: RequestContext, body: KnowledgeQueryInput) -> Response:
@@ -231,7 +226,6 @@ _add_query(
 
 
 def _build_parameters(name: str, request: type[Any]) -> type[BaseModel]:
-    """A model of the parameters of a request: its own fields, and those of its filters."""
     parameters: dict[str, Any] = {}
     for declared in (request, Filters):
         hints = get_type_hints(declared)
@@ -346,7 +340,7 @@ _add_query(
     "related",
     requests.RelationsRequest,
     responses.RelationsResponse,
-    _find_related,
+    lambda ctx, body: ctx.respond(lambda base, access: base.related(body.target, access=access)),
     "How a document is related to others: what it closes, implements, references; what mentions it.",
     tag="documents",
     operation_id="related_documents",

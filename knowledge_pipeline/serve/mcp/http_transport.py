@@ -81,16 +81,15 @@ def _create_manager(service: Service) -> StreamableHTTPSessionManager:
 
     from knowledge_pipeline.serve.mcp.server import create_server
 
+    def get_identity(context: ServerRequestContext) -> Identity:
+        assert context.request is not None, "the HTTP transport sets the request"
+        return context.request.state.identity
+
     return StreamableHTTPSessionManager(
-        create_server(service, _identity_of_context),
+        create_server(service, get_identity),
         stateless=True,
         max_request_body_size=service.settings.serve.max_body_bytes,
     )
-
-
-def _identity_of_context(context: ServerRequestContext) -> Identity:
-    assert context.request is not None, "the HTTP transport sets the request"
-    return context.request.state.identity
 
 
 def _require_allowed_origin(request: Request, service: Service) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -29,7 +29,7 @@ from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.logs import configure_logging
 from knowledge_pipeline.serve.mcp.inputs import brief_schema_of, output_schema_of, parse_input
-from knowledge_pipeline.serve.mcp.tools import Tool, ToolOutput, build_instructions, select_tools
+from knowledge_pipeline.serve.mcp.tools import Tool, build_instructions, select_tools
 from knowledge_pipeline.serve.service import Identity, Origin, Service
 
 SERVER_NAME = "knowledge"
@@ -70,9 +70,15 @@ def create_server(service: Service, resolve_identity: IdentityResolver) -> Serve
 
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         try:
-            labels = read_labels(params.meta, META_NAMES)
+            labels, tools = read_labels(params.meta, META_NAMES), select()
             identity = resolve_identity(context).with_labels(labels)
-            output = await _run_tool(service, select(), identity, params)
+            tool = tools.get(params.name)
+            if tool is None:
+                raise InvalidQuery(f"there is no tool {params.name[:200]!r}; there are {', '.join(tools)}")
+            arguments = parse_input(tool.input_model, params.arguments)
+            output = await service.execute(
+                identity, lambda: tool.handler(service.base, identity.access, arguments)
+            )
             return CallToolResult(
                 content=[TextContent(type="text", text=output.text)], structured_content=output.structured
             )
@@ -91,16 +97,6 @@ def create_server(service: Service, resolve_identity: IdentityResolver) -> Serve
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-
-
-async def _run_tool(
-    service: Service, tools: Mapping[str, Tool], identity: Identity, params: CallToolRequestParams
-) -> ToolOutput:
-    tool = tools.get(params.name)
-    if tool is None:
-        raise InvalidQuery(f"there is no tool {params.name[:200]!r}; there are {', '.join(tools)}")
-    arguments = parse_input(tool.input_model, params.arguments)
-    return await service.execute(identity, lambda: tool.handler(service.base, identity.access, arguments))
 
 
 def _to_error_result(detail: str) -> CallToolResult:

@@ -25,14 +25,8 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.graph_queries import GraphRequest
 from knowledge_pipeline.serve.documents import document_id_of
 from knowledge_pipeline.serve.mcp import inputs
+from knowledge_pipeline.serve.mcp import text as texts
 from knowledge_pipeline.serve.mcp.inputs import KnowledgeQueryInput, ToolInput
-from knowledge_pipeline.serve.mcp.text import (
-    render_answer,
-    render_context,
-    render_document,
-    render_graph_answer,
-    render_places,
-)
 
 _PAGE_NOTE_TOKENS = 40  # of the sentence that says how to read on
 
@@ -42,7 +36,7 @@ def page_search(
 ) -> tuple[SearchResponse, str]:
     """The results from an offset on that fit, and their text."""
     rest = answer.results[offset:]
-    render = partial(render_places if compact else render_answer, first_number=offset + 1)
+    render = partial(texts.render_places if compact else texts.render_answer, first_number=offset + 1)
     page = _take_fitting(answer, rest, render, max_tokens)
     count = len(page.results)
     has_more = count < len(rest) or (count > 0 and len(rest) == limit)
@@ -57,8 +51,8 @@ def page_document(
 
     def render(page: SearchResponse) -> str:
         if compact:
-            return render_places(page, first_number=offset + 1)
-        return render_document(page.results or rest[:1], offset=offset, total=total)
+            return texts.render_places(page, first_number=offset + 1)
+        return texts.render_document(page.results or rest[:1], offset=offset, total=total)
 
     page = _take_fitting(answer, rest, render, max_tokens)
     end = offset + len(page.results)
@@ -80,9 +74,9 @@ def page_graph(
         more = (f"read on with offset={offset + count}",) if has_more else ()
         return replace(answer, nodes=nodes, edges=edges, notes=(*answer.notes, *more))
 
-    count = _count_fitting(len(rest), lambda count: render_graph_answer(take_first(count)), max_tokens)
+    count = _count_fitting(len(rest), lambda count: texts.render_graph_answer(take_first(count)), max_tokens)
     page = take_first(max(count, min(1, len(rest))))
-    return page, render_graph_answer(page)
+    return page, texts.render_graph_answer(page)
 
 
 def _take_fitting(
@@ -91,7 +85,6 @@ def _take_fitting(
     render: Callable[[SearchResponse], str],
     max_tokens: int,
 ) -> SearchResponse:
-    """The answer with the first results that fit, or with one that is cut."""
     count = _count_fitting(len(rest), lambda count: render(replace(answer, results=rest[:count])), max_tokens)
     return replace(answer, results=rest[:count] or _cut_first(rest, max_tokens))
 
@@ -101,7 +94,6 @@ def _add_note(text: str, offset: int | None) -> str:
 
 
 def _count_fitting(total: int, render_first: Callable[[int], str], max_tokens: int) -> int:
-    """How many of some items fit, by the text of the first few."""
     fitting, too_many, count = 0, total + 1, total  # mostly all fit
     while fitting < count < too_many:
         if estimate_tokens(render_first(count)) + _PAGE_NOTE_TOKENS <= max_tokens:
@@ -113,7 +105,6 @@ def _count_fitting(total: int, render_first: Callable[[int], str], max_tokens: i
 
 
 def _cut_first(results: tuple[SearchResult, ...], max_tokens: int) -> tuple[SearchResult, ...]:
-    """The first result alone, cut at a line so that it fits."""
     if not results:
         return ()
     lines = results[0].content.split("\n")
@@ -289,7 +280,7 @@ async def _build_context(
         room = max(budget - _NOTE_TOKENS, budget // 2)  # a part is kept back for the note
         # the template without the task, which the agent knows
         context = await base.context(task, max_tokens=room, template="excerpts", access=access)
-        return ToolOutput(context.as_json(), render_context(context))
+        return ToolOutput(context.as_json(), texts.render_context(context))
     context = await base.context(task, max_tokens=_WIDE_TOKENS, template="excerpts", access=access)
     answer = SearchResponse(
         context.query_id, context.took_ms, context.release, context.degraded, context.results, {}
@@ -349,7 +340,6 @@ def _get_paging(
 
 
 def _to_json(answer: SearchResponse) -> dict[str, Any]:
-    """The JSON of every interface, with the document of each result."""
     structured = answer.as_json()
     for entry, result in zip(structured["results"], answer.results, strict=True):
         entry["document_id"] = document_id_of(result)

@@ -101,11 +101,9 @@ MAX_HIGHLIGHTED_CHARS = 200_000  # a longer text is not highlighted
 _LEXER_ALIASES = {
     "c_sharp": "csharp",
     "common_lisp": "common-lisp",
-    "cuda": "cuda",
     "elisp": "emacs-lisp",
     "go_module": "text",
     "jinja": "html+jinja",
-    "markdown": "markdown",
     "notebook": "markdown",
     "objective_c": "objective-c",
     "objective_cpp": "objective-c++",
@@ -160,7 +158,6 @@ def _render_part(text: str, css_class: str, *, marked: bool) -> str:
 
 
 def _iter_highlighted(text: str, language: str | None) -> Iterator[tuple[int, str, str]]:
-    """Pieces of the text in order, with their start and class."""
     lexer = _find_lexer(language or "text") if len(text) <= MAX_HIGHLIGHTED_CHARS else _find_lexer("text")
     done = 0
     for start, token, piece in lexer.get_tokens_unprocessed(text):
@@ -249,7 +246,6 @@ def _set_headings(tokens: Sequence[Token], *, in_outline: bool) -> None:
 
 
 def _assign_line_ids(tokens: Sequence[Token], first_line: int) -> None:
-    """Give the outermost block that begins on a line the line's id."""
     numbered = set[int]()
     for token in tokens:
         if token.map and token.nesting >= 0 and token.type != "inline" and token.map[0] not in numbered:

@@ -94,7 +94,7 @@ async def forget_token(request: Request) -> Response:
     """Delete the cookie with the token; a session of the identity server's ends for everybody who has it."""
     await read_form(request)
     oidc, token = get_app_state(request).service.oidc, request.cookies.get(rendering.TOKEN_COOKIE, "")
-    had_session = oidc is not None and oidc.sessions.end(token)
+    had_session = oidc is not None and oidc.end_session(token)
     response = RedirectResponse(rendering.SIGNED_OUT_PATH if had_session else "/", 303)
     response.delete_cookie(rendering.TOKEN_COOKIE, path="/", httponly=True, samesite="strict")
     return response
@@ -103,13 +103,13 @@ async def forget_token(request: Request) -> Response:
 @oidc_routes.get("/sign-in/start")
 def start_sign_in(request: Request, next: str = "/") -> Response:
     """Lead to the identity server; what it has to answer with stays in a cookie."""
-    address, pending = _get_oidc(request).sign_in.begin(rendering.safe_redirect_path(next))
+    address, pending = _get_oidc(request).begin_sign_in(rendering.safe_redirect_path(next))
     response = RedirectResponse(address, 303)
     rendering.set_private_cookie(
         request,
         response,
         PENDING_COOKIE,
-        pending.to_cookie(),
+        pending,
         max_age_s=MAX_PENDING_S,
         path=_PENDING_PATH,
         samesite="lax",  # the answer comes by a link of another site
@@ -146,7 +146,7 @@ def _begin_session(request: Request) -> Response:
 def show_signed_out(request: Request) -> Response:
     """The page after a session has ended here: one is still signed in at the identity server."""
     try:
-        url = _get_oidc(request).sign_in.build_sign_out_url()
+        url = _get_oidc(request).build_sign_out_url()
     except errors.IdentityUnavailable:
         url = None
     return rendering.render_sign_in(request, status=200, is_signed_out=True, sign_out_url=url)

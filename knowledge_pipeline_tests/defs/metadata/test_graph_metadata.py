@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.checks.registry import list_blocking_checks, list_informational_checks
+from knowledge_pipeline.checks.registry import list_checks
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
@@ -66,7 +66,8 @@ def test_other_types_have_neither_the_asset_nor_its_checks(workplace: Workplace)
     assert "markdown/index" in keys
     assert "markdown/graph" not in keys
     names = {
-        check.name for check in (*list_blocking_checks("markdown"), *list_informational_checks("markdown"))
+        check.name
+        for check in (*list_checks("markdown", blocking=True), *list_checks("markdown", blocking=False))
     }
     assert not names & {"edges_end_at_symbols", "unresolved_share"}
 
