@@ -69,7 +69,13 @@ def sql(
         raise WrongUsage("--show needs a MODEL")
     if as_csv and session.as_json:
         raise WrongUsage("give --csv or --json, not both")
-    loaded = load_models(own_folders=_list_own_folders(session))
+    try:
+        session.config_path  # noqa: B018 - raises where there is none
+    except ConfigError:  # the others can be listed
+        own_folders: tuple[Path, ...] = ()
+    else:
+        own_folders = session.settings_without_secrets.sql_models.folders
+    loaded = load_models(own_folders=own_folders)
     sources = load_configured_sources(session) if query is not None or (model and not show) else None
     screen = session.screen
     if query is not None:
@@ -187,15 +193,6 @@ def _read_text(path: Path | None, option: str) -> str | None:
         raise InvalidQuery(
             f"{option} {path} cannot be read: {error.strerror or type(error).__name__}"
         ) from error
-
-
-def _list_own_folders(session: Session) -> tuple[Path, ...]:
-    """Folders of the project's own models; none where there is no configuration, to list the others."""
-    try:
-        session.config_path  # noqa: B018 - raises where there is none
-    except ConfigError:
-        return ()
-    return session.settings_without_secrets.sql_models.folders
 
 
 def load_configured_sources(session: Session) -> pa.Table:

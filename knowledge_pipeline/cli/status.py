@@ -84,14 +84,11 @@ def _count_federation(session: Session, *, detailed: bool) -> dict[str, Any]:
     releases = {store.name: find_live_release(store.lake) for store in stores.opened}
     live = {name: release for name, release in releases.items() if release}
     summaries = [_summarize(store.lake, store.settings, detailed=detailed) for store in stores.opened]
-    counts: dict[str, Any] = {
-        "release": _describe(unite_releases(live)) if live else None,
-        "sources": [
-            {**row, "store": store.name}
-            for store, summary in zip(stores.opened, summaries, strict=True)
-            for row in summary["sources"]
-        ],
-    }
+    sources: list[dict[str, Any]] = []
+    for store, summary in zip(stores.opened, summaries, strict=True):
+        sources += [{**row, "store": store.name} for row in summary["sources"]]
+    release = _describe(unite_releases(live)) if live else None
+    counts: dict[str, Any] = {"release": release, "sources": sources}
     if detailed:
         for table in ("spaces", "code_graph"):
             counts[table] = [row for summary in summaries for row in summary[table]]

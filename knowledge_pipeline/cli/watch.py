@@ -257,11 +257,8 @@ class Watcher:
         """Load what the first change would wait for, and say that watching has begun."""
         from knowledge_pipeline.embedding.registry import open_embedder
 
-        settings = self._watched.settings
-        by_name = {
-            str(embedding): embedding for embedding in map(settings.resolve_embedding, self._watched.sources)
-        }
-        for embedding in by_name.values():
+        resolve = self._watched.settings.resolve_embedding
+        for embedding in dict.fromkeys(map(resolve, self._watched.sources)):
             with suppress(KnowledgeError):  # reported by the refresh
                 embedder = open_embedder(embedding)
                 embedder.tokenizer()
