@@ -26,7 +26,7 @@ from benchmarks.scale_truth import FILTERS, TOP, open_live_index
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
-from knowledge_pipeline.query.search import MIN_CANDIDATES
+from knowledge_pipeline.query.plan import MIN_CANDIDATES
 from knowledge_pipeline.store.search import IndexReader, open_index
 from knowledge_pipeline.words import expand_identifiers
 

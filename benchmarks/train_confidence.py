@@ -27,8 +27,8 @@ from benchmarks import mixed, organisation_set, repositories
 from benchmarks.mixed_measure import Question, compute_auroc
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.describe import DOUBTED_BELOW
 from knowledge_pipeline.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.describe import DOUBTED_BELOW
 from knowledge_pipeline.query.rank import MODEL_PATH, ConfidenceSignals
 
 SIGNALS = ConfidenceSignals._fields

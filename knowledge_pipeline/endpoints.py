@@ -96,24 +96,17 @@ def parse_response(response: httpx2.Response, section: ConfigSection) -> dict[st
                 f"answers with a web page: check {section.name}.base_url, which often ends in /v1"
             )
         raise EndpointUnavailable("sent a response that is cut off or not a JSON object")
-    status, error = response.status_code, _find_error(payload)
+    status = response.status_code
+    sent: Any = payload.get("error", payload) if is_object(payload) else {}
+    error: Mapping[str, Any] = sent if is_object(sent) else {"message": sent or ""}  # some send a bare text
     codes = (error.get("code"), error.get("type"), error.get("status"))  # OpenAI's, and Google's
     code = next((code for code in codes if isinstance(code, str) and _ERROR_CODE.fullmatch(code)), "")
     shown = f"{status} ({code})" if code else str(status)
     if (status in _TRANSIENT_STATUSES or status >= 500) and code != "insufficient_quota":
         retry_after_s = parse_retry_after(response.headers.get("Retry-After")) or _find_retry_delay_s(error)
         raise EndpointUnavailable(f"answered {shown}", retry_after_s=retry_after_s)
-    raise EndpointRefused(
-        f"refuses with {shown}: {_suggest_fix(status, section)}",
-        status=status,
-        detail=str(error.get("message", "")).lower(),
-    )
-
-
-def _find_error(payload: Any) -> Mapping[str, Any]:
-    """The error object of a response; its message alone where the endpoint sends a bare text."""
-    error: Any = payload.get("error", payload) if is_object(payload) else {}
-    return error if is_object(error) else {"message": error or ""}
+    fix, detail = _suggest_fix(status, section), str(error.get("message", "")).lower()
+    raise EndpointRefused(f"refuses with {shown}: {fix}", status=status, detail=detail)
 
 
 def _find_retry_delay_s(error: Mapping[str, Any]) -> float:
@@ -127,20 +120,19 @@ def _find_retry_delay_s(error: Mapping[str, Any]) -> float:
 
 
 def _suggest_fix(status: int, section: ConfigSection) -> str:
-    name, model = section.name, section.model
-    if status in section.fixes:
-        return section.fixes[status]
-    if status == 401:
-        return f"set {name}.api_key to a valid key, through an environment variable"
-    if status == 403:
-        return f"the key may not use the model {model!r}; ask for access, or set another {name}.model"
-    if status == 404:
-        return f"check {name}.base_url, and that the endpoint has the model {model!r}"
-    if status in (402, 429):
-        return "the account has no quota left; check its billing"
-    if 300 <= status < 400:
+    name, model, quota = section.name, section.model, "the account has no quota left; check its billing"
+    fixes = {
+        401: f"set {name}.api_key to a valid key, through an environment variable",
+        402: quota,
+        403: f"the key may not use the model {model!r}; ask for access, or set another {name}.model",
+        404: f"check {name}.base_url, and that the endpoint has the model {model!r}",
+        429: quota,
+        **section.fixes,
+    }
+    if status not in fixes and 300 <= status < 400:
         return f"it has moved; set {name}.base_url to its new address"
-    return f"check {name}.model ({model!r}), {section.limit_keys} against what the endpoint offers"
+    other = f"check {name}.model ({model!r}), {section.limit_keys} against what the endpoint offers"
+    return fixes.get(status, other)
 
 
 class RateLimiter:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from knowledge_pipeline.config import file
+from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.context.builder import ContextBuilder
 from knowledge_pipeline.contract.filters import Filters, Judgement, SearchMode, SearchType
 from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
 from knowledge_pipeline.garbage import collect_less_often
@@ -21,7 +21,7 @@ from knowledge_pipeline.query.access import Access, Audiences, DeclaredSources
 from knowledge_pipeline.query.answer_cache import AnswerCache
 from knowledge_pipeline.query.background import BackgroundProcess
 from knowledge_pipeline.query.documents import describe_relations, trace_result
-from knowledge_pipeline.query.graph_queries import AsyncGraph, CodeGraph, Graph, GraphRequest
+from knowledge_pipeline.query.graph_queries import AsyncGraph, Graph, GraphRequest
 from knowledge_pipeline.query.logs import FeedbackLog, ModelCallLog, QueryIds, QueryLog
 from knowledge_pipeline.query.open_release import Index, LiveIndex
 from knowledge_pipeline.query.plan import SearchQuestion, choose_type
@@ -50,6 +50,26 @@ ResponseListener = Callable[[str, str, Access, SearchResponse | GraphResponse | 
 """Called with the kind and text of a query, the caller's access and the response; must not raise."""
 
 
+@dataclass(frozen=True, slots=True)
+class ContextBuilder:
+    """Builds contexts for one knowledge base; what that takes is imported with the first of them."""
+
+    engine: Engine
+    blame: Blame
+    settings: ContextSettings
+
+    async def build(
+        self, access: Access, task: Task, *, max_tokens: int | None, template: str | Path | None
+    ) -> ContextResponse:
+        """See `get_context`; that of a review says who last changed the lines."""
+        from knowledge_pipeline.context.build import get_context  # most processes only search
+
+        blame = self.blame if task.kind == "code_review" else None
+        return await get_context(
+            self.engine, access, task, self.settings, max_tokens=max_tokens, template=template, blame=blame
+        )
+
+
 def open_engine(
     settings: Settings,
     lake: Lake,
@@ -59,16 +79,16 @@ def open_engine(
     budgets: Budgets | None = None,
     cache: AnswerCache | None = None,
 ) -> Engine:
-    """An engine with the steps of a language model, where the settings ask for any.
+    """An engine, with its extension where the settings ask for what the core lacks.
 
     Every use of the model is passed to `record`, and none happens for a caller whose `budgets` are spent.
     """
-    llm = None
-    if settings.query.list_language_model_keys():
-        from knowledge_pipeline.extensions.llm_steps import ModelSteps  # and the model's client
+    extension = None
+    if settings.query.rewrites_queries or settings.query.list_language_model_keys():
+        from knowledge_pipeline.extensions.llm_steps import LanguageModelSteps  # and the model's client
 
-        llm = ModelSteps(settings, record, budgets)
-    return Engine(settings, lake, index=index, llm=llm, cache=cache)
+        extension = LanguageModelSteps(settings, record, budgets)
+    return Engine(settings, lake, index=index, extension=extension, cache=cache)
 
 
 def _on_background_loop(
@@ -137,12 +157,10 @@ class AsyncKnowledgeBase:
         self._engine = open_engine(
             settings, self._lake, self._index, record=self._record_call, budgets=self._budgets, cache=cache
         )
-        self._code_graph = CodeGraph(self._index)
         self._working_tree = WorkingTree(settings.sources)
         self._blame = Blame(settings.sources, self._lake.cache, self._index)
         self._contexts = ContextBuilder(self._engine, self._blame, settings.context)
-        expensive = (self._engine, self._code_graph, self._contexts)
-        self.components: Mapping[type[Any], Any] = {type(component): component for component in expensive}
+        self.components: Mapping[type[Any], Any] = {Engine: self._engine, ContextBuilder: self._contexts}
         self._query_ids = QueryIds(self._lake)
         self._feedback = FeedbackLog(self._lake, self._query_ids)
         required = settings.logs.required
@@ -398,7 +416,7 @@ class AsyncKnowledgeBase:
     async def _query_graph(self, request: GraphRequest, access: Access | None) -> GraphResponse:
         limits.check_graph(self.settings.limits, request)
         access = await self._resolve_access(access)
-        query = self._background.choose(self._code_graph, CodeGraph.query, True)
+        query = self._background.choose(self._engine, Engine.query_graph, True)
         response = await self._ask(lambda: query(request, access))
         return self._record("graph", f"{request.operation.path} {request.target}", access, response)
 

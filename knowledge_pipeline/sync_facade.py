@@ -33,11 +33,7 @@ class BackgroundLoop:
         self._lock = threading.Lock()
 
     async def run(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Await a coroutine of the background loop on any loop.
-
-        Raises:
-            RuntimeError: the loop is closed, or was before the coroutine ended.
-        """
+        """Await a coroutine of the background loop on any loop. Raises `RuntimeError`: it is closed."""
         if asyncio.get_running_loop() is self._loop:
             return await coroutine
         try:

@@ -39,6 +39,18 @@ def is_list(value: object) -> TypeIs[list[Any]]:
     return isinstance(value, list)
 
 
+def descend(value: Any, *names: str) -> dict[str, Any]:
+    """The object within objects of parsed JSON at these names; an empty one where there is none."""
+    for name in names:
+        value = value.get(name) if is_object(value) else None
+    return value if is_object(value) else {}
+
+
+def list_objects(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list of parsed JSON; none where there is no list."""
+    return [item for item in value if is_object(item)] if is_list(value) else []
+
+
 def estimate_token_starts(text: str) -> list[int]:
     """Starts of estimated tokens, for endpoints that do not reveal their tokenizer.
 

@@ -16,8 +16,8 @@ import knowledge_pipeline
 
 CHARS = 20_000  # what a request may have; documents are larger, but none of them is waited for
 FEWER_CHARS = {  # what reaches these at most
-    "query.understand._AND_ASKS": 4_000,
-    "query.understand._COMPARISONS": 4_000,
+    "extensions.decomposition._AND_ASKS": 4_000,
+    "extensions.decomposition._COMPARISONS": 4_000,
     "extensions.llm_steps._CHAIN": 4_000,  # of a model that the operator chose, white space folded
     "sanitizing.secrets._NAME_BEFORE": 30,
     "connectors.jira.query._SPRINT_NAME": 1_000,

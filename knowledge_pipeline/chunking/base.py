@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import takewhile
+from itertools import accumulate
 from typing import Any
 
 from knowledge_pipeline.chunking.blocks import Block, Section, parse_front_matter, split_sections
@@ -45,12 +45,8 @@ class MeasuredDocument:
     def __init__(self, document: Document, tokenize: Tokenize) -> None:
         self.document = document
         self._token_starts = list(tokenize(document.text))
-        self._line_starts = [0]
-        find = document.text.find
-        at = find("\n")
-        while at != -1:
-            self._line_starts.append(at + 1)
-            at = find("\n", at + 1)
+        lines = document.text.split("\n")
+        self._line_starts = [0, *accumulate(len(line) + 1 for line in lines[:-1])]
 
     def count_tokens(self, start_char: int, end_char: int) -> int:
         """Tokens that start within the span."""
@@ -117,10 +113,7 @@ def is_rendered_notebook(document: Document) -> bool:
 
 
 def parse_blocks(document: Document) -> tuple[Block, ...]:
-    """The blocks of a document, which together hold all its text.
-
-    reStructuredText is parsed as such, anything else as Markdown.
-    """
+    """The blocks of a document, which together hold all its text; Markdown unless it says otherwise."""
     is_rst = document.language == "rst" or document.path.lower().endswith((".rst", ".rest"))
     return _parse_markup(document.text, is_rst)
 
@@ -168,25 +161,9 @@ def find_title(document: Document) -> str:
 
 
 def build_heading_header(document: Document, trail: Sequence[str]) -> str:
-    """Path, then the title where it says more than path and trail, then the trail."""
+    """Path, then the title where it says more than path and trail, then "Guide > Install > Linux"."""
     above = {document.path, document.path.rpartition("/")[2], *trail[:1]}
     title = document.title if document.title not in above else ""
-    return "\n".join(line for line in (document.path, title, _format_trail(trail)) if line)
-
-
-def format_heading_anchor(trail: Sequence[str]) -> str:
-    """The trail as a structural path: "Storage/Architecture"."""
-    return "/".join(trail)
-
-
-def find_common_trail(trails: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """The titles that all trails begin with."""
-    shared = takewhile(lambda titles: len(set(titles)) == 1, zip(*trails, strict=False))
-    return tuple(titles[0] for titles in shared)
-
-
-def _format_trail(trail: Sequence[str]) -> str:
-    """ "Guide > Install > Linux"; a long trail loses its top, because the rest says more."""
     while len(trail) > 1 and sum(map(len, trail)) + 3 * len(trail) > _TRAIL_CHARS:
-        trail = trail[1:]
-    return " > ".join(trail)
+        trail = trail[1:]  # a long one loses its top, because the rest says more
+    return "\n".join(line for line in (document.path, title, " > ".join(trail)) if line)

@@ -18,12 +18,11 @@ from tree_sitter import Node
 from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
 from knowledge_pipeline.chunking.pack import (
     SCRAP_TOKENS,
+    GroupJoiner,
     PieceGroup,
-    ScrapJoiner,
     can_follow,
     chunk_lines,
     join_groups,
-    merge_small_groups,
     number_duplicate_anchors,
     split_to_limit,
 )
@@ -66,7 +65,8 @@ def chunk_code(
         note = {"note": f"could not be parsed as {language}; cut by lines"}
         yield from (replace(span, metadata=note) for span in chunk_lines(measured, chunking, limits))
         return
-    cutter = _CodeSplitter(measured, outline, chunking, limits, _find_licence_end(outline))
+    joiner = GroupJoiner(document.text, limits.min_tokens, limits.max_tokens, measured.count_tokens)
+    cutter = _CodeSplitter(measured, outline, chunking, limits, joiner, _find_licence_end(outline))
     yield from number_duplicate_anchors(document.text, cutter.build_spans())
 
 
@@ -76,27 +76,23 @@ class _CodeSplitter:
     outline: Outline
     chunking: ChunkingSettings
     limits: TokenLimits
+    joiner: GroupJoiner
     licence_end: int
 
     def build_spans(self) -> Iterator[ChunkSpan]:
-        text = self.measured.document.text
-        whole = (0, len(text))
-        nodes = self.outline.tree.top_nodes
+        text, nodes = self.measured.document.text, self.outline.tree.top_nodes
         if any(node.end_byte > node.start_byte for node in nodes):
-            groups = self._split_nodes(nodes, whole, None, 0)
+            groups = self._split_nodes(nodes, (0, len(text)), None, 0)
         else:  # nothing but a byte order mark
-            groups = self._split_by_lines(whole, None)
-        limits, count_tokens = self.limits, self.measured.count_tokens
-        joiner = ScrapJoiner(text, limits.min_tokens, limits.max_tokens, count_tokens)
-        for group in joiner.join(groups):
+            groups = self._split_by_lines((0, len(text)), None)
+        for group in self.joiner.join_scraps(groups):
             if not text[group.start_char : group.end_char].isspace():
                 yield self._build_span(group)
 
     def _split_nodes(
-        self, nodes: Iterable[Node], span: tuple[int, int], enclosing: OutlineDefinition | None, depth: int
+        self, nodes: Iterable[Node], span: Range, enclosing: OutlineDefinition | None, depth: int
     ) -> list[PieceGroup]:
         """Cut one level of the tree, and what is below it where that is needed."""
-        limits, count_tokens = self.limits, self.measured.count_tokens
         groups: list[PieceGroup] = []
         run: PieceGroup | None = None  # the code between definitions, packed up to the limit
         after_gap = False
@@ -120,9 +116,7 @@ class _CodeSplitter:
                 parts[0].after_gap |= after_gap
             groups.extend(parts)
             after_gap = False
-        return merge_small_groups(
-            groups, min_tokens=limits.min_tokens, max_tokens=limits.max_tokens, count_tokens=count_tokens
-        )
+        return self.joiner.merge_siblings(groups)
 
     def _build_group(self, piece: SyntaxPiece, enclosing: OutlineDefinition | None) -> PieceGroup:
         return PieceGroup(
@@ -199,26 +193,21 @@ class _CodeSplitter:
     def _build_span(self, group: PieceGroup) -> ChunkSpan:
         subject, span = group.subject, (group.start_char, group.end_char)
         scope = group.enclosing.scope if group.enclosing else []
-        named_scope = (
-            [*scope, subject] if subject and subject in group.subjects[:1] == group.subjects else scope
+        labels = [definition.label for definition in scope]
+        if group.subjects and not group.is_about_enclosing:
+            labels.append(", ".join(subject.label for subject in group.subjects))
+        steps = [truncate(label, _MAX_ANCHOR_CHARS) for label in labels]
+        header = _build_header(
+            self.measured.document.path,
+            self.outline,
+            [*scope, subject] if subject and [subject] == group.subjects else scope,
+            subject if subject is group.enclosing and not group.has_head else None,
+            self.chunking.preserve_signatures,
         )
-        path = self.measured.document.path
-        part_of = subject if subject is group.enclosing and not group.has_head else None
-        return ChunkSpan(
-            *span,
-            anchor=_build_anchor(group, scope),
-            header=_build_header(path, self.outline, named_scope, part_of, self.chunking.preserve_signatures),
-            metadata=_build_code_metadata(self.outline, *span, subject),
-        )
-
-
-def _build_anchor(group: PieceGroup, scope: list[OutlineDefinition]) -> str:
-    """The structural path of a chunk, which edits elsewhere in the file leave alone."""
-    labels = [definition.label for definition in scope]
-    if group.subjects and not group.is_about_enclosing:
-        labels.append(", ".join(subject.label for subject in group.subjects))
-    steps = [truncate(label, _MAX_ANCHOR_CHARS) for label in labels]
-    return "/".join(steps) or ("imports" if group.only_imports else "module")
+        metadata = _build_code_metadata(self.outline, *span, subject)
+        # the structural path, which edits elsewhere in the file leave alone
+        anchor = "/".join(steps) or ("imports" if group.only_imports else "module")
+        return ChunkSpan(*span, anchor, header, metadata)
 
 
 _COMMENTS = frozenset(
@@ -269,15 +258,14 @@ class SyntaxPiece:
 def _build_pieces(
     outline: Outline,
     nodes: Iterable[Node],
-    span: tuple[int, int],
+    span: Range,
     enclosing: OutlineDefinition | None,
-    licence_end: int = 0,
+    licence_end: int,
 ) -> list[SyntaxPiece]:
     """Tile a span with pieces; none if there is no node.
 
     Args:
         nodes: siblings, or descendants of siblings, in the order of the text.
-        span: start and end, in characters.
         enclosing: the definition that contains the nodes, which is not found again.
         licence_end: where the licence at the top of the file ends, which belongs to no definition.
     """
@@ -296,10 +284,9 @@ def _build_pieces(
 
 
 def _open_piece(outline: Outline, piece: SyntaxPiece) -> list[Node] | None:
-    """The nodes within a piece's nodes, so that it can be cut between them.
+    """The nodes within a piece's nodes, so that it can be cut between them; None where each is a line.
 
-    Blocks, and whatever leads to the body of the piece's definition, are opened at
-    once. None where every node is a line of its own.
+    Blocks, and whatever leads to the body of the piece's definition, are opened at once.
     """
     syntax = outline.tree
     body = piece.definition.body_start_char if piece.definition else None
@@ -363,7 +350,9 @@ def _attach_comments(outline: Outline, rows: list[SyntaxPiece], licence_end: int
     """Comments joined to what they stand before, closing brackets to what they close."""
     joined: list[SyntaxPiece] = []
     for row in rows:
-        if row.code is not None and joined and all(_closes(node) for node in row.nodes):
+        # closing brackets and the like, or a comment behind them: `}  // namespace a`
+        closes = all(not node.is_named or node.type in _COMMENTS for node in row.nodes)
+        if row.code is not None and joined and closes:
             while len(joined) > 1 and joined[-1].is_comment:
                 comment = joined.pop()
                 _append_piece(joined[-1], comment)
@@ -378,11 +367,6 @@ def _attach_comments(outline: Outline, rows: list[SyntaxPiece], licence_end: int
             row = before
         joined.append(row)
     return joined
-
-
-def _closes(node: Node) -> bool:
-    """Whether a node is a closing bracket or the like, or a comment behind it: `}  // namespace a`."""
-    return not node.is_named or node.type in _COMMENTS
 
 
 def _append_piece(piece: SyntaxPiece, following: SyntaxPiece) -> None:
@@ -464,11 +448,13 @@ def _build_code_metadata(
     counted = (start_char, end_char)
     if subject is not None and subject.kind in CALLABLE_KINDS:
         counted = (subject.start_char, subject.end_char)
+    words = set(_WORD.findall(outline.tree.text, start_char, end_char)) if outline.bindings else set[str]()
+    used = [binding for binding in outline.bindings if not words.isdisjoint(binding.names)]
     lists = {
         "symbols": [definition.symbol for definition in inside],
         "imports": [binding.module for binding in outline.bindings],
         "exports": [definition.name for definition in inside if _is_exported(outline, definition)],
-        "dependencies": _list_dependencies(outline, start_char, end_char),
+        "dependencies": [binding.module for binding in used],  # what it imports itself included
     }
     facts = {key: unique for key, names in lists.items() if (unique := _deduplicate(names))}
     about = _describe_subject(outline, subject) if subject is not None else {}
@@ -481,10 +467,6 @@ def _is_exported(outline: Outline, definition: OutlineDefinition) -> bool:
         return False
     if outline.export_list and definition.name in outline.export_list:
         return True
-    return _is_public(outline, definition)
-
-
-def _is_public(outline: Outline, definition: OutlineDefinition) -> bool:
     name, language = definition.name, outline.tree.language
     modifiers = outline.signature(definition).partition(name)[0]
     match language:
@@ -517,22 +499,10 @@ def _describe_subject(outline: Outline, subject: OutlineDefinition) -> dict[str,
         about["implements"] = subject.bases
     if subject.kind in TYPE_KINDS:
         inside = outline.definitions_within(subject.start_char, subject.end_char)
-        methods = (
-            definition.name
-            for definition in inside
-            if definition.parent is subject and definition.kind in CALLABLE_KINDS
-        )
-        if names := _deduplicate(methods):
+        members = (definition for definition in inside if definition.parent is subject)
+        if names := _deduplicate(member.name for member in members if member.kind in CALLABLE_KINDS):
             about["methods"] = names
     return about
-
-
-def _list_dependencies(outline: Outline, start_char: int, end_char: int) -> Iterable[str]:
-    """Modules whose imported names the chunk uses, and those that it imports itself."""
-    if not outline.bindings:
-        return ()
-    words = set(_WORD.findall(outline.tree.text, start_char, end_char))
-    return (binding.module for binding in outline.bindings if not words.isdisjoint(binding.names))
 
 
 def _deduplicate(names: Iterable[str]) -> list[str]:
@@ -559,24 +529,24 @@ def _build_header(
         part_of: the definition that the chunk continues, whose beginning it lacks.
         include_signatures: whether a continuation carries the signature, or the name alone.
     """
-    trail = [
-        definition
-        for definition in scope
-        if definition.kind in TYPE_KINDS or definition.kind == "module" or definition is scope[-1]
-    ]
+    kinds = TYPE_KINDS | {"module"}
+    trail = [definition for definition in scope if definition.kind in kinds or definition is scope[-1]]
     lines = [
-        truncate(
-            outline.signature(definition)
-            if include_signatures or definition is not part_of
-            else definition.label,
-            _MAX_LINE_CHARS,
-        )
+        definition.label
+        if definition is part_of and not include_signatures
+        else outline.signature(definition)
         for definition in trail
     ]
     if part_of is not None and include_signatures and (doc := _find_doc_line(outline, part_of)):
-        lines.append(truncate(doc, _MAX_LINE_CHARS))
+        lines.append(doc)
+    lines = [truncate(line, _MAX_LINE_CHARS) for line in lines]
     shown = path if len(path) < _MAX_LINE_CHARS else f"…{path[2 - _MAX_LINE_CHARS :]}"
-    return _fit_header(shown, lines, required=trail.index(part_of) if part_of in trail else -1)
+    required = trail.index(part_of) if part_of in trail else -1
+    # lines are left out, the outermost first, then the doc line, until the whole fits
+    while lines and len(shown) + sum(len(line) + 1 for line in lines) > _MAX_HEADER_CHARS:
+        lines.pop(0 if required != 0 and len(lines) > 1 else -1)
+        required -= 1
+    return "\n".join(filter(None, [shown, *lines]))
 
 
 def _find_doc_line(outline: Outline, definition: OutlineDefinition) -> str:
@@ -615,14 +585,6 @@ def _last_row(node: Node) -> int:
     """The row of a node's last character; some comments hold their line feed."""
     row, column = node.end_point
     return row if column else row - 1
-
-
-def _fit_header(path: str, lines: list[str], required: int) -> str:
-    """Leave lines out, the outermost first, then the doc line, until the whole fits."""
-    while lines and len(path) + sum(len(line) + 1 for line in lines) > _MAX_HEADER_CHARS:
-        lines.pop(0 if required != 0 and len(lines) > 1 else -1)
-        required -= 1
-    return "\n".join(filter(None, [path, *lines]))
 
 
 _DOCSTRING = re.compile(r"""\s*[rRuU]?(?P<quotes>"{3}|'{3}|"|')(?P<text>.*?)(?P=quotes)""", re.DOTALL)

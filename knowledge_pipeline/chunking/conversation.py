@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
-from typing import Any, Literal
+from typing import Any
 
 from knowledge_pipeline.chunking.base import (
     ChunkSpan,
@@ -16,20 +16,14 @@ from knowledge_pipeline.chunking.base import (
     TokenLimits,
     is_rendered_notebook,
 )
-from knowledge_pipeline.chunking.pack import (
-    Splitter,
-    number_duplicate_anchors,
-    pack_to_limits,
-    split_span,
-    split_to_limit,
-)
+from knowledge_pipeline.chunking.pack import number_duplicate_anchors, pack_to_limits, split_to_limit
 from knowledge_pipeline.chunking.sentences import Range, split_lines, split_paragraphs, split_sentences
 from knowledge_pipeline.config.sources import ChunkingSettings
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
 
 VERSION = 1
-_DIFF = "diff"  # the kind of a turn that is a hunk
+_DIFF = "diff"  # the kind of a turn that is a hunk, and of an excerpt of a commit's diff
 
 _TURN_HEADING = re.compile(
     r"(?<=\n\n)[A-Z][a-z]+(?: [a-z]+){0,2}(?: by [^\n]{1,100}?)?(?: on [^\n]{1,300}?)?"
@@ -39,12 +33,18 @@ _DATED_HEADING = re.compile(r", \d{4}-\d\d-\d\d:$")
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
-    start_char: int
-    end_char: int
+class _Part:
+    """A turn of a conversation, or a part of a commit's text."""
+
+    span: Range
     kind: str
     author: str | None = None
-    heading: str = ""  # its first line, where that names author and date
+    heading: str = ""  # of a turn: its first line, where that names author and date
+    path: str = ""  # of a commit's diff
+
+
+def _list_overlapping(parts: list[_Part], span: Range) -> list[_Part]:
+    return [part for part in parts if part.span[0] < span[1] and part.span[1] > span[0]]
 
 
 def chunk_conversation(
@@ -53,32 +53,21 @@ def chunk_conversation(
     """As many whole turns as fit; a turn that is too long is cut at paragraphs, then sentences.
 
     Each hunk of a diff is a chunk of its own, or several that end at lines.
-
-    Raises:
-        DocumentSkipped: the document is not a conversation.
     """
     del chunking
     document = measured.document
     if not document.metadata.get("segments"):
         raise DocumentSkipped("it is not a conversation")
     turns = list(_split_turns(document))
-    for bounds, splitters in _group_turns(turns):
-        ranges = (
-            part for turn in bounds for part in split_span(measured, turn, limits.max_tokens, splitters)
-        )
-        for span in pack_to_limits(ranges, measured, limits):
-            yield _build_span(document, span, turns)
-
-
-def _group_turns(turns: list[_Turn]) -> Iterator[tuple[list[Range], Sequence[Splitter]]]:
-    """The turns that may share a chunk, and how the long ones are cut: a hunk shares with none."""
+    # a hunk shares a chunk with no other turn
     runs = groupby(enumerate(turns), lambda numbered: numbered[0] if numbered[1].kind == _DIFF else -1)
     for at, run in runs:
         splitters = (split_paragraphs, split_sentences) if at < 0 else (split_lines,)
-        yield [(turn.start_char, turn.end_char) for _, turn in run], splitters
+        for span in pack_to_limits(measured, (turn.span for _, turn in run), limits, splitters):
+            yield _build_span(document, span, turns)
 
 
-def _split_turns(document: Document) -> Iterator[_Turn]:
+def _split_turns(document: Document) -> Iterator[_Part]:
     """The turns of the text, which start where the source says, else at the lines that open them.
 
     The source's starts are checked, because a sanitizer may have changed the text since.
@@ -93,34 +82,25 @@ def _split_turns(document: Document) -> Iterator[_Turn]:
         kinds = (re.split(r" by | on |, \d", match[0], maxsplit=1)[0].rstrip(":").lower() for match in dated)
         segments = [{"kind": kind} for kind in (segments[0]["kind"], *kinds)]
         starts = [0, *(match.start() for match in dated)]
-    for segment, (start, end) in zip(segments, pairwise([*starts, len(text)]), strict=True):
-        match = _TURN_HEADING.match(text, start)
+    for segment, span in zip(segments, pairwise([*starts, len(text)]), strict=True):
+        match = _TURN_HEADING.match(text, span[0])
         heading = match[0].rstrip(":") if match else ""
-        yield _Turn(start, end, str(segment["kind"]), segment.get("author"), heading)
+        yield _Part(span, str(segment["kind"]), segment.get("author"), heading)
 
 
-def _build_span(document: Document, span: Range, turns: list[_Turn]) -> ChunkSpan:
-    start, end = span
-    inside = [turn for turn in turns if turn.start_char < end and turn.end_char > start]
+def _build_span(document: Document, span: Range, turns: list[_Part]) -> ChunkSpan:
+    inside, start = _list_overlapping(turns, span), span[0]
     authors = list(dict.fromkeys(turn.author for turn in inside if turn.author))
     metadata = {"authors": authors} if authors else {}
     title = "" if start == 0 else document.title  # the text begins with it
-    heading = inside[0].heading if start > inside[0].start_char else ""  # of a turn that goes on
+    heading = inside[0].heading if start > inside[0].span[0] else ""  # of a turn that goes on
     header = "\n".join(part for part in (document.path, title, heading) if part)
-    return ChunkSpan(start, end, inside[0].kind, header, metadata)
+    return ChunkSpan(*span, inside[0].kind, header, metadata)
 
 
 COMMITS_VERSION = 1
 
 _SEGMENT_START = re.compile(r"^(?:Files changed: \d+|diff (?P<path>\S[^\n]*)\n(?=@@ ))", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    kind: Literal["message", "files", "diff"]
-    start_char: int
-    end_char: int
-    path: str = ""
 
 
 def find_message_end(text: str) -> int:
@@ -132,11 +112,7 @@ def find_message_end(text: str) -> int:
 def chunk_commit(
     measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
 ) -> Iterator[ChunkSpan]:
-    """One span for a commit that fits; else message and files first, then the excerpts of the diff.
-
-    Raises:
-        DocumentSkipped: the document is not a commit.
-    """
+    """One span for a commit that fits; else message and files first, then the excerpts of the diff."""
     document = measured.document
     if not document.metadata.get("sha"):
         raise DocumentSkipped("it is not a commit")
@@ -146,22 +122,12 @@ def chunk_commit(
         yield _build_commit_span(document, whole, segments)
         return
     for is_diff in (False, True):  # message and files are packed together, diffs apart from them
-        ranges = (
-            part
-            for segment in segments
-            if (segment.kind == "diff") is is_diff
-            for part in split_span(
-                measured,
-                (segment.start_char, segment.end_char),
-                limits.max_tokens,
-                (split_paragraphs, split_lines),
-            )
-        )
-        for span in pack_to_limits(ranges, measured, limits):
+        spans = (segment.span for segment in segments if (segment.kind == _DIFF) is is_diff)
+        for span in pack_to_limits(measured, spans, limits, (split_paragraphs, split_lines)):
             yield _build_commit_span(document, span, segments)
 
 
-def _split_segments(document: Document) -> Iterator[_Segment]:
+def _split_segments(document: Document) -> Iterator[_Part]:
     """The parts of a commit's text, which start where the source says, else at their first lines.
 
     The source's starts are checked, because a sanitizer may have changed the text since.
@@ -173,23 +139,18 @@ def _split_segments(document: Document) -> Iterator[_Segment]:
         starts = [match.start() for match in _SEGMENT_START.finditer(text)]
     for start, end in pairwise([0, *(start for start in starts if start > 0), len(text)]):
         mark = _SEGMENT_START.match(text, start) if start else None
-        if mark is None:
-            yield _Segment("message", start, end)
-        elif mark["path"]:
-            yield _Segment("diff", start, end, mark["path"])
-        else:
-            yield _Segment("files", start, end)
+        path = (mark["path"] or "") if mark else ""
+        yield _Part((start, end), "message" if mark is None else _DIFF if path else "files", path=path)
 
 
-def _build_commit_span(document: Document, span: Range, segments: list[_Segment]) -> ChunkSpan:
-    start, end = span
-    inside = [segment for segment in segments if segment.start_char < end and segment.end_char > start]
-    paths = [segment.path for segment in inside if segment.kind == "diff"]
-    holds_message = inside[0].kind == "message" and inside[0].start_char == start
-    anchor = f"diff {inside[0].path}" if inside[0].kind == "diff" else "message"
+def _build_commit_span(document: Document, span: Range, segments: list[_Part]) -> ChunkSpan:
+    inside = _list_overlapping(segments, span)
+    paths = [segment.path for segment in inside if segment.kind == _DIFF]
+    holds_message = inside[0].kind == "message" and inside[0].span[0] == span[0]
+    anchor = f"diff {inside[0].path}" if inside[0].kind == _DIFF else "message"
     sha = str(document.metadata["sha"])
     metadata = {"sha": sha, "paths": paths} if paths else {"sha": sha}
-    return ChunkSpan(start, end, anchor, _build_header(document, sha, holds_message), metadata)
+    return ChunkSpan(*span, anchor, _build_header(document, sha, holds_message), metadata)
 
 
 def _build_header(document: Document, sha: str, holds_message: bool) -> str:
@@ -217,9 +178,6 @@ def chunk_notebook(
     """Cut a rendered notebook between its cells: small ones join the next, long ones are cut by lines.
 
     The anchor is the trail of headings, which cells put in elsewhere leave alone.
-
-    Raises:
-        DocumentSkipped: the document is not a rendered notebook.
     """
     del chunking
     if not is_rendered_notebook(measured.document):

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
 from knowledge_pipeline.chunking.blocks import to_bounded_json
-from knowledge_pipeline.chunking.pack import pack_to_limits, split_span
+from knowledge_pipeline.chunking.pack import pack_to_limits
 from knowledge_pipeline.chunking.sentences import Range, split_lines
 from knowledge_pipeline.chunking.yaml_positions import KeyPath, PositionedYaml, parse_yaml
 from knowledge_pipeline.config.sources import ChunkingSettings
@@ -61,9 +61,6 @@ def chunk_endpoints(
 
     The text is the part as the file has it. The header names what it refers to, and the metadata
     resolves it. A part that is too long is cut at its keys, then at lines.
-
-    Raises:
-        DocumentSkipped: the text is not such a file, or exceeds the bounds of parsing.
     """
     parsed = parse_yaml(measured.document.text)
     root = as_mapping(parsed.value)
@@ -136,21 +133,22 @@ def _group_parts(
         fits = last and measured.count_tokens(_group_start(last), part.end_char) <= limits.max_tokens
         if fits and part.path[: len(last[0].path)] == last[0].path and len(part.path) > len(last[0].path):
             groups[-1] = [part, *last]
-        elif fits and _are_small_siblings(last, part, measured, limits):
+        elif (
+            fits
+            and _are_siblings(last[0], part)
+            and measured.count_tokens(_group_start(last), last[-1].end_char) < limits.min_tokens
+        ):
             last.append(part)
         else:
             groups.append([part])
     return groups
 
 
-def _are_small_siblings(
-    group: Sequence[_SpecPart], part: _SpecPart, measured: MeasuredDocument, limits: TokenLimits
-) -> bool:
-    if part.is_operation or group[0].is_operation or group[0].path[:-1] != part.path[:-1]:
-        return False
-    if len(part.path) == 1 and part.path[0] in _CONTAINER_KEYS:
-        return False  # it goes with what it holds
-    return measured.count_tokens(_group_start(group), group[-1].end_char) < limits.min_tokens
+def _are_siblings(first: _SpecPart, second: _SpecPart) -> bool:
+    """Whether two parts lie under one key; no operations, and no part that goes with others in it."""
+    is_container = len(second.path) == 1 and second.path[0] in _CONTAINER_KEYS
+    is_operation = first.is_operation or second.is_operation
+    return not is_container and not is_operation and first.path[:-1] == second.path[:-1]
 
 
 def _group_start(group: Sequence[_SpecPart]) -> int:
@@ -167,8 +165,7 @@ def _split_group(
         yield from pairwise([start_char, *within, end_char])
 
     whole = _group_start(group), max(part.end_char for part in group)
-    ranges = split_span(measured, whole, limits.max_tokens, (split_at_keys, split_lines))
-    for start, end in pack_to_limits(ranges, measured, limits):
+    for start, end in pack_to_limits(measured, [whole], limits, (split_at_keys, split_lines)):
         if not measured.document.text[start:end].isspace():
             yield start, end
 
@@ -196,18 +193,12 @@ def _summarize_operation(api: OpenApiDocument, part: _SpecPart) -> Iterator[str]
     for key in ("summary", "operationId"):
         if isinstance(operation.get(key), str):
             yield operation[key]
-    names = [_format_parameter(api, parameter) for parameter in api.list_parameters(operation, owner)]
-    if names:
+    if names := [_format_parameter(api, parameter) for parameter in api.list_parameters(operation, owner)]:
         yield "Parameters: " + ", ".join(names)
-    request = api.find_request_schema(operation)
-    if request is not None:
+    if (request := api.find_request_schema(operation)) is not None:
         yield "Request: " + api.format_schema(request)
-    responses = [
-        f"{status} {api.format_schema(schema)}"
-        for status, schema in api.list_response_schemas(operation).items()
-        if schema
-    ]
-    if responses:
+    schemas = api.list_response_schemas(operation).items()
+    if responses := [f"{status} {api.format_schema(schema)}" for status, schema in schemas if schema]:
         yield "Responses: " + "; ".join(responses)
 
 

@@ -30,11 +30,10 @@ def pack(
     overlap: int = 0,
     least: int = 0,
 ) -> Iterator[Range]:
-    """Join neighbours greedily while the joined range has at most `limit` tokens.
+    """Join neighbours greedily while the joined range has at most `limit` tokens; one above it stays.
 
-    A range that alone exceeds the limit stays as it is. With `overlap`, a range begins with as many
-    whole last ranges of the one before as have at most so many tokens. Where the last has fewer than
-    `least` tokens, it and the one before are divided anew, in about equal parts.
+    With `overlap`, a range begins with as many whole last ranges of the one before as have at most so many
+    tokens. Where the last has fewer than `least`, it and the one before are divided anew, about equally.
     """
     ranges = list(spans)
     packed = list(_pack_greedily(ranges, limit, count_tokens, overlap))
@@ -72,11 +71,14 @@ def _pack_greedily(
 
 
 def pack_to_limits(
-    ranges: Iterable[Range], measured: MeasuredDocument, limits: TokenLimits
+    measured: MeasuredDocument,
+    spans: Iterable[Range],
+    limits: TokenLimits,
+    splitters: Sequence[Splitter] = (),
 ) -> Iterator[Range]:
-    """Join neighbours within the token limits of a chunk; see `pack`."""
+    """Cut what is too long for a chunk, see `split_span`, and join neighbours that fit, see `pack`."""
     return pack(
-        ranges,
+        (part for span in spans for part in split_span(measured, span, limits.max_tokens, splitters)),
         limit=limits.max_tokens,
         count_tokens=measured.count_tokens,
         overlap=limits.overlap_tokens,
@@ -236,80 +238,70 @@ def can_follow(first: PieceGroup, second: PieceGroup) -> bool:
     return not second.after_gap and not (first.has_licence and (second.subjects or second.has_head))
 
 
-def merge_small_groups(
-    groups: Iterable[PieceGroup], *, min_tokens: int, max_tokens: int, count_tokens: Callable[[int, int], int]
-) -> list[PieceGroup]:
-    """Join groups below `min_tokens`: with each other first, then with the smaller neighbour.
-
-    Only neighbours within the same definition, with nothing left out between them, and
-    only up to `max_tokens`. Groups large enough never join each other, so an edit in one
-    moves no boundary of another.
-    """
-
-    def size(group: PieceGroup) -> int:
-        return count_tokens(group.start_char, group.end_char)
-
-    def can_join(first: PieceGroup, second: PieceGroup) -> bool:
-        same = first.enclosing is second.enclosing and can_follow(first, second)
-        return same and count_tokens(first.start_char, second.end_char) <= max_tokens
-
-    joined: list[PieceGroup] = []
-    for group in groups:
-        if (
-            joined
-            and size(group) < min_tokens
-            and size(joined[-1]) < min_tokens
-            and can_join(joined[-1], group)
-        ):
-            joined[-1] = join_groups(joined[-1], group)
-        else:
-            joined.append(group)
-    index = 0
-    while index < len(joined):
-        small = size(joined[index]) < min_tokens
-        pairs = [at for at in (index - 1, index) if small and 0 <= at < len(joined) - 1]
-        pairs = [at for at in pairs if can_join(*joined[at : at + 2])]
-        if pairs:
-            index = min(pairs, key=lambda at: size(join_groups(*joined[at : at + 2])))
-            joined[index : index + 2] = [join_groups(*joined[index : index + 2])]
-        else:
-            index += 1
-    return joined
-
-
 @dataclass(frozen=True)
-class ScrapJoiner:
-    """Joins what is too small to be found by itself across the borders of definitions."""
+class GroupJoiner:
+    """Joins what is too small to be found by itself."""
 
     text: str
     min_tokens: int
     max_tokens: int
-    count_tokens: Callable[[int, int], int]
+    count_tokens: CountTokens
 
-    def join(self, groups: list[PieceGroup]) -> list[PieceGroup]:
-        """The groups of a whole file, in order, without scraps where a neighbour has room.
+    def merge_siblings(self, groups: Iterable[PieceGroup]) -> list[PieceGroup]:
+        """Join groups below `min_tokens`: with each other first, then with the smaller neighbour.
 
-        The head of a definition joins what it opens, a comment what follows it, anything else below
-        `SCRAP_TOKENS` that defines nothing the smaller neighbour. Where two are too long together,
-        they are divided anew, in about equal parts. A small definition of its own stays.
+        Only neighbours within the same definition, with nothing left out between them. Groups large enough
+        never join each other, so an edit in one moves no boundary of another.
         """
-        joined, index = list(groups), 0
+
+        def can_join(first: PieceGroup, second: PieceGroup) -> bool:
+            return first.enclosing is second.enclosing and self._fits(first, second)
+
+        joined: list[PieceGroup] = []
+        for group in groups:
+            are_small = bool(joined) and max(self._size(joined[-1]), self._size(group)) < self.min_tokens
+            if are_small and can_join(joined[-1], group):
+                joined[-1] = join_groups(joined[-1], group)
+            else:
+                joined.append(group)
+        index = 0
         while index < len(joined):
-            if self._is_scrap(joined[index]) and (pair := self._choose_pair(joined, index)) is not None:
-                joined[pair : pair + 2] = [join_groups(*joined[pair : pair + 2])]
-                index = pair
-            elif self._is_scrap(joined[index]):
-                self._divide_anew(joined, index)
-                index += 1
+            is_small = self._size(joined[index]) < self.min_tokens
+            pairs = [at for at in (index - 1, index) if is_small and 0 <= at < len(joined) - 1]
+            pairs = [at for at in pairs if can_join(*joined[at : at + 2])]
+            if pairs:
+                index = min(pairs, key=lambda at: self._size(*joined[at : at + 2]))
+                joined[index : index + 2] = [join_groups(*joined[index : index + 2])]
             else:
                 index += 1
         return joined
 
+    def join_scraps(self, groups: list[PieceGroup]) -> list[PieceGroup]:
+        """The groups of a whole file, in order, without scraps where a neighbour has room.
+
+        The head of a definition joins what it opens, a comment what follows it, anything else below
+        `SCRAP_TOKENS` that defines nothing the smaller neighbour. Where two are too long together, they are
+        divided anew, in about equal parts. A small definition of its own stays.
+        """
+        joined, index = list(groups), 0
+        while index < len(joined):
+            is_scrap = self._is_scrap(joined[index])
+            if is_scrap and (pair := self._choose_pair(joined, index)) is not None:
+                joined[pair : pair + 2] = [join_groups(*joined[pair : pair + 2])]
+                index = pair
+                continue
+            if is_scrap:
+                self._divide_anew(joined, index)
+            index += 1
+        return joined
+
+    def _size(self, first: PieceGroup, last: PieceGroup | None = None) -> int:
+        return self.count_tokens(first.start_char, (last or first).end_char)
+
     def _is_scrap(self, group: PieceGroup) -> bool:
-        size = self.count_tokens(group.start_char, group.end_char)
         if group.has_head:
-            return size < self.min_tokens
-        return size < min(SCRAP_TOKENS, self.min_tokens) and not group.subjects
+            return self._size(group) < self.min_tokens
+        return self._size(group) < min(SCRAP_TOKENS, self.min_tokens) and not group.subjects
 
     def _choose_pair(self, groups: list[PieceGroup], index: int) -> int | None:
         """The index of the first of the two that are joined; None where none may be."""
@@ -321,17 +313,13 @@ class ScrapJoiner:
             return None
 
         def rank(at: int) -> tuple[bool, int]:
-            first, second = groups[at], groups[at + 1]
-            is_apart = first.enclosing is not second.enclosing
-            return is_apart, self.count_tokens(first.start_char, second.end_char)
+            first, second = groups[at : at + 2]
+            return first.enclosing is not second.enclosing, self._size(first, second)
 
         return min(pairs, key=rank, default=None)
 
     def _fits(self, first: PieceGroup, second: PieceGroup) -> bool:
-        return (
-            can_follow(first, second)
-            and self.count_tokens(first.start_char, second.end_char) <= self.max_tokens
-        )
+        return can_follow(first, second) and self._size(first, second) <= self.max_tokens
 
     def _divide_anew(self, groups: list[PieceGroup], index: int) -> None:
         """Move pieces of a neighbour to a scrap that has no room for all of it."""
@@ -357,14 +345,19 @@ class ScrapJoiner:
         if first.enclosing is not second.enclosing and first.enclosing not in around:
             return None
 
+        def count_both(cut: int) -> tuple[int, int]:
+            return self.count_tokens(first.start_char, cut), self.count_tokens(cut, second.end_char)
+
         def imbalance(cut: int) -> int:
-            sizes = self.count_tokens(first.start_char, cut), self.count_tokens(cut, second.end_char)
-            return abs(sizes[0] - sizes[1])
+            return max(count_both(cut)) - min(count_both(cut))
 
         def is_allowed(cut: int) -> bool:
-            sizes = self.count_tokens(first.start_char, cut), self.count_tokens(cut, second.end_char)
             is_between = not any(subject.start_char < cut < subject.end_char for subject in donor.subjects)
-            return is_between and min(sizes) >= SCRAP_TOKENS and max(sizes) <= self.max_tokens
+            return (
+                is_between
+                and min(count_both(cut)) >= SCRAP_TOKENS
+                and max(count_both(cut)) <= self.max_tokens
+            )
 
         if cuts := [cut for cut in donor.cuts if is_allowed(cut)]:
             return min(cuts, key=imbalance)
@@ -412,20 +405,24 @@ def chunk_lines(
 ) -> Iterator[ChunkSpan]:
     """Pack whole lines into spans of at most `max_tokens`, overlapping by at most `overlap_tokens`.
 
-    A line longer than that is cut between words, or anywhere if it must be. The header
-    is the document's path.
+    A line longer than that is cut between words, or anywhere if it must be.
     """
     text, path = measured.document.text, measured.document.path[-160:]
 
-    def find_next(start: int, stop: int) -> Range:
-        return _move_back_by_lines(measured, start + 1, stop, limits.overlap_tokens), stop
+    def find_end(start: int) -> int:
+        return _find_window_end(measured, start, limits.max_tokens)
 
-    windows = slide_windows(
-        text,
-        (0, len(text)),
-        find_end=lambda start: _find_window_end(measured, start, limits.max_tokens),
-        find_next=find_next,
-    )
+    def find_next(start: int, stop: int) -> Range:
+        """The next start, moved back by whole lines of at most `overlap_tokens`, and after the last one."""
+        best = stop
+        while limits.overlap_tokens:
+            line = text.rfind("\n", 0, max(0, best - 1)) + 1
+            if not start < line < best or measured.count_tokens(line, stop) > limits.overlap_tokens:
+                break
+            best = line
+        return best, stop
+
+    windows = slide_windows(text, (0, len(text)), find_end=find_end, find_next=find_next)
     spans = (ChunkSpan(*window, anchor="lines", header=path) for window in windows)
     return number_duplicate_anchors(text, spans)
 
@@ -437,12 +434,12 @@ def split_to_limit(
 
     They follow each other without gaps, but ranges of white space alone are left out.
     """
-    text = measured.document.text
-    while start_char < end_char:
-        stop = min(_find_window_end(measured, start_char, max_tokens), end_char)
-        if not text[start_char:stop].isspace():
-            yield start_char, stop
-        start_char = stop
+    return slide_windows(
+        measured.document.text,
+        (start_char, end_char),
+        find_end=lambda start: min(_find_window_end(measured, start, max_tokens), end_char),
+        find_next=lambda _, stop: (stop, stop),
+    )
 
 
 def number_duplicate_anchors(text: str, spans: Iterable[ChunkSpan]) -> Iterator[ChunkSpan]:
@@ -465,14 +462,3 @@ def _find_window_end(measured: MeasuredDocument, start_char: int, max_tokens: in
         return newline + 1
     breaks = (match.end() for match in _WORD_BREAK.finditer(text, max(start_char, stop - 200), stop + 1))
     return max(breaks, default=stop)
-
-
-def _move_back_by_lines(measured: MeasuredDocument, floor: int, start_char: int, overlap_tokens: int) -> int:
-    """Move a start back by whole lines, while they hold at most `overlap_tokens`, and not before `floor`."""
-    text, best = measured.document.text, start_char
-    while overlap_tokens:
-        line = text.rfind("\n", 0, max(0, best - 1)) + 1
-        if line < floor or line >= best or measured.count_tokens(line, start_char) > overlap_tokens:
-            break
-        best = line
-    return best

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from knowledge_pipeline.chunking.base import (
     ChunkSpan,
@@ -10,8 +11,6 @@ from knowledge_pipeline.chunking.base import (
     MeasuredDocument,
     TokenLimits,
     build_heading_header,
-    find_common_trail,
-    format_heading_anchor,
     parse_blocks,
 )
 from knowledge_pipeline.chunking.blocks import Block, Section, split_sections
@@ -37,8 +36,7 @@ def chunk_sentences(
     """Whole sentences, packed, the last ones repeated; a sentence is cut only if it alone is too long."""
     text = measured.document.text
     sentences = split_sentences(text, 0, len(text))
-    parts = (part for sentence in sentences for part in split_span(measured, sentence, limits.max_tokens, ()))
-    return _build_spans(measured, chunking, pack_to_limits(parts, measured, limits))
+    return _build_spans(measured, chunking, pack_to_limits(measured, sentences, limits))
 
 
 def chunk_paragraphs(
@@ -46,12 +44,9 @@ def chunk_paragraphs(
 ) -> Iterator[ChunkSpan]:
     """Whole paragraphs, packed; one that alone is too long is cut into sentences."""
     text = measured.document.text
-    parts = (
-        part
-        for paragraph in split_paragraphs(text, 0, len(text))
-        for part in split_span(measured, paragraph, limits.max_tokens, (split_sentences,))
-    )
-    return _build_spans(measured, chunking, pack_to_limits(parts, measured, limits))
+    paragraphs = split_paragraphs(text, 0, len(text))
+    ranges = pack_to_limits(measured, paragraphs, limits, (split_sentences,))
+    return _build_spans(measured, chunking, ranges)
 
 
 def _build_spans(
@@ -61,14 +56,12 @@ def _build_spans(
     for start, end in ranges:
         trail = outline.trail_at(start)
         header = build_heading_header(measured.document, trail)
-        yield ChunkSpan(start, end, format_heading_anchor(trail), header)
+        yield ChunkSpan(start, end, "/".join(trail), header)
 
 
 SEMANTIC_VERSION = 2
 
 _SCRAP_TOKENS = 16
-
-_SectionGroup = list[Section]
 
 
 def chunk_semantic(
@@ -82,30 +75,42 @@ def chunk_semantic(
     sections = split_sections(parse_blocks(measured.document), chunking.max_section_depth)
     for group in _group_sections(list(sections), measured, limits):
         with_body = [section for section in group if section.has_body] or group
-        trail = find_common_trail([section.trail for section in with_body]) or group[0].trail
+        titles = zip(*(section.trail for section in with_body), strict=False)
+        common = takewhile(lambda at_level: len(set(at_level)) == 1, titles)
+        trail = tuple(at_level[0] for at_level in common) or group[0].trail
         header = build_heading_header(measured.document, trail)
         blocks = [block for section in group for block in section.blocks]
         for start, end in _pack_blocks(blocks, measured, limits):
-            yield ChunkSpan(start, end, format_heading_anchor(trail), header)
+            yield ChunkSpan(start, end, "/".join(trail), header)
 
 
 def _group_sections(
     ungrouped: Sequence[Section], measured: MeasuredDocument, limits: TokenLimits
-) -> list[_SectionGroup]:
+) -> list[list[Section]]:
     """Groups of neighbours: a small section takes in the next, or else joins the one before.
 
     One that says nothing joins a neighbour of any length, which is then cut between its blocks.
     """
-    groups: list[_SectionGroup] = []
+
+    def count_tokens(first: Section, last: Section) -> int:
+        return measured.count_tokens(first.start_char, last.end_char)
+
+    groups: list[list[Section]] = []
     for section in [*ungrouped, None]:
         last = groups[-1] if groups else []
-        is_scrap = bool(last) and _is_scrap(last, measured, limits)
-        if is_scrap or (last and _count_tokens(last, measured) < limits.min_tokens):
-            if section and _can_join(last, [section], measured, limits, at_any_length=is_scrap):
+        size = count_tokens(last[0], last[-1]) if last else limits.min_tokens
+        has_body = any(member.has_body for member in last)
+        # headings alone, or a label, a line, that nobody looks for
+        is_scrap = bool(last) and (not has_body or size < min(_SCRAP_TOKENS, limits.min_tokens))
+        if is_scrap or size < limits.min_tokens:
+            takes_in = section and _belong_together(last[0].trail, section.trail)
+            if section and takes_in and (is_scrap or count_tokens(last[0], section) <= limits.max_tokens):
                 last.append(section)
                 continue
-            if len(groups) > 1 and _can_join(groups[-2], last, measured, limits, at_any_length=False):
-                groups[-2].extend(groups.pop())
+            before = groups[-2] if len(groups) > 1 else last
+            are_apart = before is last or not _belong_together(before[0].trail, last[0].trail)
+            if not are_apart and count_tokens(before[0], last[-1]) <= limits.max_tokens:
+                before.extend(groups.pop())
             elif section and is_scrap:
                 last.append(section)
                 continue
@@ -114,29 +119,9 @@ def _group_sections(
     return groups
 
 
-def _is_scrap(group: _SectionGroup, measured: MeasuredDocument, limits: TokenLimits) -> bool:
-    """Whether a group is headings alone, or a label, a line, that nobody looks for."""
-    has_body = any(section.has_body for section in group)
-    return not has_body or _count_tokens(group, measured) < min(_SCRAP_TOKENS, limits.min_tokens)
-
-
-def _count_tokens(group: _SectionGroup, measured: MeasuredDocument) -> int:
-    return measured.count_tokens(group[0].start_char, group[-1].end_char)
-
-
-def _can_join(
-    group: _SectionGroup,
-    follower: _SectionGroup,
-    measured: MeasuredDocument,
-    limits: TokenLimits,
-    *,
-    at_any_length: bool,
-) -> bool:
-    """Whether the follower is a sibling of the group, or its first descendant, and both fit together."""
-    above, below = group[0].trail, follower[0].trail
-    if above[:-1] != below[:-1] and below[: len(above)] != above:
-        return False
-    return at_any_length or _count_tokens([group[0], follower[-1]], measured) <= limits.max_tokens
+def _belong_together(above: Sequence[str], below: Sequence[str]) -> bool:
+    """Whether the second of two trails is a sibling of the first, or its descendant."""
+    return above[:-1] == below[:-1] or below[: len(above)] == above
 
 
 def _pack_blocks(blocks: Sequence[Block], measured: MeasuredDocument, limits: TokenLimits) -> Iterator[Range]:
@@ -145,7 +130,7 @@ def _pack_blocks(blocks: Sequence[Block], measured: MeasuredDocument, limits: To
         if not measured.document.text[start:end].isspace():
             yield start, end
         return
-    yield from pack_to_limits(_split_blocks(blocks, measured, limits), measured, limits)
+    yield from pack_to_limits(measured, _split_blocks(blocks, measured, limits), limits)
 
 
 def _split_blocks(

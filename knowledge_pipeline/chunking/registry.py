@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from knowledge_pipeline.chunking.base import (
     Chunker,
-    ChunkSpan,
     HeadingOutline,
     MeasuredDocument,
     TokenLimits,
@@ -29,7 +28,7 @@ from knowledge_pipeline.config.sources import ChunkingSettings, ChunkingStrategy
 from knowledge_pipeline.contract.filters import NAMESPACE_PREFIX
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped
 from knowledge_pipeline.file_languages import GRAPH_LANGUAGES, PARSED_LANGUAGES, is_code
-from knowledge_pipeline.plugins import Plugin, load_plugin
+from knowledge_pipeline.plugins import load_plugin
 from knowledge_pipeline.records import Chunk, Document, Metadata, Tokenize, build_embedded_text
 from knowledge_pipeline.text import is_list
 
@@ -80,21 +79,11 @@ _LANGUAGE_VERSIONS = dict.fromkeys((PARSED_LANGUAGES - GRAPH_LANGUAGES) | {"note
 
 _DEFAULT_CHUNKERS: dict[str, _ChunkerName] = {
     "code": "ast_aware",
-    "markdown": "semantic",
     "openapi": "endpoint",
     "git_history": "commit",
-    "github_pr": "conversation",
-    "github_issues": "conversation",
-    "discussions": "conversation",
-    "releases": "semantic",
-    "snippets": "sentence",
-    "jira": "conversation",
-    "confluence": "semantic",
-    "slack": "conversation",
-    "files": "sentence",
-    "archive": "semantic",
-    "table": "semantic",
-    "custom": "sentence",
+    **dict.fromkeys(("github_pr", "github_issues", "discussions", "jira", "slack"), "conversation"),
+    **dict.fromkeys(("markdown", "releases", "confluence", "archive", "table"), "semantic"),
+    **dict.fromkeys(("snippets", "files", "custom"), "sentence"),
 }
 
 
@@ -125,11 +114,7 @@ def chunk_document(
 def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> str:
     """Changes whenever `chunk_document` could cut or describe the same document differently.
 
-    Args:
-        tokenizer: a name that changes with the tokenizer.
-
-    Raises:
-        ConfigError: a custom extractor or the coverage report cannot be read.
+    `tokenizer` is a name that changes with it. Raises ConfigError as `chunk_document`.
     """
     versions = [VERSION, EXTRACTORS_VERSION, DOCUMENT_METADATA_VERSION]
     for module, name in _CHUNKER_VERSIONS:
@@ -144,10 +129,13 @@ def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> s
         "model_tokens": model_tokens,
         "tokenizer": tokenizer,
         "coverage": hashlib.sha256(coverage.read_bytes()).hexdigest() if coverage else "",
-        "custom": [_load_extractor(name).fingerprint for name in source.metadata.custom],
+        "custom": [
+            load_plugin("extractor", name, key=_EXTRACTOR_KEY).fingerprint for name in source.metadata.custom
+        ],
     }
     if source.chunking.custom:
-        inputs["custom_chunker"] = _load_chunker(source.chunking.custom).fingerprint
+        plugin = load_plugin("chunker", source.chunking.custom, key=_CHUNKER_KEY)
+        inputs["custom_chunker"] = plugin.fingerprint
     if source.type == "archive":  # whose tags were once lost beside those of the source
         inputs["own_tags"] = 1
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
@@ -156,8 +144,7 @@ def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> s
 def fingerprint_language(language: str | None) -> tuple[str, ...]:
     """What the fingerprint of a document has beside its source's: none, or how its language is cut.
 
-    Languages that are cut by syntax since the first version have nothing to add, so that a new language,
-    or a better query for it, has only its own files cut again.
+    Languages cut by syntax since the first version add nothing: a new one has only its own files cut again.
     """
     version = _LANGUAGE_VERSIONS.get(language or "")
     return () if version is None else (f"{language} {version}",)
@@ -209,20 +196,14 @@ def _run_chunkers(
             notes.append(f"not cut by {name!r}: {reason}")
             continue
         if chunks := [chunk for chunk in chunks if chunk.text.strip()]:
-            kept = _drop_blobs(chunks, name, measured.document, source)
+            if name in ("endpoint", "commit", "conversation"):  # which are kept whole
+                return chunks, total, "; ".join(notes)
+            # compact JSON says what it says without spaces
+            is_data = measured.document.language in ("json", "notebook") or source.type == "openapi"
+            kept = drop_blobs(chunks, measured.document.text, may_be_compact=is_data)
             notes += [_BLOB_NOTE] if len(kept) < len(chunks) else []
             return kept, total, "; ".join(notes)
     return [], 0, "; ".join(notes)
-
-
-def _drop_blobs(
-    chunks: list[Chunk], name: _ChunkerName, document: Document, source: SourceConfig
-) -> list[Chunk]:
-    """Messages and endpoints are kept whole, and compact JSON says what it says without spaces."""
-    if name in ("endpoint", "commit", "conversation"):
-        return chunks
-    is_data = document.language in ("json", "notebook") or source.type == "openapi"
-    return drop_blobs(chunks, document.text, may_be_compact=is_data)
 
 
 def _list_chunker_names(document: Document, source: SourceConfig) -> Iterator[_ChunkerName]:
@@ -272,24 +253,21 @@ def _truncate_headers(chunks: Iterable[Chunk], total: int, tokenize: Tokenize) -
         yield chunk if fits else replace(chunk, header=chunk.header[: starts[room]].rstrip())
 
 
+_CHUNKER_KEY, _EXTRACTOR_KEY = "chunking.custom", "metadata.custom"
 _MAX_CHUNKS = 100_000  # of one document
-
-
-def _load_chunker(name: str) -> Plugin:
-    return load_plugin("chunker", name, key="chunking.custom")
 
 
 def _run_custom_chunker(
     name: str, measured: MeasuredDocument, chunking: ChunkingSettings, limits: TokenLimits
 ) -> tuple[list[Chunk], str]:
-    """The chunks of a document, or none and the reason, so that it is cut in another way.
-
-    Raises:
-        ConfigError: the chunker cannot be loaded.
-    """
-    chunker: Chunker = _load_chunker(name).value
+    """The chunks of a document, or none and the reason, so that it is cut in another way."""
+    chunker: Chunker = load_plugin("chunker", name, key=_CHUNKER_KEY).value
     try:
-        spans = _require_spans(chunker(measured, chunking, limits), len(measured.document.text))
+        spans = list(islice(chunker(measured, chunking, limits), _MAX_CHUNKS))
+        length = len(measured.document.text)
+        for span in spans:
+            if not 0 <= span.start_char < span.end_char <= length:
+                raise ValueError(f"[{span.start_char}, {span.end_char}) is no span of {length} characters")
         chunks = [measured.build_chunk(span) for span in spans]
     except ConfigError:
         raise
@@ -299,24 +277,13 @@ def _run_custom_chunker(
     return filled, "" if filled else f"not cut by {name!r}: it gave no chunk"
 
 
-def _require_spans(spans: Iterator[ChunkSpan], length: int) -> Iterator[ChunkSpan]:
-    for span in islice(spans, _MAX_CHUNKS):
-        if not 0 <= span.start_char < span.end_char <= length:
-            raise ValueError(f"[{span.start_char}, {span.end_char}) is no span of {length} characters")
-        yield span
-
-
 EXTRACTORS_VERSION = 1
 
 
 def add_metadata(
     chunks: Iterable[Chunk], document: Document, source: SourceConfig, note: str
 ) -> Iterator[Chunk]:
-    """The chunks with their metadata; `note` says what was unusual about the document, "" if nothing was.
-
-    Raises:
-        ConfigError: a custom extractor or the coverage report cannot be loaded.
-    """
+    """The chunks with their metadata; `note` says what was unusual about the document, "" if nothing was."""
     settings, is_prose = source.metadata, source.type != "code" or not is_code(document.language)
     extractor = DocumentMetadataExtractor(document) if settings.documents and is_prose else None
     coverage = _load_coverage(source) if settings.code else None
@@ -333,12 +300,10 @@ def add_metadata(
             for tag in (*document.metadata.get("tags", ()), *chunk.metadata.get("tags", ()), *document_tags)
             if not str(tag).startswith(NAMESPACE_PREFIX)  # a document joins no namespace by itself
         ]
-        tags = dict.fromkeys([*settings.tags, *own_tags])
-        if tags:
-            metadata["tags"] = list(tags)
+        if tags := list(dict.fromkeys([*settings.tags, *own_tags])):
+            metadata["tags"] = tags
         metadata |= custom
-        remarks = [str(remark) for remark in (note, chunk.metadata.get("note"), *notes) if remark]
-        if remarks:
+        if remarks := [str(remark) for remark in (note, chunk.metadata.get("note"), *notes) if remark]:
             metadata["note"] = "; ".join(remarks)
         yield replace(chunk, metadata=metadata)
 
@@ -347,21 +312,16 @@ def _select_chunker_metadata(
     chunk: Chunk, source: SourceConfig, path: str, coverage: CoverageReport | None
 ) -> dict[str, Any]:
     """The metadata that the chunker gave, with test coverage; without the code switch, nothing about code."""
-    metadata = dict(chunk.metadata)
     if not source.metadata.code:
         from knowledge_pipeline.chunking.code import CODE_METADATA_KEYS
 
-        return {key: value for key, value in metadata.items() if key not in CODE_METADATA_KEYS}
+        return {key: value for key, value in chunk.metadata.items() if key not in CODE_METADATA_KEYS}
     share = coverage.share_of_lines(path, chunk.start_line, chunk.end_line) if coverage else None
-    return metadata if share is None else {**metadata, "test_coverage": share}
+    return {**chunk.metadata, **({} if share is None else {"test_coverage": share})}
 
 
 def _load_coverage(source: SourceConfig) -> CoverageReport | None:
-    """The coverage report that a source names; None if it names none.
-
-    Raises:
-        ConfigError: the report cannot be read.
-    """
+    """The coverage report that a source names; None if it names none."""
     path = source.metadata.coverage
     if path is None:
         return None
@@ -451,22 +411,14 @@ CustomExtractor = Callable[[Document, Chunk], Mapping[str, Any] | None]
 _MAX_VALUES = 500
 
 
-def _load_extractor(name: str) -> Plugin:
-    return load_plugin("extractor", name, key="metadata.custom")
-
-
 def _run_custom_extractors(
     names: Sequence[str], document: Document, chunk: Chunk
 ) -> tuple[Metadata, list[str]]:
-    """The metadata that extractors add to a chunk, and a note for each one that failed; later ones win.
-
-    Raises:
-        ConfigError: one cannot be loaded.
-    """
+    """The metadata that extractors add to a chunk, and a note for each one that failed; later ones win."""
     metadata: dict[str, Any] = {}
     notes: list[str] = []
     for name in names:
-        extract: CustomExtractor = _load_extractor(name).value
+        extract: CustomExtractor = load_plugin("extractor", name, key=_EXTRACTOR_KEY).value
         try:
             added = extract(document, chunk)
             if added is not None and not isinstance(added, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -157,7 +157,7 @@ def _require_command(context: typer.Context) -> None:
 
 
 def _build_command(name: str) -> Any:
-    """The command of that name with its options. `Any`: Typer gives its commands no public type."""
+    """`Any`: Typer gives its commands no public type."""
     module = import_module(f"knowledge_pipeline.cli.{_MODULES.get(name, name)}")
     app = _new_app()
     if name in _GROUPS:
@@ -177,16 +177,11 @@ def _new_app(group: type[TyperGroup] = TyperGroup) -> typer.Typer:
     return typer.Typer(name="knowledge", cls=group, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
-def _build_app() -> typer.Typer:
-    root = _new_app(KnowledgeGroup)
-    parameters = inspect.signature(_root_callback, eval_str=True).parameters
-    names = ("version", "for_session", "for_project", "on_behalf_of")
-    expose_options(_root_callback, [parameters[name] for name in names])
-    root.callback(invoke_without_command=True)(_root_callback)
-    return root
-
-
-app = _build_app()
+app = _new_app(KnowledgeGroup)
+expose_options(
+    _root_callback, list(inspect.signature(_root_callback, eval_str=True).parameters.values())[1:-1]
+)
+app.callback(invoke_without_command=True)(_root_callback)
 
 
 _OPTIONAL_PACKAGES = {  # -> the extra that has it

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from knowledge_pipeline.cli.screen import Screen
     from knowledge_pipeline.contract.requests import Task
-    from knowledge_pipeline.contract.responses import ContextResponse, ContextSection, SearchRun
+    from knowledge_pipeline.contract.responses import ContextResponse
     from knowledge_pipeline.knowledge_base import KnowledgeBase
 
 
@@ -156,9 +156,17 @@ def _locate(base: KnowledgeBase, file: str, only_source: str | None) -> tuple[st
 
 def _show_searches(screen: Screen, response: ContextResponse) -> None:
     for run in response.searches:
-        screen.print_note(f"{run.name}: {_format_run(run)}")
+        types = f" in {', '.join(run.source_types)}" if run.source_types else ""
+        shown = f"{run.found} found{types}, {run.shown} shown{_format_skipped(run.degraded)}"
+        problem = run.problem and f"could not be searched: {one_line(run.problem)}"
+        screen.print_note(f"{run.name}: {problem or shown}")
     for section in response.sections or ():
-        screen.print_note(f"section {section.name}: {_format_section(section)}")
+        shown = (
+            f"{section.found} found by {section.type}, {section.shown} shown, {section.tokens:,} tokens "
+            f"(share {section.share:g}){_format_skipped(section.degraded)}"
+        )
+        problem = section.problem and f"could not be searched: {one_line(section.problem)}"
+        screen.print_note(f"section {section.name}: {problem or shown}")
     screen.print_note(
         f"{response.tokens:,} of {response.max_tokens:,} tokens ({response.tokenizer}): "
         f"{format_count(len(response.excerpts), 'excerpt')}, "
@@ -170,29 +178,10 @@ def _show_searches(screen: Screen, response: ContextResponse) -> None:
         count = format_count(response.dropped_turns, "oldest message")
         screen.print_note(f"note: the budget has no room for the {count} of the history")
     if cut := [name for name in ("snippet", "suffix") if name in response.degraded]:
-        screen.print_note(
-            f"note: of the {' and the '.join(cut)}, only what is nearest to the cursor is shown"
-        )
-
-
-def _format_section(section: ContextSection) -> str:
-    if section.problem:
-        return f"could not be searched: {one_line(section.problem)}"
-    return (
-        f"{section.found} found by {section.type}, {section.shown} shown, "
-        f"{section.tokens:,} tokens (share {section.share:g}){_format_skipped(section.degraded)}"
-    )
-
-
-def _format_run(run: SearchRun) -> str:
-    if run.problem:
-        return f"could not be searched: {one_line(run.problem)}"
-    types = f" in {', '.join(run.source_types)}" if run.source_types else ""
-    return f"{run.found} found{types}, {run.shown} shown{_format_skipped(run.degraded)}"
+        which = " and the ".join(cut)
+        screen.print_note(f"note: of the {which}, only what is nearest to the cursor is shown")
 
 
 def _format_skipped(degraded: Mapping[str, Any]) -> str:
-    steps = "; ".join(
-        f"without {step}: {truncate(one_line(str(why)), 200)}" for step, why in degraded.items()
-    )
-    return f" ({steps})" if steps else ""
+    steps = [f"without {step}: {truncate(one_line(str(why)), 200)}" for step, why in degraded.items()]
+    return f" ({'; '.join(steps)})" if steps else ""

@@ -45,13 +45,15 @@ def doctor(session: Session) -> int:
     Looks at versions, git, memory, `knowledge.yaml` and its variables, the store and its disk, the embedding
     model, and ports. Changes nothing stored. Ends with 1 if something does not work.
     """
-    diagnoses = list(_examine(session))
-    session.screen.print_json([asdict(diagnosis) for diagnosis in diagnoses])
-    session.screen.print_table([asdict(diagnosis) for diagnosis in diagnoses])
-    return FAILED if any(diagnosis.state == "failed" for diagnosis in diagnoses) else SUCCESS
+    rows = [asdict(diagnosis) for diagnosis in _examine(session)]
+    session.screen.print_json(rows)
+    session.screen.print_table(rows)
+    return FAILED if any(row["state"] == "failed" for row in rows) else SUCCESS
 
 
 def _examine(session: Session) -> Iterator[Diagnosis]:
+    from knowledge_pipeline.cli.sources import list_organisations
+
     yield Diagnosis("versions", "ok", ", ".join(list_versions()))
     yield _check_git()
     yield _check_memory()
@@ -61,9 +63,18 @@ def _examine(session: Session) -> Iterator[Diagnosis]:
         yield Diagnosis("configuration", "failed", str(error))
         return
     yield Diagnosis("configuration", "ok", f"{session.config_path}, {len(settings.sources)} sources")
-    yield from _check_organisations(settings)
+    for row in list_organisations(settings):
+        shown = f"{row['members']} of {row['listed']} members at {row['where']}, listed {row['listed_at']}"
+        problem = row["problem"]
+        state = "warning" if problem else "ok"
+        yield Diagnosis(f"organisation {row['organisation']}", state, problem or shown)
+
+    def check_variables() -> Diagnosis:
+        _ = session.settings  # raises ConfigError, and names each variable that is not set
+        return Diagnosis("variables", "ok", "every ${NAME} of the file is set")
+
     checks: dict[str, Callable[[], Diagnosis]] = {
-        "variables": lambda: _check_variables(session),
+        "variables": check_variables,
         "store": lambda: _check_store(settings),
         "release": lambda: _check_release(session),
         "embedding model": lambda: _check_model(session),
@@ -90,42 +101,28 @@ def _check_git() -> Diagnosis:
 def _check_memory() -> Diagnosis:
     from knowledge_pipeline.embedding.parallel import count_usable_cores
 
-    cores = count_usable_cores()
+    shown = f"cores: {count_usable_cores()}"
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):  # not every system says it
-        return Diagnosis("machine", "ok", f"cores: {cores}")
-    shown = f"cores: {cores}, memory: {total / _GIB:.1f} GiB"
+        return Diagnosis("machine", "ok", shown)
+    shown += f", memory: {total / _GIB:.1f} GiB"
     if total < _MIN_MEMORY_BYTES:
         return Diagnosis("machine", "warning", f"{shown}: large repositories need 2 GiB")
     return Diagnosis("machine", "ok", shown)
 
 
-def _check_organisations(settings: Settings) -> Iterator[Diagnosis]:
-    from knowledge_pipeline.cli.sources import list_organisations
-
-    for row in list_organisations(settings):
-        shown = f"{row['members']} of {row['listed']} members at {row['where']}, listed {row['listed_at']}"
-        problem = row["problem"]
-        state = "warning" if problem else "ok"
-        yield Diagnosis(f"organisation {row['organisation']}", state, problem or shown)
-
-
-def _check_variables(session: Session) -> Diagnosis:
-    _ = session.settings  # raises ConfigError, and names each variable that is not set
-    return Diagnosis("variables", "ok", "every ${NAME} of the file is set")
-
-
 def _check_store(settings: Settings) -> Diagnosis:
-    if not isinstance(settings.store, Path):
-        return Diagnosis("store", "ok", f"{settings.store} (its disk is not looked at)")
-    if settings.store.is_file():
-        return Diagnosis("store", "failed", f"{settings.store} is a file: set `store` to a folder")
-    folder = next(path for path in (settings.store, *settings.store.parents) if path.is_dir())
+    store = settings.store
+    if not isinstance(store, Path):
+        return Diagnosis("store", "ok", f"{store} (its disk is not looked at)")
+    if store.is_file():
+        return Diagnosis("store", "failed", f"{store} is a file: set `store` to a folder")
+    folder = next(path for path in (store, *store.parents) if path.is_dir())
     if not os.access(folder, os.W_OK):
         return Diagnosis("store", "failed", f"{folder} cannot be written: correct its owner, or set `store`")
     free = shutil.disk_usage(folder).free
-    shown = f"{settings.store}, {free / _GIB:.1f} GiB free"
+    shown = f"{store}, {free / _GIB:.1f} GiB free"
     if free < _MIN_FREE_BYTES:
         return Diagnosis("store", "warning", f"{shown}: make room, or set `store` to another disk")
     return Diagnosis("store", "ok", shown)
@@ -144,15 +141,12 @@ def _check_model(session: Session) -> Diagnosis:
     from knowledge_pipeline.embedding.registry import describe_missing_prompts, open_embedder
 
     configured = session.settings.list_embeddings()
-    embedders = [open_embedder(embedding) for embedding in configured]
-    for embedder in embedders:
+    shown: list[str] = []
+    for embedder in map(open_embedder, configured):
         embedder.embed(["is the model there"])
-    shown = "; ".join(
-        f"{embedder.space.model}, {embedder.space.dimensions} dimensions" for embedder in embedders
-    )
-    if missing := [note for note in map(describe_missing_prompts, configured) if note]:
-        return Diagnosis("embedding model", "warning", "; ".join([shown, *missing]))
-    return Diagnosis("embedding model", "ok", shown)
+        shown.append(f"{embedder.space.model}, {embedder.space.dimensions} dimensions")
+    missing = [note for note in map(describe_missing_prompts, configured) if note]
+    return Diagnosis("embedding model", "warning" if missing else "ok", "; ".join([*shown, *missing]))
 
 
 def _check_port(subject: str, port: int, remedy: str) -> Diagnosis:
@@ -161,7 +155,6 @@ def _check_port(subject: str, port: int, remedy: str) -> Diagnosis:
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             tried.bind(("127.0.0.1", port))
     except OSError:
-        return Diagnosis(
-            subject, "warning", f"{port} is taken, perhaps by a server that runs already: {remedy}"
-        )
+        message = f"{port} is taken, perhaps by a server that runs already: {remedy}"
+        return Diagnosis(subject, "warning", message)
     return Diagnosis(subject, "ok", f"{port} is free")

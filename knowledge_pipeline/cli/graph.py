@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from knowledge_pipeline.cli.exit_codes import WRONG_USAGE
-from knowledge_pipeline.cli.screen import Screen, build_console, format_count, one_line
+from knowledge_pipeline.cli.screen import build_console, format_count, one_line
 from knowledge_pipeline.cli.session import (
     Names,
     Session,
@@ -36,19 +36,22 @@ Direction = Annotated[CallDirection, Option("--direction", help="Which way to fo
 Limit = Annotated[int, Option("--limit", "-n", metavar="N", help="How many nodes.", min=1)]
 
 
-def _scope(metavar: str, description: str, **extra: Any) -> Any:
+def _scope(name: str, metavar: str, description: str, **extra: Any) -> Any:
     """`Any`: Typer types its options so."""
-    return Option(metavar=metavar, help=f"Look for TARGET in {description} (repeatable).", **extra)
+    shown = f"Look for TARGET in {description} (repeatable)."
+    return Option(f"--{name}", metavar=metavar, help=shown, **extra)
 
 
 @dataclass(frozen=True, slots=True)
 class GraphOptions:
     """The options that all graph commands share."""
 
-    source: Annotated[Names, _scope("ID", "this source", autocompletion=complete_source_ids)] = None
-    language: Annotated[Names, _scope("NAME", "this language")] = None
-    repo: Annotated[Names, _scope("NAME", "this repository")] = None
-    path: Annotated[Names, _scope("GLOB", "these files")] = None
+    sources: Annotated[Names, _scope("source", "ID", "this source", autocompletion=complete_source_ids)] = (
+        None
+    )
+    languages: Annotated[Names, _scope("language", "NAME", "this language")] = None
+    repos: Annotated[Names, _scope("repo", "NAME", "this repository")] = None
+    paths: Annotated[Names, _scope("path", "GLOB", "these files")] = None
     mermaid: Annotated[bool, Option("--mermaid", help="Print a Mermaid flowchart, for Markdown pages.")] = (
         False
     )
@@ -96,15 +99,8 @@ def calls(
 
     For a class or a file: what calls its functions, and what they call.
     """
-    return _answer(
-        session,
-        target,
-        options,
-        lambda it: it.get_call_graph,
-        depth=depth,
-        direction=direction,
-        limit=limit,
-    )
+    arguments = {"depth": depth, "direction": direction, "limit": limit}
+    return _answer(session, target, options, lambda it: it.get_call_graph, **arguments)
 
 
 @example("""
@@ -166,13 +162,19 @@ def _answer(
     choose_query: Callable[[Graph], Callable[..., GraphResponse]],
     **arguments: int | str,
 ) -> int | None:
-    from knowledge_pipeline.query.code_graph import render_dot, render_mermaid
+    from knowledge_pipeline.contract.describe import render_dot, render_mermaid
 
     if options.mermaid and options.dot:
         raise WrongUsage("give --mermaid or --dot, not both")
+    file, colon, rest = target.partition(":")
+    scope: dict[str, Any] = {
+        name: tuple(getattr(options, name) or ()) for name in ("sources", "languages", "repos", "paths")
+    }
     with session.open_knowledge_base() as base:
-        name, filters = _resolve_target(session, target, options)
-        response = choose_query(base.graph)(name, filters=filters, **arguments)
+        if not scope["sources"] and Path(file).expanduser().is_file():  # perhaps inside a source's folder
+            path, source = next(iter_index_locations(file, session.settings), (file, None))
+            target, scope["sources"] = f"{path}{colon}{rest}", (source,) if source else ()
+        response = choose_query(base.graph)(target, filters=Filters(**scope), **arguments)
     screen = session.screen
     screen.print_json(response.as_json())
     if response.candidates:
@@ -180,27 +182,18 @@ def _answer(
     elif options.mermaid or options.dot:
         screen.print_text((render_mermaid if options.mermaid else render_dot)(response).rstrip("\n"))
     elif response.operation == "related":
-        _show_ranked(screen, response)
-    else:
-        _show_tree(screen, response)
+        rows = [{"score": node.score, **_node_row(node)} for node in response.matches]
+        screen.print_table(rows, right_aligned=("score",))
+    elif tree := _build_tree(response):
+        if screen.is_terminal:
+            build_console().print(_to_rich_tree(tree))
+        else:
+            screen.print_text("\n".join(_iter_lines(tree)))
+    if not (response.candidates or response.matches or options.mermaid or options.dot):
+        screen.print_text("Nothing was found.")
     for note in response.notes:
         screen.print_note(f"note: {note}")
     return WRONG_USAGE if response.candidates else None
-
-
-def _resolve_target(session: Session, target: str, options: GraphOptions) -> tuple[str, Filters]:
-    """The target and where to look for it; a file on disk inside a source's folder is that source's file."""
-    file, colon, rest = target.partition(":")
-    sources = tuple(options.source or ())
-    if not sources and Path(file).expanduser().is_file():
-        path, source = next(iter_index_locations(file, session.settings), (file, None))
-        target, sources = f"{path}{colon}{rest}", (source,) if source else ()
-    return target, Filters(
-        sources=sources,
-        languages=tuple(options.language or ()),
-        repos=tuple(options.repo or ()),
-        paths=tuple(options.path or ()),
-    )
 
 
 _MAX_LINES_SHOWN = 5  # of one file
@@ -223,30 +216,11 @@ class _Branch:
     children: list[_Branch] = field(default_factory=list["_Branch"])
 
 
-def _show_tree(screen: Screen, answer: GraphResponse) -> None:
-    """Show a tree from the targets: in colour on a terminal, or else plain."""
-    tree = _build_tree(answer)
-    if tree and screen.is_terminal:
-        build_console().print(_to_rich_tree(tree))
-    elif tree:
-        screen.print_text("\n".join(_iter_lines(tree)))
-    if not answer.matches:
-        screen.print_text("Nothing was found.")
-
-
-def _show_ranked(screen: Screen, answer: GraphResponse) -> None:
-    rows = [{"score": node.score, **_node_row(node)} for node in answer.matches]
-    screen.print_table(rows, right_aligned=("score",))
-    if not rows:
-        screen.print_text("Nothing was found.")
-
-
 def _node_row(node: GraphNode) -> dict[str, Any]:
     return {"name": node.name, "kind": node.kind, "source": node.source, "place": _format_location(node)}
 
 
 def _build_tree(answer: GraphResponse) -> _Branch | None:
-    """One tree, which several targets share, such as the files of a folder."""
     if not answer.targets:
         return None
     first, *others = answer.targets
@@ -256,8 +230,7 @@ def _build_tree(answer: GraphResponse) -> _Branch | None:
     own = {node.id for node in answer.nodes if node.role in ("target", "member")}
     for side in ("used_by", "uses"):
         title = _TITLES.get(answer.operation, {}).get(side)
-        grown = _TreeBuilder(answer, side).build_branches(own, own) if title else []
-        if title and grown:
+        if title and (grown := _TreeBuilder(answer, side).build_branches(own, own)):
             count = sum(1 for node in answer.nodes if node.role == side)
             root.children.append(_Branch(title, f"({count})", grown))
     return root
@@ -267,9 +240,8 @@ class _TreeBuilder:
     """Grows the branches of one side; each node is followed once."""
 
     def __init__(self, answer: GraphResponse, side: str) -> None:
-        self._side = side
+        self._side, self._links = side, answer.edges
         self._nodes = {node.id: node for node in answer.nodes}
-        self._links = answer.edges
         self._visited: set[str] = set()
 
     def build_branches(self, ids: set[str], own: set[str]) -> list[_Branch]:
@@ -279,17 +251,16 @@ class _TreeBuilder:
             near, far = (link.target, link.source) if self._side == "used_by" else (link.source, link.target)
             if near in ids and far not in own:
                 links_by_node.setdefault(far, []).append(link)
-        nodes = sorted(
-            (self._nodes[id_] for id_ in links_by_node), key=lambda n: (n.distance, n.path or "~", n.id)
-        )
-        return [self._build_branch(node, links_by_node[node.id], own) for node in nodes]
-
-    def _build_branch(self, node: GraphNode, links: Sequence[GraphEdge], own: set[str]) -> _Branch:
-        detail = f"{_format_detail(node)}  {self._format_links(links)}".strip()
-        if node.id in self._visited:
-            return _Branch(node.name, f"{detail}  (as above)")
-        self._visited.add(node.id)
-        return _Branch(node.name, detail, self.build_branches({node.id}, own))
+        nodes = [self._nodes[id_] for id_ in links_by_node]
+        branches: list[_Branch] = []
+        for node in sorted(nodes, key=lambda node: (node.distance, node.path or "~", node.id)):
+            detail = f"{_format_detail(node)}  {self._format_links(links_by_node[node.id])}".strip()
+            if node.id in self._visited:
+                branches.append(_Branch(node.name, f"{detail}  (as above)"))
+            else:
+                self._visited.add(node.id)
+                branches.append(_Branch(node.name, detail, self.build_branches({node.id}, own)))
+        return branches
 
     def _format_links(self, links: Sequence[GraphEdge]) -> str:
         """`calls Store.put at L15, L20 · by value · 0.8`: names the other end if it is a member."""

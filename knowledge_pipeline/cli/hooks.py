@@ -104,7 +104,6 @@ def run(
 
 COMMANDS = (install, remove, run)
 
-
 HOOKS = ("post-commit", "post-merge", "post-rewrite", "post-checkout")
 """After each of these HEAD may name another commit."""
 
@@ -114,11 +113,7 @@ _SHELL = re.compile(r"#!\s*(?:/usr)?/bin/(?:env )?(?:ba|da|z|k)?sh\b")
 
 
 def build_script(path: Path, command: Sequence[str], log: Path) -> str:
-    """The text of a hook that also starts a command in the background, once.
-
-    Raises:
-        ConfigError: the hook is there and is no shell script.
-    """
+    """The text of a hook that also starts a command in the background; ConfigError for another script."""
     present = path.read_text("utf-8") if path.exists() else "#!/bin/sh\n"
     if not _SHELL.match(present):
         raise ConfigError(f"{path} is not a shell script: let it start `{shlex.join(command)}` itself")
@@ -149,11 +144,7 @@ def remove_command(path: Path) -> bool:
 
 
 def _find_repositories(session: Session, folder: Path | None) -> list[Path]:
-    """The repository of a folder, or all of this machine that sources read by commits.
-
-    Raises:
-        NotFound: no source reads it, or any.
-    """
+    """The repository of a folder, or all of this machine that sources read by commits, if there are any."""
     from knowledge_pipeline.connectors.git.remote_heads import find_repository
 
     read = _list_sources(session)
@@ -172,7 +163,6 @@ def _find_repositories(session: Session, folder: Path | None) -> list[Path]:
 
 
 def _list_sources(session: Session) -> dict[Path, list[SourceConfig]]:
-    """The sources that wait for commits of repositories on this machine, by the repository's folder."""
     from knowledge_pipeline.connectors.git.remote_heads import find_local_repository, group_by_watched_branch
 
     sources_by_repository: dict[Path, list[SourceConfig]] = {}

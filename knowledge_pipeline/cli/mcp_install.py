@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -47,11 +46,8 @@ class Client(StrEnum):
     GEMINI = "gemini"
 
 
-@dataclass(frozen=True, slots=True)
-class _SettingsFile:
-    path: Path  # of a project: relative to its folder
-    key: str = "mcpServers"
-    with_type: bool = True  # whether an entry says that it is "stdio"
+_CLIENTS_WITHOUT_TYPE = (Client.CLAUDE_DESKTOP, Client.WINDSURF, Client.GEMINI)
+"""Their entries do not say that a server speaks over stdin."""
 
 
 @example("""
@@ -70,14 +66,18 @@ def install(
     Other settings in the file stay as they are. Restart the program afterwards.
     """
     require_modules("`knowledge mcp`", "mcp")
-    settings_file = _locate_settings(client)
+    file = _locate_settings(client)
     config = session.config_path
     if not config.is_file():
         raise ConfigError(f"there is no {config}: run `knowledge init`, or name another one with --config")
     variables = list_variables(config)
-    entry = _build_entry(config, settings_file)
-    _write_entry(settings_file, entry)
-    written = [settings_file.path]
+    program = Path(sys.executable).with_name("knowledge")
+    start = [str(program)] if program.exists() else [sys.executable, "-m", "knowledge_pipeline.cli"]
+    # Clients start programs in their own folders: all paths are absolute.
+    entry: dict[str, Any] = {} if client in _CLIENTS_WITHOUT_TYPE else {"type": "stdio"}
+    entry |= {"command": start[0], "args": [*start[1:], "--config", str(config.absolute()), "mcp"]}
+    _write_entry(file, "servers" if client is Client.VSCODE else "mcpServers", entry)
+    written = [file]
     if agents_file:
         written.append(_write_agents_paragraph(Path("AGENTS.md")))
     session.screen.print_json(
@@ -91,40 +91,29 @@ def install(
         session.screen.print_text(f"Start it where these variables are set: {', '.join(variables)}.")
 
 
-def _locate_settings(client: Client) -> _SettingsFile:
+def _locate_settings(client: Client) -> Path:
+    """The file that names a client's servers; that of a project is relative to its folder."""
     match client:
         case Client.CLAUDE:
-            return _SettingsFile(Path(".mcp.json"))
+            return Path(".mcp.json")
         case Client.CLAUDE_DESKTOP:
-            return _SettingsFile(_locate_claude_desktop() / "claude_desktop_config.json", with_type=False)
+            folder = Path(os.environ.get("XDG_CONFIG_HOME", Path.home() / ".config"))
+            if sys.platform == "darwin":
+                folder = Path.home() / "Library/Application Support"
+            elif sys.platform == "win32":
+                folder = Path(os.environ.get("APPDATA", Path.home() / "AppData/Roaming"))
+            return folder / "Claude/claude_desktop_config.json"
         case Client.CURSOR:
-            return _SettingsFile(Path(".cursor/mcp.json"))
+            return Path(".cursor/mcp.json")
         case Client.VSCODE:
-            return _SettingsFile(Path(".vscode/mcp.json"), key="servers")
+            return Path(".vscode/mcp.json")
         case Client.WINDSURF:
-            return _SettingsFile(Path.home() / ".codeium/windsurf/mcp_config.json", with_type=False)
+            return Path.home() / ".codeium/windsurf/mcp_config.json"
         case Client.GEMINI:
-            return _SettingsFile(Path(".gemini/settings.json"), with_type=False)
+            return Path(".gemini/settings.json")
 
 
-def _locate_claude_desktop() -> Path:
-    if sys.platform == "darwin":
-        return Path.home() / "Library/Application Support/Claude"
-    if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA", Path.home() / "AppData/Roaming")) / "Claude"
-    return Path(os.environ.get("XDG_CONFIG_HOME", Path.home() / ".config")) / "Claude"
-
-
-def _build_entry(config: Path, settings_file: _SettingsFile) -> dict[str, Any]:
-    """Clients start programs in their own folders: all paths are absolute."""
-    program = Path(sys.executable).with_name("knowledge")
-    command = [str(program)] if program.exists() else [sys.executable, "-m", "knowledge_pipeline.cli"]
-    entry = {"command": command[0], "args": [*command[1:], "--config", str(config.absolute()), "mcp"]}
-    return {"type": "stdio", **entry} if settings_file.with_type else entry
-
-
-def _write_entry(settings_file: _SettingsFile, entry: dict[str, Any]) -> None:
-    path, key = settings_file.path, settings_file.key
+def _write_entry(path: Path, key: str, entry: dict[str, Any]) -> None:
     text = _read_text(path)
     try:
         settings: Any = json.loads(text) if text.strip() else {}
@@ -139,7 +128,6 @@ def _write_entry(settings_file: _SettingsFile, entry: dict[str, Any]) -> None:
 
 
 def _write_agents_paragraph(path: Path) -> Path:
-    """Add the paragraph, or replace the one of an earlier version."""
     text = _read_text(path)
     begin, end = text.find(_BEGIN), text.find(_END)
     if 0 <= begin < end:

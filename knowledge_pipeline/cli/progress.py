@@ -67,7 +67,7 @@ def _show_bars() -> Generator[ReportFactory]:
         transient=True,
     )
     current = ("", "starting")
-    task = bars.add_task("", total=None, source=current[0], stage=current[1], left=None)
+    task = bars.add_task("", total=None, source="", stage="starting", left=None)
     pace = StagePace(time.monotonic(), 0, None, None)
     lock = Lock()  # some sources are read side by side
 

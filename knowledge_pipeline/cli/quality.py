@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
@@ -60,7 +60,22 @@ class _EvaluationTarget:
     settings: Settings
     tables: Mapping[str, int]
     ranker: str | None
-    release: int | None  # None: the newest index
+    release: int | None  # None: the newest index, with the live weights
+
+    @classmethod
+    def find(cls, session: Session, settings: Settings, release: int | None) -> _EvaluationTarget:
+        """A release or the newest index, with those settings."""
+        releases = list_releases(session.lake)
+        if release is None:
+            tables = newest_index_versions(session.lake)
+            if not tables:
+                raise NotFound("nothing is indexed yet: run `knowledge index`")
+            return cls(settings, tables, releases[-1].ranker if releases else None, None)
+        by_number = {release.release: release for release in releases}
+        if release not in by_number:
+            numbers = ", ".join(map(str, by_number)) or "none"
+            raise NotFound(f"there is no release {release}; kept releases: {numbers}")
+        return cls(settings, by_number[release].tables, by_number[release].ranker, release)
 
     def as_json(self, golden: GoldenSet) -> dict[str, Any]:
         """What is asked, and which index, for programs."""
@@ -150,33 +165,22 @@ def eval_(
     golden = load_golden_set(files)
     golden_questions = list(_assign_search_types(golden.questions, type))
     settings = apply_overrides(session.settings, set_ or ())
-    target = _EvaluationTarget(settings, *_find_index(session, release), release)
+    target = _EvaluationTarget.find(session, settings, release)
     metadata = target.as_json(golden)
     if steps:
         with show_progress(session.screen) as report_for:
             by_step = tuning.run_steps(
-                session.lake,
-                settings,
-                golden_questions,
-                target.tables,
-                target.ranker,
+                *(session.lake, settings, golden_questions, target.tables, target.ranker),
                 progress_for=report_for,
             )
         _show_step_scores(session.screen, by_step, metadata, combined=not type)
     elif compares:
-        against = _EvaluationTarget(
-            _load_comparable_settings(session, settings, against_config),
-            *(
-                (target.tables, target.ranker)
-                if against_release is None
-                else _find_index(session, against_release)
-            ),
-            release if against_release is None else against_release,
-        )
-        before, after = (
-            _ask_questions(session, against, golden_questions),
-            _ask_questions(session, target, golden_questions),
-        )
+        other_settings = _load_comparable_settings(session, settings, against_config)
+        against = replace(target, settings=other_settings)
+        if against_release is not None:
+            against = _EvaluationTarget.find(session, other_settings, against_release)
+        before = _ask_questions(session, against, golden_questions)
+        after = _ask_questions(session, target, golden_questions)
         metadata["against"] = against.as_json(golden)
         _show_comparison(session.screen, before, after, metadata, combined=not type)
     else:
@@ -208,7 +212,6 @@ def tune(
 
 
 def _propose_questions(session: Session, path: Path) -> None:
-    """Write proposed questions to a file that does not exist yet."""
     path = path.expanduser()
     if path.exists():
         raise WrongUsage(f"{path} exists, and what was reviewed is never overwritten: name another file")
@@ -235,10 +238,8 @@ def _ask_questions(
     session: Session, target: _EvaluationTarget, questions: Sequence[GoldenQuestion]
 ) -> list[QuestionResponse]:
     with show_progress(session.screen) as report_for:
-        report = report_for("questions")
-        return run_questions(
-            session.lake, target.settings, questions, target.tables, target.ranker, report=report
-        )
+        index = (target.tables, target.ranker)
+        return run_questions(session.lake, target.settings, questions, *index, report=report_for("questions"))
 
 
 def _load_comparable_settings(session: Session, settings: Settings, other_config: Path | None) -> Settings:
@@ -259,21 +260,6 @@ def _load_comparable_settings(session: Session, settings: Settings, other_config
 
 def _format_spaces(settings: Settings) -> str:
     return ", ".join(sorted({resolve_space(embedding).name for embedding in settings.list_embeddings()}))
-
-
-def _find_index(session: Session, release: int | None) -> tuple[Mapping[str, int], str | None]:
-    """The versions of a release and its weights; None: the newest versions, with the live weights."""
-    releases = list_releases(session.lake)
-    if release is None:
-        tables = newest_index_versions(session.lake)
-        if not tables:
-            raise NotFound("nothing is indexed yet: run `knowledge index`")
-        return tables, releases[-1].ranker if releases else None
-    by_number = {release.release: release for release in releases}
-    if release not in by_number:
-        numbers = ", ".join(map(str, by_number)) or "none"
-        raise NotFound(f"there is no release {release}; kept releases: {numbers}")
-    return by_number[release].tables, by_number[release].ranker
 
 
 def _assign_search_types(
@@ -300,17 +286,12 @@ def _show_scores(
 ) -> None:
     """Show every measure with its interval, how long a question took, and on demand the `misses`.
 
-    `run_metadata` says what was asked, and which index, for programs. With `combined`, all
-    search types are shown together as well.
+    Programs see `run_metadata`, too. With `combined`, all search types are shown together as well.
     """
     summaries = _summarize(responses, combined=combined)
-    missed = (
-        [_missed_question_json(response) for response in responses if not is_answered(response)]
-        if misses
-        else None
-    )
-    types = {"types": {type_: asdict(summary) for type_, summary in summaries.items()}}
-    screen.print_json({**run_metadata, **types, **({} if missed is None else {"misses": missed})})
+    missed = [_missed_question_json(response) for response in responses if not is_answered(response)]
+    types = {"types": _summaries_json(summaries)}
+    screen.print_json({**run_metadata, **types, **({"misses": missed} if misses else {})})
     rows = [
         {
             "type": summary.type,
@@ -328,9 +309,9 @@ def _show_scores(
             f"p50 {summary.p50_ms:.0f} ms, p95 {summary.p95_ms:.0f} ms"
         )
         _show_degraded_steps(screen, summary)
-    if missed is not None:
+    if misses:
         screen.print_text(f"\n{format_count(len(missed), 'question')} without an answer in ten results")
-    for question in missed or ():
+    for question in missed if misses else ():
         screen.print_text(f"{question['type']}: {one_line(question['question'])}")
         screen.print_text(f"   wanted: {one_line('; '.join(question['answers']))}")
         results = one_line("; ".join(question["found"][:_MAX_FOUND_SHOWN]))
@@ -340,20 +321,16 @@ def _show_scores(
 def _show_comparison(
     screen: Screen, before: Responses, after: Responses, run_metadata: Json, *, combined: bool
 ) -> None:
-    """Show how every measure changed, and the questions that were won and lost; arguments as above.
-
-    `run_metadata` has a key `against`, with the same of what answered `before`.
-    """
+    """Show how every measure changed, and the questions that were won and lost; arguments as above."""
     summaries_before = _summarize(before, combined=combined)
     summaries_after = _summarize(after, combined=combined)
     comparisons = [comparison for comparison in compare(before, after) if comparison.type in summaries_after]
     changed = list_changed_questions(before, after)
-    types_before = {type_: asdict(summary) for type_, summary in summaries_before.items()}
     screen.print_json(
         {
             **run_metadata,
-            "types": {type_: asdict(summary) for type_, summary in summaries_after.items()},
-            "against": {**run_metadata["against"], "types": types_before},
+            "types": _summaries_json(summaries_after),
+            "against": {**run_metadata["against"], "types": _summaries_json(summaries_before)},
             "changes": {comparison.type: _measures_json(comparison) for comparison in comparisons},
             "changed_questions": [_changed_question_json(question) for question in changed],
         }
@@ -378,10 +355,10 @@ def _show_comparison(
         screen.print_text(_format_verdict(comparison, summary_before, summary_after))
         _show_degraded_steps(screen, summary_before, label=" (compared with)")
         _show_degraded_steps(screen, summary_after)
-    _show_changed_questions(screen, "lost", [question for question in changed if question.change < 0])
-    _show_changed_questions(
-        screen, "won", [question for question in reversed(changed) if question.change > 0]
-    )
+    lost = [question for question in changed if question.change < 0]
+    _show_changed_questions(screen, "lost", lost)
+    won = [question for question in reversed(changed) if question.change > 0]
+    _show_changed_questions(screen, "won", won)
 
 
 def _show_step_scores(
@@ -395,7 +372,7 @@ def _show_step_scores(
     }
     steps = {
         step: {
-            "types": {type_: asdict(summary) for type_, summary in of_step.items()},
+            "types": _summaries_json(of_step),
             "to_fused": {type_: _measures_json(changes[step][type_]) for type_ in of_step},
         }
         for step, of_step in summaries.items()
@@ -427,10 +404,12 @@ def _show_step_scores(
 def _summarize(responses: Responses, *, combined: bool) -> dict[str, Summary]:
     """By search type; all together only if wanted, and if there are several types."""
     summaries = summarize(responses)
-    return {
-        summary.type: summary
-        for summary in (summaries if combined and len(summaries) != 2 else summaries[1:])
-    }
+    shown = summaries if combined and len(summaries) != 2 else summaries[1:]
+    return {summary.type: summary for summary in shown}
+
+
+def _summaries_json(summaries: Mapping[str, Summary]) -> Json:
+    return {type_: asdict(summary) for type_, summary in summaries.items()}
 
 
 def _show_degraded_steps(screen: Screen, summary: Summary, *, label: str = "") -> None:
@@ -493,13 +472,12 @@ def _changed_question_json(changed: ChangedQuestion) -> Json:
 
 
 def _missed_question_json(response: QuestionResponse) -> Json:
-    def format_places(places: Iterable[tuple[str, str | None]]) -> list[str]:
-        return [f"{path}: {symbol}" if symbol else path for path, symbol in places]
-
-    return {
-        **_question_json(response.question),
-        "answers": format_places((answer.path, answer.symbol) for answer in response.question.answers),
-        "found": format_places((chunk.path, ", ".join(sorted(chunk.symbols))) for chunk in response.chunks),
+    answers = [(answer.path, answer.symbol) for answer in response.question.answers]
+    chunks = [(chunk.path, ", ".join(sorted(chunk.symbols))) for chunk in response.chunks]
+    places = {"answers": answers, "found": chunks}
+    return _question_json(response.question) | {
+        name: [f"{path}: {symbol}" if symbol else path for path, symbol in pairs]
+        for name, pairs in places.items()
     }
 
 
@@ -507,42 +485,46 @@ _SHOWN_LOSSES, _LISTED_LOSSES = 5, 50
 
 
 def _show_tuning(screen: Screen, result: TuningResult, *, dry_run: bool) -> None:
-    screen.print_json(_tuning_json(result, dry_run=dry_run))
-    rows = [_format_gain("all held out", result.gain)]
+    weights = {
+        "live": tuning.describe_weights(result.before),
+        "learned": tuning.describe_weights(result.after),
+    }
+    losses = [_format_loss(loss) for loss in tuning.list_worst_losses(result, limit=_LISTED_LOSSES)]
+    screen.print_json(
+        {
+            "asked_release": result.asked_release,
+            "released": result.released and result.released.release,
+            "dry_run": dry_run,
+            "problem": result.problem,
+            "pairs": dict(result.pairs),
+            "weights": weights,
+            "held_out": _gain_json(result.gain),
+            "by_kind": {kind: _gain_json(gain) for kind, gain in result.gain_by_kind.items()},
+            "golden": result.golden_gain and _gain_json(result.golden_gain),
+            "worst_losses": losses,
+        }
+    )
+    rows = [_format_gain("all held out", result.gain, sum(result.pairs.values()))]
     rows += [_format_gain(kind, gain, result.pairs[kind]) for kind, gain in result.gain_by_kind.items()]
     if result.golden_gain:
-        rows.append(_format_gain("golden questions", result.golden_gain))
-    rows[0]["pairs"] = sum(result.pairs.values())
+        rows.append(_format_gain("golden questions", result.golden_gain, None))
     screen.print_table(rows, right_aligned=("pairs", "held out", "before", "after", "better", "worse"))
     screen.print_text()
-    before, after = tuning.describe_weights(result.before), tuning.describe_weights(result.after)
-    weights = [{"weight": name, "live": before[name], "learned": after[name]} for name in after]
-    screen.print_table(weights, right_aligned=("live", "learned"))
+    table = [
+        {"weight": name} | {side: weights[side][name] for side in weights} for name in weights["learned"]
+    ]
+    screen.print_table(table, right_aligned=("live", "learned"))
     screen.print_text()
-    if losses := tuning.list_worst_losses(result, limit=_SHOWN_LOSSES):
-        screen.print_table([_format_loss(loss) for loss in losses], right_aligned=("before", "after"))
+    if losses:
+        screen.print_table(losses[:_SHOWN_LOSSES], right_aligned=("before", "after"))
         screen.print_text()
-    screen.print_text(_describe_outcome(result, dry_run=dry_run))
-
-
-def _tuning_json(result: TuningResult, *, dry_run: bool) -> dict[str, Any]:
-    return {
-        "asked_release": result.asked_release,
-        "released": result.released and result.released.release,
-        "dry_run": dry_run,
-        "problem": result.problem,
-        "pairs": dict(result.pairs),
-        "weights": {
-            "live": tuning.describe_weights(result.before),
-            "learned": tuning.describe_weights(result.after),
-        },
-        "held_out": _gain_json(result.gain),
-        "by_kind": {kind: _gain_json(gain) for kind, gain in result.gain_by_kind.items()},
-        "golden": result.golden_gain and _gain_json(result.golden_gain),
-        "worst_losses": [
-            _format_loss(loss) for loss in tuning.list_worst_losses(result, limit=_LISTED_LOSSES)
-        ],
-    }
+    outcome = "The learned weights are better: `knowledge tune` releases them." if dry_run else ""
+    if result.released:
+        former = f"`knowledge rollback {result.asked_release}` takes the former weights back"
+        outcome = f"Release {result.released.release} is live, with the learned weights; {former}."
+    elif result.problem:
+        outcome = f"Nothing is released: {result.problem}."
+    screen.print_text(outcome)
 
 
 def _gain_json(gain: MeasureDifference) -> dict[str, Any]:
@@ -554,7 +536,7 @@ def _gain_json(gain: MeasureDifference) -> dict[str, Any]:
     }
 
 
-def _format_gain(name: str, gain: MeasureDifference, pairs: int | None = None) -> dict[str, Any]:
+def _format_gain(name: str, gain: MeasureDifference, pairs: int | None) -> dict[str, Any]:
     change = _format_change(gain.change)
     return {
         **{"ndcg@10 of": name, "pairs": pairs, "held out": gain.better + gain.worse + gain.equal},
@@ -570,12 +552,3 @@ def _format_loss(loss: ScoredPair) -> dict[str, Any]:
         "wanted": ", ".join(f"{answer.path} {answer.symbol or ''}".strip() for answer in question.answers),
         **{"before": round(loss.before, 4), "after": round(loss.after, 4)},
     }
-
-
-def _describe_outcome(result: TuningResult, *, dry_run: bool) -> str:
-    if result.released:
-        former = f"`knowledge rollback {result.asked_release}` takes the former weights back"
-        return f"Release {result.released.release} is live, with the learned weights; {former}."
-    if result.problem:
-        return f"Nothing is released: {result.problem}."
-    return "The learned weights are better: `knowledge tune` releases them." if dry_run else ""

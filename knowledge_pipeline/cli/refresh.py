@@ -43,10 +43,8 @@ from knowledge_pipeline.extras import require_modules
 from knowledge_pipeline.text import format_share
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.cli.screen import Screen
     from knowledge_pipeline.config.sources import SourceConfig
     from knowledge_pipeline.stages.context import RefreshContext, RefreshOptions, RefreshOutcome, Stats
-    from knowledge_pipeline.store.lake import Lake
 
 
 @example("""
@@ -275,12 +273,13 @@ def _refresh(
     if not words_only:
         unchanged.keep(outcome)
     code = _show_outcome(session, outcome, declared=declared)
-    if is_first and outcome.release and outcome.release.version:
-        _show_suggestions(session.screen, suggest_questions(session.lake, sources))
+    has_first_rows = is_first and outcome.release and outcome.release.version
+    if questions := suggest_questions(session.lake, sources) if has_first_rows else ():
+        session.screen.print_text("\n".join(["Try:", *(f"  {question}" for question in questions)]))
     return code
 
 
-_RECORD_MODULE = "knowledge_pipeline.defs.refresh_command"
+_RECORD_MODULE = "knowledge_pipeline.defs.recorded_refresh"
 
 
 def _run_recorded_refresh(session: Session, sources: Sequence[str], options: RefreshOptions) -> int:
@@ -288,8 +287,18 @@ def _run_recorded_refresh(session: Session, sources: Sequence[str], options: Ref
     require_modules("--dagster", "dagster")
     session.screen.print_note(f"Recording {len(sources)} sources in Dagster")
     request = {"config": str(session.config_path), "sources": list(sources), "options": options.as_config()}
-    code, printed = _run_to_the_end([sys.executable, "-m", _RECORD_MODULE, json.dumps(request)])
-    if code == INTERRUPTED:
+    restore_interrupt_handler()
+    command = [sys.executable, "-m", _RECORD_MODULE, json.dumps(request)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:  # noqa: S603 - our own module
+        while True:
+            try:
+                printed, _ = child.communicate()
+                break
+            except KeyboardInterrupt:  # the run ends by itself
+                if not sys.stdin.isatty():  # a terminal has interrupted the child already
+                    child.send_signal(signal.SIGINT)
+    code = child.returncode
+    if code in (INTERRUPTED, -signal.SIGINT):
         return INTERRUPTED
     if code != SUCCESS:
         raise KnowledgeError(f"the recorded run ended with exit code {code}: see its messages above")
@@ -302,20 +311,6 @@ def _run_recorded_refresh(session: Session, sources: Sequence[str], options: Ref
         print_error(failure, kind="", code=FAILED, as_json=False)
     session.screen.print_text(f"The run is recorded: `dagster dev` shows it as {response['run'][:8]}.")
     return FAILED if failure else SUCCESS
-
-
-def _run_to_the_end(command: list[str]) -> tuple[int, str]:
-    """Run a program to its end, even when interrupted; its exit code and its output."""
-    restore_interrupt_handler()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:  # noqa: S603 - our own module
-        while True:
-            try:
-                printed, _ = child.communicate()
-                break
-            except KeyboardInterrupt:
-                if not sys.stdin.isatty():  # a terminal has interrupted the child already
-                    child.send_signal(signal.SIGINT)
-    return INTERRUPTED if child.returncode == -signal.SIGINT else child.returncode, printed
 
 
 _MAX_REASONS_SHOWN = 5
@@ -342,9 +337,13 @@ def _show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequen
         failures = describe_failures(outcome.failures)
         screen.print_json({**project, "sources": summaries, "failures": failures, "release": live})
     else:
-        columns = ("source", *_NUMBERS, "seconds")
-        shown = [{**summary, "seconds": _format_seconds(summary["seconds"])} for summary in summaries]
-        rows = [{name: row[name] for name in columns} for row in shown]
+        columns = ("source", *_NUMBERS)
+        rows = [{name: summary[name] for name in columns} for summary in summaries]
+        for row, summary in zip(rows, summaries, strict=True):  # `6.1 = snapshot 1.2 + chunks 0.8 + ...`
+            seconds: Mapping[str, float] = summary["seconds"]
+            parts = [f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05]
+            total = f"{sum(seconds.values()):.1f}"
+            row["seconds"] = f"{total} = {' + '.join(parts)}" if len(parts) > 1 else total
         screen.print_table(rows, right_aligned=_NUMBERS)
         for summary in summaries:
             _show_notes(session, summary)
@@ -357,11 +356,9 @@ def _show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequen
 
 
 def _describe_early_release(release: Stats) -> str:
-    """What can be asked while the rest is embedded."""
+    progress = f"{format_share(release.embedded_share)} of them embedded"
     if release.unembedded == release.rows:
         progress = "words find them, and vectors follow"
-    else:
-        progress = f"{format_share(release.embedded_share)} of them embedded"
     return f"Release {release.version} is live: {release.rows:,} chunks; {progress}."
 
 
@@ -369,24 +366,13 @@ def describe_words(seconds: float | None, question: str = "") -> str:
     """That every source answers by its words, with a command line to try, and how long the vectors take."""
     lines = ["Every source can be searched by its words now."]
     if seconds is not None:
-        lines.append(f"The vectors take about {_format_rough_duration(seconds)}.")
+        rough = f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"
+        if seconds < 90:  # as exact as an estimate is
+            rough = f"{max(10, 10 * round(seconds / 10))} s"
+        lines.append(f"The vectors take about {rough}.")
     if question:  # on a line of its own: a terminal with bars wraps long ones
         lines += ["Try, in another terminal:", f"  {question}"]
     return "\n".join(lines)
-
-
-def _format_rough_duration(seconds: float) -> str:
-    """`20 s`, `6 min`, `3 h`: as exact as an estimate is."""
-    if seconds < 90:
-        return f"{max(10, 10 * round(seconds / 10))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"
-
-
-def _show_suggestions(screen: Screen, questions: Sequence[str]) -> None:
-    if questions:
-        screen.print_text("Try:")
-    for question in questions:
-        screen.print_text(f"  {question}")
 
 
 def _summarize_source(source: str, stages: Mapping[str, Stats]) -> dict[str, Any]:
@@ -411,18 +397,16 @@ def _summarize_source(source: str, stages: Mapping[str, Stats]) -> dict[str, Any
     }
 
 
-def _format_seconds(seconds: Mapping[str, float]) -> str:
-    """`6.1 = snapshot 1.2 + chunks 0.8 + ...`, without stages below a tenth of a second."""
-    parts = [f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05]
-    total = f"{sum(seconds.values()):.1f}"
-    return f"{total} = {' + '.join(parts)}" if len(parts) > 1 else total
-
-
 def _show_notes(session: Session, summary: Mapping[str, Any]) -> None:
     source, screen = summary["source"], session.screen
     reasons: Mapping[str, int] = summary["skipped_reasons"]
     if screen.verbose and reasons:
-        for uri, reason in _list_skipped_documents(session.lake, source):
+        from knowledge_pipeline.store.filters import is_null
+
+        type_ = session.lake.list_stored_sources()[source]
+        tables: tuple[Any, ...] = (session.lake.snapshot(type_, source), session.lake.chunks(type_, source))
+        parts = [table.read_rows(["uri", "skipped"], ~is_null("skipped")).to_pylist() for table in tables]
+        for uri, reason in sorted((row["uri"], row["skipped"]) for part in parts for row in part):
             screen.print_text(f"{source}: skipped {uri}: {one_line(reason)}")
     elif reasons:
         for reason, count in list(reasons.items())[:_MAX_REASONS_SHOWN]:
@@ -435,16 +419,6 @@ def _show_notes(session: Session, summary: Mapping[str, Any]) -> None:
         if counts:
             listed = ", ".join(f"{one_line(name)} {count:,}" for name, count in counts.items())
             screen.print_text(f"{source}: {title}: {listed}")
-
-
-def _list_skipped_documents(lake: Lake, source: str) -> list[tuple[str, str]]:
-    """Uri and reason of every skipped document."""
-    from knowledge_pipeline.store.filters import is_null
-
-    type_ = lake.list_stored_sources()[source]
-    tables: tuple[Any, ...] = (lake.snapshot(type_, source), lake.chunks(type_, source))
-    rows = [table.read_rows(["uri", "skipped"], ~is_null("skipped")).to_pylist() for table in tables]
-    return sorted((row["uri"], row["skipped"]) for part in rows for row in part)
 
 
 def _format_release(release: Stats | None) -> str:

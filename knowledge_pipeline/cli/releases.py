@@ -37,10 +37,16 @@ def releases(
     While a release is pinned, refreshes publish nothing. --unpin first publishes the newest
     that they indexed; if a check refuses it, the pin stays.
     """
-    from knowledge_pipeline.store.release import list_releases
+    from knowledge_pipeline.store.release import find_live_release, list_releases
 
     if unpin:
-        _unpin(session)
+        from knowledge_pipeline.stages.pipeline import refresh_release
+
+        live = find_live_release(session.lake)
+        if live is None or live.pinned_since is None:
+            raise NotFound("no release is pinned: refreshes publish what they change")
+        released = refresh_release(session.lake, session.settings, unpin=True)
+        session.screen.print_note(f"Release {released.version} is live, and no release is pinned any more.")
     kept = list_releases(session.lake)[::-1]
     rows = [_release_json(release, live=release is kept[0]) for release in kept]
     session.screen.print_json({"releases": rows})
@@ -180,49 +186,29 @@ def _format_release_row(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, **times, "ranker": ranker, "spaces": tables}
 
 
-def _unpin(session: Session) -> None:
-    from knowledge_pipeline.stages.pipeline import refresh_release
-    from knowledge_pipeline.store.release import find_live_release
-
-    live = find_live_release(session.lake)
-    if live is None or live.pinned_since is None:
-        raise NotFound("no release is pinned: refreshes publish what they change")
-    released = refresh_release(session.lake, session.settings, unpin=True)
-    session.screen.print_note(f"Release {released.version} is live, and no release is pinned any more.")
-
-
 def _show_export(
     screen: Screen, source: str, folder: Path, written: Sequence[ExportResult], archived: int
 ) -> None:
     from knowledge_pipeline.stages.export import count_outcomes
 
     counts = count_outcomes(written)
-    problems = [
-        {
-            "uri": result.uri,
-            "outcome": result.outcome,
-            "file": str(result.file),
-            "stored": str(result.stored_copy) if result.stored_copy else None,
-            "why": result.error or None,
-        }
-        for result in written
-        if result.outcome in ("differs", "failed")
-    ]
+    problems: list[dict[str, str | None]] = []
+    for result in written:
+        file, copy, why = str(result.file), str(result.stored_copy or "") or None, result.error or None
+        if result.outcome in ("differs", "failed"):
+            problem = {"uri": result.uri, "outcome": result.outcome, "file": file}
+            problems.append({**problem, "stored": copy, "why": why})
+        if result.outcome == "differs":
+            screen.print_text(f"{file} differs and is kept: the stored content is in {copy}")
+        elif result.outcome == "failed":
+            screen.print_text(f"{file} was not written: {why}")
+        elif screen.verbose:
+            screen.print_text(f"{file}: {result.outcome}")
     origin = {"source": source, "folder": str(folder)}
     screen.print_json({**origin, **counts, "archived": archived, "problems": problems})
-    for export in written:
-        if export.outcome == "differs":
-            copy = export.stored_copy
-            screen.print_text(f"{export.file} differs and is kept: the stored content is in {copy}")
-        elif export.outcome == "failed":
-            screen.print_text(f"{export.file} was not written: {export.error}")
-        elif screen.verbose:
-            screen.print_text(f"{export.file}: {export.outcome}")
     outcomes = [f"{count:,} {outcome}" for outcome, count in counts.items() if count and outcome != "differs"]
     if counts["differs"]:
         outcomes.append(f"{counts['differs']:,} kept because they differ (--force overwrites them)")
     of_archived = f", {archived:,} of them archived" if archived else ""
-    screen.print_text(
-        f"{format_count(len(written), 'document')} of {source}{of_archived}: "
-        f"{', '.join(outcomes) or 'nothing'}"
-    )
+    documents, done = format_count(len(written), "document"), ", ".join(outcomes) or "nothing"
+    screen.print_text(f"{documents} of {source}{of_archived}: {done}")

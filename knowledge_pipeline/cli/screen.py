@@ -34,7 +34,12 @@ def escape_controls(text: str) -> str:
     >>> escape_controls("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
     """
-    return _CONTROLS.sub(_escape_match, text.replace("\r\n", "\n"))
+
+    def escape(match: re.Match[str]) -> str:
+        code = ord(match[0])
+        return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+    return _CONTROLS.sub(escape, text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
@@ -71,11 +76,6 @@ def format_size(count: float) -> str:
     return f"{count:.1f} TB"
 
 
-def _escape_match(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
-
-
 _MAX_CELL_CHARS = 2000
 
 
@@ -97,15 +97,11 @@ class Screen:
         """Whether a person can answer a question."""
         return not self.as_json and sys.stdin.isatty() and sys.stderr.isatty()
 
-    def print_json(self, value: Any) -> None:
-        """With `--json`, write the one JSON value of a command; all other results are then silent."""
-        self._write_json(value, indent=2)
+    def print_json(self, value: Any, *, indent: int | None = 2) -> None:
+        """With `--json`, write the one JSON value of a command; all other results are then silent.
 
-    def print_json_line(self, value: Any) -> None:
-        """Write one JSON value of many, each on its own line, for a command that keeps running."""
-        self._write_json(value, indent=None)
-
-    def _write_json(self, value: Any, *, indent: int | None) -> None:
+        A command that keeps running writes each of its values on one line, with `indent` None.
+        """
         if not self.as_json:
             return
         ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
@@ -134,9 +130,16 @@ class Screen:
         cells = [[format_cell(row[heading]) for heading in headings] for row in rows]
         if self.is_terminal:
             _print_rich_table(headings, cells, right_aligned)
-        else:
-            rows_shown = [[heading.upper() for heading in headings], *cells]
-            _write(sys.stdout, _format_aligned(rows_shown, headings, right_aligned))
+            return
+        lines = [[heading.upper() for heading in headings], *cells]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            padded = [
+                text.rjust(width) if heading in right_aligned else text.ljust(width)
+                for heading, text, width in zip(headings, line, widths, strict=True)
+            ]
+            sys.stdout.write(f"{'  '.join(padded).rstrip()}\n")
+        sys.stdout.flush()
 
     def print_code(self, text: str, *, language: str | None, first_line: int) -> None:
         """Write lines of a document with their numbers, highlighted on a terminal."""
@@ -185,18 +188,6 @@ def _print_rich_table(
     for row in rows:
         table.add_row(*row)
     build_console().print(table)
-
-
-def _format_aligned(
-    rows: Sequence[Sequence[str]], headings: Sequence[str], right_aligned: Sequence[str]
-) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(headings))]
-    sides = [">" if heading in right_aligned else "<" for heading in headings]
-    lines = (
-        "  ".join(f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=True))
-        for row in rows
-    )
-    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def _print_rich_code(text: str, language: str | None, first_line: int) -> None:

@@ -21,9 +21,7 @@ from knowledge_pipeline.cli.session import (
     iter_index_locations,
     read_beginning,
 )
-from knowledge_pipeline.contract.filters import SearchMode, SearchType
-from knowledge_pipeline.errors import NotFound
-from knowledge_pipeline.query.describe import (
+from knowledge_pipeline.contract.describe import (
     describe_blame,
     describe_branches,
     describe_doubt,
@@ -31,6 +29,8 @@ from knowledge_pipeline.query.describe import (
     describe_relation,
     describe_skipped_step,
 )
+from knowledge_pipeline.contract.filters import SearchMode, SearchType
+from knowledge_pipeline.errors import NotFound
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -164,15 +164,13 @@ def _search_similar(
     ask = partial(base.similar, filters=filters, limit=limit, explain=explain, mode=mode)
     if file is None:
         return ask(text=text)
-    missing: NotFound | None = None
     for path, source in iter_index_locations(file, base.settings):
         only_source = filters.sources[0] if len(filters.sources) == 1 else source
         try:
             return ask(text=text, path=path, source=only_source)
-        except NotFound as error:
-            missing = error
-    if missing and not Path(file).is_file():
-        raise missing
+        except NotFound:
+            if not Path(file).is_file():  # then it has one location only
+                raise
     return ask(text=text or read_beginning(file, base.settings))
 
 
@@ -286,8 +284,6 @@ _MAX_LINE_CHARS = 200
 _MAX_FULL_LINE_CHARS = 20_000
 _MAX_NEIGHBOURS = 3  # of each kind
 _MAX_COMMITS = 5  # that changed the lines of a result
-
-
 _MAX_NAME_CHARS = 80
 
 
@@ -300,10 +296,10 @@ def _show_relations(screen: Screen, target: str, response: RelationsResponse, *,
     rows = [
         {
             "relation": describe_relation(relation),
-            "document": _format_document_name(relation.document),
-            "source": relation.document.source,
-            "modified": (modified := relation.document.last_modified) and modified.date().isoformat(),
-            "get": f"{relation.document.source}:{relation.document.uri}",
+            "document": _format_document_name(document := relation.document),
+            "source": document.source,
+            "modified": document.last_modified and document.last_modified.date().isoformat(),
+            "get": f"{document.source}:{document.uri}",
         }
         for relation in response.relations[:limit]
     ]
@@ -315,12 +311,9 @@ def _show_relations(screen: Screen, target: str, response: RelationsResponse, *,
         screen.print_note(f"{rest}: --limit shows them")
     if response.is_truncated:
         screen.print_note("note: more documents mention it than were read")
-    if mentions := [
-        unresolved_mention.target
-        for unresolved_mention in response.unresolved_mentions
-        if unresolved_mention.kind != "references"
-    ]:
-        screen.print_note(f"not indexed, or not visible: {', '.join(map(one_line, mentions))}")
+    unresolved = response.unresolved_mentions
+    if mentions := [one_line(mention.target) for mention in unresolved if mention.kind != "references"]:
+        screen.print_note(f"not indexed, or not visible: {', '.join(mentions)}")
 
 
 def _format_document_name(document: RelatedDocument) -> str:
@@ -374,13 +367,8 @@ def _show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, 
 def _show_search_steps(screen: Screen, answer: SearchResponse) -> None:
     screen.print_json(answer.as_json())
     explain = answer.explain or {}
-    understood = {
-        **explain.get("question", {}),
-        **{
-            name: explain.get(name)
-            for name in ("corrected", "generated", "filters", "confidence", "degraded")
-        },
-    }
+    names = ("corrected", "generated", "filters", "confidence", "degraded")
+    understood = {**explain.get("question", {}), **{name: explain.get(name) for name in names}}
     rows = [{"understood": name, "as": _format_nested(value)} for name, value in understood.items() if value]
     screen.print_table(rows)
     steps = [{"step": step, "ms": spent} for step, spent in answer.timings_ms.items()]
@@ -394,12 +382,10 @@ def _show_search_steps(screen: Screen, answer: SearchResponse) -> None:
 
 def _format_heading(number: int, result: SearchResult, *, scores: bool) -> str:
     """`1. src/flask/app.py:10-24  0.83  Flask.run  [flask-code]`, and the id that `get` takes."""
-    score = f"  {result.score:.2f}" if scores else ""
-    label = "  ".join(filter(None, (_format_label(result), one_line(describe_branches(result)))))
-    return (
-        f"{number}. {_format_location(result)}{score}{f'  {label}' if label else ''}"
-        f"  [{result.citation.source}]  {result.id}"
-    )
+    label, branches = _format_label(result), one_line(describe_branches(result))
+    score, source = f"{result.score:.2f}" if scores else "", f"[{result.citation.source}]"
+    parts = (f"{number}. {_format_location(result)}", score, label, branches, source, result.id)
+    return "  ".join(filter(None, parts))
 
 
 def _format_location(result: SearchResult) -> str:
@@ -471,7 +457,6 @@ def _format_score(score: float | None) -> str | None:
 
 
 def _show_trace(screen: Screen, trace: TraceResponse) -> None:
-    """Show the document, the chunk and the release, then each stage of the refresh."""
     screen.print_json(trace.as_json())
     location = f"{trace.citation.path}:{trace.citation.lines.replace('L', '')}"
     screen.print_text(f"{one_line(location)}  [{trace.citation.source}]  {trace.id}", style="bold cyan")
@@ -487,20 +472,18 @@ def _show_trace(screen: Screen, trace: TraceResponse) -> None:
         {"what": "release that answered", "value": trace.release},
     ]
     screen.print_table([row for row in rows if row["value"] is not None])
-    screen.print_table(
-        [
-            {
-                "stage": stage.stage,
-                "done": _format_time(stage.done_at),
-                "changes": stage.changes,
-                "code": stage.code,
-                "settings": " ".join(f"{name}={digest}" for name, digest in stage.settings.items()),
-                "run": stage.run_url or stage.run or "command line",
-            }
-            for stage in trace.stages
-        ],
-        right_aligned=("changes",),
-    )
+    stages = [
+        {
+            "stage": stage.stage,
+            "done": _format_time(stage.done_at),
+            "changes": stage.changes,
+            "code": stage.code,
+            "settings": " ".join(f"{name}={digest}" for name, digest in stage.settings.items()),
+            "run": stage.run_url or stage.run or "command line",
+        }
+        for stage in trace.stages
+    ]
+    screen.print_table(stages, right_aligned=("changes",))
     if not trace.stages:
         screen.print_note("note: the log of its refresh is gone")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -20,12 +19,9 @@ from knowledge_pipeline.times import parse_duration
 if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
     from knowledge_pipeline.serve.tokens import Scope, Token, TokenStore
+
 TOKEN_ENV = "KNOWLEDGE_TOKEN"  # noqa: S105 - the name of a variable
-
-
 Tools = Literal["all", "core"]
-
-
 _FULL_ACCESS = (
     "Without a token, public content only. All of it, until this server ends:\n{url}/sign-in?token={token}"
 )
@@ -62,7 +58,14 @@ def serve(
     overrides = {name: value for name, value in options.items() if value is not None}
     settings = session.settings
     settings = settings.model_copy(update={"serve": settings.serve.model_copy(update=overrides)})
-    with _open_socket(settings.serve.host, settings.serve.port) as listening:
+    host, port = settings.serve.host, settings.serve.port
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise WrongUsage(f"cannot listen on {host}:{port} ({why}): give another --host or --port") from error
+    with listener as listening:
         address, bound_port = listening.getsockname()[:2]
         url = f"http://{f'[{address}]' if ':' in address else address}:{bound_port}"
         if settings.serve.workers > 1:
@@ -234,23 +237,19 @@ def _format_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_alone(session: Session, settings: Settings, listener: socket.socket, url: str) -> None:
-    from knowledge_pipeline.serve.service import Service
+    from knowledge_pipeline.serve.service import Service, answers_this_machine
     from knowledge_pipeline.serve.workers import run
 
     service = Service(settings, config=session.config_path)
     session.screen.print_note(f"Answering on {url}")
-    if service.answers_this_machine and _has_private_content(settings):
+    if answers_this_machine(settings.serve) and _has_private_content(settings):
         token = service.tokens.create_for_process("start of the server")
         session.screen.print_note(_FULL_ACCESS.format(url=url, token=token))
     run(service, listener)
 
 
 def _run_workers(
-    session: Session,
-    settings: Settings,
-    overrides: Mapping[str, str | int],
-    listener: socket.socket,
-    url: str,
+    session: Session, settings: Settings, overrides: dict[str, Any], listener: socket.socket, url: str
 ) -> None:
     from knowledge_pipeline.serve.service import answers_this_machine
     from knowledge_pipeline.serve.tokens import TokenStore
@@ -277,15 +276,6 @@ def _has_private_content(settings: Settings) -> bool:
     """Whether some content is not public; of a federation's stores, it may be."""
     is_private = any(source.access.visibility != "public" for source in settings.sources)
     return is_private or bool(settings.federation.stores)
-
-
-def _open_socket(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise WrongUsage(f"cannot listen on {host}:{port} ({why}): give another --host or --port") from error
 
 
 def _read_token(variable: str | None) -> str | None:

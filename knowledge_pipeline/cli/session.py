@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -121,11 +121,16 @@ class Session:
         """
         from knowledge_pipeline.embedding.parallel import open_sessions_for_one_text
 
+        def warm_model(embedding: EmbeddingSettings) -> None:
+            from knowledge_pipeline.embedding.registry import open_embedder
+
+            with suppress(KnowledgeError):  # the command reports it, or does without
+                open_embedder(embedding).embed_query(text)
+
         open_sessions_for_one_text()
-        settings = self.settings
-        for embedding in settings.list_embeddings():
+        for embedding in self.settings.list_embeddings():
             if embedding.provider == "local":
-                Thread(target=_warm_model, args=(embedding, text), name="preload").start()
+                Thread(target=warm_model, args=(embedding,), name="preload").start()
 
     def use_config(self, path: Path) -> None:
         """Use another file, or the same one after this run has edited it."""
@@ -135,10 +140,7 @@ class Session:
 
 
 def expand_option_group(group: type[Any]) -> list[inspect.Parameter]:
-    """One keyword-only parameter for each annotated field of a dataclass, as Typer reads them.
-
-    `Any`: fields of any dataclass.
-    """
+    """One keyword-only parameter for each annotated field of a dataclass, as Typer reads them."""
     hints = get_type_hints(group, include_extras=True)
     kind = inspect.Parameter.KEYWORD_ONLY
     return [
@@ -162,19 +164,9 @@ def complete_source_ids(context: typer.Context, incomplete: str) -> list[str]:
 Names = list[str] | None
 """The values of an option that may be repeated."""
 
-Source = Annotated[
-    str, Option("--source", "-s", metavar="ID", help="The source.", autocompletion=complete_source_ids)
-]
-Sources = Annotated[
-    Names,
-    Option(
-        "--source",
-        "-s",
-        metavar="ID",
-        help="Only this source (repeatable).",
-        autocompletion=complete_source_ids,
-    ),
-]
+_ids: Any = partial(Option, "--source", "-s", metavar="ID", autocompletion=complete_source_ids)
+Source = Annotated[str, _ids(help="The source.")]
+Sources = Annotated[Names, _ids(help="Only this source (repeatable).")]
 Dagster = Annotated[bool, Option("--dagster", help="Record the run in Dagster.")]
 AllowEmpty = Annotated[
     bool, Option("--allow-empty", help="Accept an empty listing from a source that had documents.")
@@ -195,13 +187,6 @@ TokenVariable = Annotated[
 ]
 
 Blame = Annotated[bool, Option("--blame", help="Say who last changed the lines of each result, by git.")]
-
-
-def _warm_model(embedding: EmbeddingSettings, text: str) -> None:
-    from knowledge_pipeline.embedding.registry import open_embedder
-
-    with suppress(KnowledgeError):  # the command reports it, or does without
-        open_embedder(embedding).embed_query(text)
 
 
 def resolve_config(path: Path) -> Path:
@@ -305,42 +290,37 @@ def expose_options(run: Callable[..., None], parameters: list[inspect.Parameter]
 def apply_overrides(settings: Settings, overrides: Sequence[str]) -> Settings:
     """The settings with overrides such as `query.vector_weight=0.7`; a value is read as YAML.
 
-    Raises:
-        WrongUsage: an override is not `query.KEY=VALUE`.
-        ConfigError: a key is unknown or its value is not allowed; one line for every problem.
+    Raises WrongUsage for another form, ConfigError with a line for every unknown key or wrong value.
     """
     from pydantic import ValidationError
 
-    from knowledge_pipeline.config.problems import ParsedConfig, to_problem
+    from knowledge_pipeline.config.problems import ParsedConfig, parse_config, to_problem
     from knowledge_pipeline.config.settings import Settings
 
     if not overrides:
         return settings
     values = {**dict(settings), "query": settings.query.model_dump(exclude_unset=True)}
     for override in overrides:
-        _set_override(values, override)
+        name, equals, text = override.partition("=")
+        *holders, key = name.strip().split(".")
+        if not equals or not key or holders[:1] != ["query"]:
+            raise WrongUsage(
+                f"found --set {override}; allowed: a setting under query: query.vector_weight=0.7"
+            )
+        inner: dict[str, Any] = values
+        for holder in holders:
+            former = inner.get(holder)
+            inner[holder] = former if isinstance(former, dict) else {}
+            inner = inner[holder]
+        parsed = parse_config(text, name=f"--set {name}")
+        if parsed.problems:
+            raise ConfigError(f"--set {name}: {parsed.problems[0]}")
+        inner[key] = parsed.value
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
         problems = (to_problem(detail, ParsedConfig(values)) for detail in error.errors(include_url=False))
         raise ConfigError("\n".join(f"--set {problem}" for problem in problems)) from None
-
-
-def _set_override(values: dict[str, Any], override: str) -> None:
-    from knowledge_pipeline.config.problems import parse_config
-
-    name, equals, text = override.partition("=")
-    *holders, key = name.strip().split(".")
-    if not equals or not key or holders[:1] != ["query"]:
-        raise WrongUsage(f"found --set {override}; allowed: a setting under query: query.vector_weight=0.7")
-    for holder in holders:
-        inner = values.get(holder)
-        values[holder] = inner if isinstance(inner, dict) else {}
-        values = values[holder]
-    parsed = parse_config(text, name=f"--set {name}")
-    if parsed.problems:
-        raise ConfigError(f"--set {name}: {parsed.problems[0]}")
-    values[key] = parsed.value
 
 
 def iter_index_locations(file: str, settings: Settings) -> Iterator[tuple[str, str | None]]:
@@ -353,12 +333,12 @@ def iter_index_locations(file: str, settings: Settings) -> Iterator[tuple[str, s
     path = Path(file).expanduser()
     is_in_source = False
     for source in settings.sources if path.is_file() else ():
-        if not isinstance(source.connection, LocalConnection):
-            continue
-        folder = source.connection.path.resolve()
-        if path.resolve().is_relative_to(folder):
+        connection = source.connection
+        if isinstance(connection, LocalConnection) and path.resolve().is_relative_to(
+            connection.path.resolve()
+        ):
             is_in_source = True
-            yield path.resolve().relative_to(folder).as_posix(), source.id
+            yield path.resolve().relative_to(connection.path.resolve()).as_posix(), source.id
     if not is_in_source:
         yield file, None
 
@@ -371,14 +351,11 @@ def read_beginning(file: str, settings: Settings) -> str:
 
 def confirm(session: Session, question: str, *, yes: bool) -> bool:
     """Whether the user confirms, by `--yes` or at the prompt; raises WrongUsage if there is no terminal."""
-    if yes:
-        return True
-    if not session.screen.is_interactive:
+    if not yes and not session.screen.is_interactive:
         raise WrongUsage("this cannot be undone, and there is no terminal to ask on: add --yes")
-    if typer.confirm(question, err=True):
-        return True
-    session.screen.print_note("Nothing was done.")
-    return False
+    if not (confirmed := yes or typer.confirm(question, err=True)):
+        session.screen.print_note("Nothing was done.")
+    return confirmed
 
 
 def ask(session: Session, question: str, *, option: str) -> str:

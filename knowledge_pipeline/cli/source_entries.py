@@ -35,7 +35,6 @@ _REPOSITORY_ADDRESS = re.compile(r"^(?:https?://(?P<host>[^/@\s]+)/)?(?P<path>[\
 _AZURE_ADDRESS = re.compile(
     r"https://(?P<account>[a-z0-9]+)\.blob\.core\.windows\.net/(?P<container>[^/?#]+)/?(?P<prefix>[^?#]*)"
 )
-_GITHUB, _GITLAB = "github.com", "gitlab.com"
 _REPOSITORY_PROMPT = "Repository on GitHub or GitLab (its address)"
 _HOSTED_KINDS = ("github_pr", "github_issues", "discussions", "releases", "snippets")
 
@@ -65,11 +64,7 @@ SERVICE_KINDS = {
 def build_service_entry(
     kind: str, address: str, *, email: str | None, token_variable: str | None
 ) -> SourceEntry:
-    """An entry without an id; it names the variable of the token ("": none, None: usual), never the token.
-
-    Raises:
-        WrongUsage: the address is invalid, or the service takes no e-mail.
-    """
+    """An entry without an id; it names the variable of the token ("": none, None: usual), never the token."""
     hosted = _parse_repository_address(address) if kind in _HOSTED_KINDS else None
     usual = "GITLAB_TOKEN" if hosted and hosted["type"] == "gitlab" else SERVICE_KINDS[kind].token_variable
     variable = usual if token_variable is None else token_variable
@@ -98,11 +93,7 @@ def parse_wiki_url(address: str) -> SourceEntry | None:
 
 
 def parse_bucket_url(address: str) -> SourceEntry | None:
-    """The connection of `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or a container of Azure; else None.
-
-    Raises:
-        WrongUsage: an `az://` URL, which names no account.
-    """
+    """The connection of `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or a container of Azure; else None."""
     scheme, separator, rest = address.partition("://")
     if scheme == "az":
         raise WrongUsage(
@@ -151,16 +142,21 @@ def _to_slug(name: str) -> str:
 
 
 def _parse_repository_address(address: str) -> SourceEntry:
-    """The connection of a repository: GitLab's if the host says so, or else GitHub's."""
     match = _REPOSITORY_ADDRESS.match(address.strip().rstrip("/").removesuffix(".git"))
-    host, path = (match["host"] or _GITHUB, match["path"]) if match else ("", "")
-    if "gitlab" in host:
-        site = {} if host == _GITLAB else {"url": f"https://{host}"}
+    host, path = (match["host"] or "github.com", match["path"]) if match else ("", "")
+    site = _build_site(host)
+    if site["type"] == "gitlab":
         return {"type": "gitlab", "project": path, **site}
     if not host or path.count("/") != 1:
         raise WrongUsage(f"{address!r} is not a repository on GitHub or GitLab: give its address")
-    site = {} if host == _GITHUB else {"url": f"https://{host}/api/v3"}
     return {"type": "github", "repository": path, **site}
+
+
+def _build_site(host: str) -> dict[str, str]:
+    """The service at a host, and its address where it is not the usual one."""
+    if "gitlab" in host:
+        return {"type": "gitlab", **({} if host == "gitlab.com" else {"url": f"https://{host}"})}
+    return {"type": "github", **({} if host == "github.com" else {"url": f"https://{host}/api/v3"})}
 
 
 _GIT_ADDRESS = re.compile(
@@ -338,11 +334,7 @@ def _iter_proposed_entries(repository: RepositoryLocation, path: Path) -> Iterat
 
 
 def validate_entry(entry: Mapping[str, Any], path: Path, *, allow_unset: bool = False) -> SourceConfig:
-    """The entry as settings; its token is read from the environment.
-
-    Raises:
-        ConfigError: a value is invalid, or (unless allowed) an environment variable is not set.
-    """
+    """The entry as settings; its token is read from the environment, which may be allowed to lack it."""
     from knowledge_pipeline.config.edit import insert_entry
     from knowledge_pipeline.config.file import check_config
 
@@ -477,11 +469,7 @@ _ADDRESS = re.compile(
 def build_organisation_connection(
     kind: str, address: str, *, email: str | None, token_variable: str | None
 ) -> SourceEntry:
-    """The connection of an organisation, by the type of its members' sources and the address of all.
-
-    Raises:
-        WrongUsage: the address names nothing that has members of this type.
-    """
+    """The connection of an organisation, by the type of its members' sources and the address of all."""
     if kind in _OF_SITES:
         entry = build_service_entry(kind, address, email=email, token_variable=token_variable)
         return {**entry["connection"], "type": _OF_SITES[kind]}
@@ -499,15 +487,12 @@ def build_organisation_connection(
             f"{address!r} is no organisation: give github.com/NAME, gitlab.com/GROUP, s3://BUCKET/PREFIX, "
             "the address of a Jira or Confluence site, or --path FOLDER"
         )
-    host, path = match["host"], match["path"]
-    is_gitlab = "gitlab" in host
-    variable = token_variable or ("GITLAB_TOKEN" if is_gitlab else "GITHUB_TOKEN")
-    identity = {"token": f"${{{variable}}}"}
+    site = _build_site(match["host"])
+    is_gitlab = site.pop("type") == "gitlab"
+    identity = {"token": f"${{{token_variable or ('GITLAB_TOKEN' if is_gitlab else 'GITHUB_TOKEN')}}}"}
     if is_gitlab:
-        site = {} if host == "gitlab.com" else {"url": f"https://{host}"}
-        return {"type": "gitlab_group", "group": path, **site, **identity}
-    site = {} if host == "github.com" else {"url": f"https://{host}/api/v3"}
-    return {"type": "github_organisation", "organisation": path, **site, **identity}
+        return {"type": "gitlab_group", "group": match["path"], **site, **identity}
+    return {"type": "github_organisation", "organisation": match["path"], **site, **identity}
 
 
 def find_archive_pattern(address: str) -> str | None:
@@ -533,30 +518,25 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 
 
 def build_table_entry(path: Path | None, url: str | None, *, relative_to: Path) -> tuple[SourceEntry, str]:
-    """The entry of a file, a pattern or a database, without its query; and the first part of its id.
-
-    Raises:
-        WrongUsage: neither or both are given, or an address is written out.
-    """
+    """The entry of a file, a pattern or a database, without its query; and the first part of its id."""
     if (path is None) == (url is None):
         raise WrongUsage("a table needs --path FILE, or --url '${NAME}' with the variable of its address")
     if path is not None:
         kind = "duckdb" if path.suffix.lower() in _DATABASE_SUFFIXES else "table_files"
         name = path.stem if "*" not in path.stem else path.parent.name
-        return _build_entry({"type": kind, "path": _relative_path(path, relative_to)}, name)
-    variable = _VARIABLE.fullmatch(url or "")
-    if variable is None:
+        connection = {"type": kind, "path": relative_path(path, relative_to, follow_links=False)}
+    elif variable := _VARIABLE.fullmatch(url or ""):
+        connection, name = {"type": "postgres", "dsn": url}, variable[1]
+    else:
         raise WrongUsage(
             "the address of a database holds a password: put it into a variable, and write --url '${NAME}'"
         )
-    return _build_entry({"type": "postgres", "dsn": url}, variable[1])
-
-
-def _build_entry(connection: SourceEntry, name: str) -> tuple[SourceEntry, str]:
     return {"type": "table", "connection": connection}, _to_slug(name) or "table"
 
 
-def _relative_path(path: Path, config: Path) -> str:
+def relative_path(path: Path, config: Path, *, follow_links: bool = True) -> str:
     """The path, or pattern, relative to the file's folder if it is inside, or else absolute."""
     path, parent = path.expanduser().absolute(), config.absolute().parent
+    if follow_links:
+        path, parent = path.resolve(), config.resolve().parent
     return path.relative_to(parent).as_posix() if path.is_relative_to(parent) else path.as_posix()

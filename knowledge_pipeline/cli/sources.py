@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from typer import Argument, Option
 
+from knowledge_pipeline.cli import source_entries
 from knowledge_pipeline.cli.exit_codes import FAILED, SUCCESS, exit_code_of
 from knowledge_pipeline.cli.progress import show_progress
 from knowledge_pipeline.cli.screen import format_count, one_line, truncate
@@ -24,28 +25,6 @@ from knowledge_pipeline.cli.session import (
     complete_source_ids,
     confirm,
     example,
-)
-from knowledge_pipeline.cli.source_entries import (
-    SERVICE_KINDS,
-    RepositoryLocation,
-    SourceEntry,
-    add_entries,
-    apply_assignments,
-    build_archive_connection,
-    build_organisation_connection,
-    build_service_entry,
-    build_table_entry,
-    choose_free_id,
-    choose_organisation_id,
-    derive_archive_name,
-    derive_service_name,
-    describe_keys,
-    find_archive_pattern,
-    is_archive_file,
-    parse_bucket_url,
-    parse_wiki_url,
-    resolve_target_config,
-    validate_entry,
 )
 from knowledge_pipeline.config.organisations import LISTINGS, OrganisationMember, matches_any, read_listing
 from knowledge_pipeline.config.settings import Settings
@@ -64,7 +43,7 @@ from knowledge_pipeline.errors import (
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
     from knowledge_pipeline.config.embedding import EmbeddingSettings
-    from knowledge_pipeline.config.organisation import OrganisationSettings
+    from knowledge_pipeline.config.organisations import OrganisationSettings
     from knowledge_pipeline.connectors.base import Source
     from knowledge_pipeline.records import Document, Item
     from knowledge_pipeline.stages.organisations import Discovery
@@ -119,7 +98,8 @@ def list_(session: Session) -> None:
     knowledge sources add table --url '${WAREHOUSE_DSN}' --set 'connection.query=select * from articles'
 """,
     more=lambda: (
-        f"Keys of --set, by type of source (docs/configuration.md explains them):\n{describe_keys()}"
+        "Keys of --set, by type of source (docs/configuration.md explains them):\n"
+        + source_entries.describe_keys()
     ),
 )
 def add(
@@ -171,78 +151,98 @@ def add(
     """Add a source to knowledge.yaml, keeping its comments; nothing is indexed yet."""
     from knowledge_pipeline.config.edit import USUAL_IDS
     from knowledge_pipeline.config.file import load_settings
+    from knowledge_pipeline.connectors.registry import open_source
 
-    config = resolve_target_config(session)
-    entry: SourceEntry
+    config = source_entries.resolve_target_config(session)
+    entry: source_entries.SourceEntry
     if all:
         if path is not None and (url or email or token_env):
             raise WrongUsage("give --path or --url, not both")
         if path is None and url is None and type != "slack":
             raise WrongUsage("--all needs --url, such as github.com/acme, or --path FOLDER")
         connection = (
-            {"type": "checkouts", "path": _relative_path(path, config)}
+            {"type": "checkouts", "path": source_entries.relative_path(path, config)}
             if path is not None
-            else build_organisation_connection(type, url or "", email=email, token_variable=token_env)
+            else source_entries.build_organisation_connection(
+                type, url or "", email=email, token_variable=token_env
+            )
         )
         entry, name = {"type": type, "connection": connection}, ""
     elif type == "slack" and path is not None:
         name = "slack"
-        entry = {"type": type, "connection": {"type": "slack_export", "path": _relative_path(path, config)}}
+        entry = {
+            "type": type,
+            "connection": {"type": "slack_export", "path": source_entries.relative_path(path, config)},
+        }
     elif type == "table":
         if branch or email or token_env:
             raise WrongUsage("a table takes --path, or --url '${NAME}' with the variable of its address")
-        entry, name = build_table_entry(path, url, relative_to=config)
+        entry, name = source_entries.build_table_entry(path, url, relative_to=config)
     elif type == "custom":
         if path is not None or url or branch or email or token_env:
             raise WrongUsage(
                 "a custom source takes --set connection.use=NAME and --set connection.settings.KEY"
             )
         entry, name = {"type": type, "connection": {"type": "custom"}}, "custom"
-    elif service := SERVICE_KINDS.get(type):
+    elif service := source_entries.SERVICE_KINDS.get(type):
         if path is not None or branch:
             raise WrongUsage(f"{type} is read from a service: give --url, not --path or --branch")
         if url is None and service.address_prompt:
             option = "--url: the address of the site, or of the repository"
             url = ask(session, service.address_prompt, option=option)
-        entry = build_service_entry(type, url or "", email=email, token_variable=token_env)
-        name = f"{derive_service_name(entry)}-{service.id_suffix}"
-    elif url is not None and (bucket := parse_bucket_url(url)):
+        entry = source_entries.build_service_entry(type, url or "", email=email, token_variable=token_env)
+        name = f"{source_entries.derive_service_name(entry)}-{service.id_suffix}"
+    elif url is not None and (bucket := source_entries.parse_bucket_url(url)):
         if path is not None or branch or email or token_env:
             raise WrongUsage("a bucket takes --url alone, and keys such as --set connection.region=eu-west-1")
-        entry = {"type": type, "connection": build_archive_connection(bucket)}
-        name = f"{derive_service_name(entry)}-{USUAL_IDS.get(type, type)}"
-    elif path is not None and is_archive_file(path):
+        entry = {"type": type, "connection": source_entries.build_archive_connection(bucket)}
+        name = f"{source_entries.derive_service_name(entry)}-{USUAL_IDS.get(type, type)}"
+    elif path is not None and source_entries.is_archive_file(path):
         if url or branch or email or token_env:
             raise WrongUsage("an archive of this machine takes --path alone")
-        entry = {"type": type, "connection": {"type": "archive_file", "path": _relative_path(path, config)}}
-        name = f"{derive_archive_name(path.name)}-{USUAL_IDS.get(type, type)}"
-    elif url is not None and (wiki := parse_wiki_url(url)):
+        entry = {
+            "type": type,
+            "connection": {"type": "archive_file", "path": source_entries.relative_path(path, config)},
+        }
+        name = f"{source_entries.derive_archive_name(path.name)}-{USUAL_IDS.get(type, type)}"
+    elif url is not None and (wiki := source_entries.parse_wiki_url(url)):
         if path is not None or branch or email:
             raise WrongUsage("a wiki takes --url, and --token-env with the variable of its token")
         token = {"token": f"${{{token_env}}}"} if token_env else {}
         entry = {"type": type, "connection": {**wiki, **token}}
-        name = f"{derive_service_name(entry)}-wiki"
+        name = f"{source_entries.derive_service_name(entry)}-wiki"
     else:
         if email:
             raise WrongUsage("--email is for Jira and Confluence")
         repository = _choose_repository(session, path, url, branch, token_env)
-        local = {"type": "local", "path": _relative_path(repository.folder, config)}
+        local = {"type": "local", "path": source_entries.relative_path(repository.folder, config)}
         entry = {"type": type, "connection": local if repository.is_local else repository.to_connection()}
         name = f"{repository.slug}-{USUAL_IDS.get(type, type)}"
     entry |= {"include": list(include)} if include else {}
     entry |= {"exclude": list(exclude)} if exclude else {}
-    apply_assignments(entry, set or ())
+    source_entries.apply_assignments(entry, set or ())
     if type in FILTER_TYPES["attachments"] and path is None:  # an export has none
         entry = {"attachments": True, **entry}
     settings = load_settings(config, allow_unset=True) if config.exists() else Settings()
     used = {entry_settings.id for entry_settings in (*settings.sources, *settings.organisations)}
     if all:
         connection = entry.pop("connection")
-        identity = {"id": id or choose_organisation_id(connection, used), "connection": connection}
-        members = {"include": [pattern]} if (pattern := find_archive_pattern(url or "")) else {}
-        _add_organisation(session, config, {**identity, **members, "sources": [entry]})
+        id = id or source_entries.choose_organisation_id(connection, used)
+        members = (
+            {"include": [pattern]} if (pattern := source_entries.find_archive_pattern(url or "")) else {}
+        )
+        entry = {"id": id, "connection": connection, **members, "sources": [entry]}
+        source_entries.add_entries(session, config, [entry], "organisations")
     else:
-        _add_entry(session, config, {"id": id or choose_free_id(name, used), **entry})
+        id = id or source_entries.choose_free_id(name, used)
+        entry = {"id": id, **entry}
+        with open_source(source_entries.validate_entry(entry, config, allow_unset=True), cache=config.parent):
+            pass  # contacts no service
+        source_entries.add_entries(session, config, [entry])
+    session.screen.print_json({"config": str(config), "added": entry})
+    session.screen.print_text(f"Added {'organisation ' if all else ''}{id} to {config}.")
+    what = "" if all else f" --source {id}"
+    session.screen.print_text(f"Next: knowledge sources test {id}, then knowledge refresh{what}")
 
 
 @example("""
@@ -318,8 +318,7 @@ COMMANDS = (list_, add, remove, test, discover)
 
 def _choose_repository(
     session: Session, path: Path | None, url: str | None, branch: str | None, token_variable: str | None
-) -> RepositoryLocation:
-    """The folder or git repository that the options name, or else the person."""
+) -> source_entries.RepositoryLocation:
     if path is not None and url is not None:
         raise WrongUsage("give --path or --url, not both")
     if path is not None and (branch or token_variable):
@@ -327,40 +326,16 @@ def _choose_repository(
     if path is not None and not path.expanduser().is_dir():
         raise ConfigError(f"{path} is not a folder: correct --path")
     if path is not None:
-        repository = RepositoryLocation(str(path), is_git=False)
+        repository = source_entries.RepositoryLocation(str(path), is_git=False)
     elif url is not None:
-        repository = replace(RepositoryLocation.parse(url, branch, token_variable), is_git=True)
+        repository = replace(
+            source_entries.RepositoryLocation.parse(url, branch, token_variable), is_git=True
+        )
     else:
         location = ask(session, "Folder, or address of a git repository", option="--path FOLDER or --url URL")
-        repository = RepositoryLocation.parse(location, branch, token_variable)
+        repository = source_entries.RepositoryLocation.parse(location, branch, token_variable)
     repository.require_valid()
     return repository
-
-
-def _add_entry(session: Session, config: Path, entry: SourceEntry) -> None:
-    """Write an entry if such a source can be opened, and say what comes next."""
-    from knowledge_pipeline.connectors.registry import open_source
-
-    with open_source(validate_entry(entry, config, allow_unset=True), cache=config.parent):
-        pass  # contacts no service
-    add_entries(session, config, [entry])
-    session.screen.print_json({"config": str(config), "added": entry})
-    id_ = entry["id"]
-    session.screen.print_text(f"Added {id_} to {config}.")
-    session.screen.print_text(f"Next: knowledge sources test {id_}, then knowledge refresh --source {id_}")
-
-
-def _add_organisation(session: Session, config: Path, entry: SourceEntry) -> None:
-    add_entries(session, config, [entry], "organisations")
-    session.screen.print_json({"config": str(config), "added": entry})
-    session.screen.print_text(f"Added organisation {entry['id']} to {config}.")
-    session.screen.print_text(f"Next: knowledge sources test {entry['id']}, then knowledge refresh")
-
-
-def _relative_path(path: Path, config: Path) -> str:
-    """The path relative to the file's folder if it is inside, or else absolute."""
-    path, parent = path.expanduser().resolve(), config.resolve().parent
-    return path.relative_to(parent).as_posix() if path.is_relative_to(parent) else path.as_posix()
 
 
 _SHOWN = 5  # names of members in a line
@@ -369,12 +344,7 @@ _SHOWN = 5  # names of members in a line
 def discover_members(
     session: Session, ids: Sequence[str] = (), *, accept_removals: bool = False
 ) -> list[Discovery]:
-    """List organisations, all without ids, say what is new or wrong, and read the settings again.
-
-    Raises:
-        NotFound: there is no such organisation.
-        StoreError: a listing cannot be written.
-    """
+    """List organisations, all without ids, say what is new or wrong, and read the settings again."""
     from knowledge_pipeline.stages.organisations import discover, select_organisations
 
     settings = session.settings
@@ -398,25 +368,18 @@ def discover_members(
 
 def _print_discovery(session: Session, discovery: Discovery) -> None:
     if discovery.problem:
-        rest = (
-            f"; the {format_count(discovery.selected, 'member')} known before stay"
-            if discovery.selected
-            else ""
-        )
+        stored = format_count(discovery.selected, "member")
+        rest = f"; the {stored} known before stay" if discovery.selected else ""
         session.screen.print_note(f"{discovery.problem}{rest}")
         return
     changes = [
-        f"{len(names):,} {what} ({_join_first_names(names)})"
+        f"{len(names):,} {what} ({', '.join([*names[:_SHOWN], *(['...'] if len(names) > _SHOWN else [])])})"
         for what, names in (("new", discovery.added), ("gone", discovery.removed))
         if names
     ]
     if changes:
         members = f"{discovery.selected:,} of {format_count(discovery.listed, 'member')}"
         session.screen.print_note(f"{discovery.organisation}: {members}, {', '.join(changes)}")
-
-
-def _join_first_names(names: Sequence[str]) -> str:
-    return ", ".join([*names[:_SHOWN], *(["..."] if len(names) > _SHOWN else [])])
 
 
 def list_organisations(settings: Settings) -> list[dict[str, Any]]:
@@ -440,13 +403,6 @@ def list_organisations(settings: Settings) -> list[dict[str, Any]]:
 
 
 def _probe_organisation(session: Session, organisation: OrganisationSettings) -> int:
-    """List an organisation without keeping the listing, and read a document of each kind of its sources.
-
-    A kind that the identity may not read fails with what it lacks.
-
-    Returns:
-        The exit code.
-    """
     from knowledge_pipeline.connectors.registry import list_members
 
     with show_progress(session.screen):
@@ -459,15 +415,8 @@ def _probe_organisation(session: Session, organisation: OrganisationSettings) ->
     left_out = {reason: count for reason, count in counts.items() if count}
     notes = _find_unused_patterns(organisation, members)
     tried = [_probe_type(session, organisation, selected, source.type) for source in organisation.sources]
-    report = {
-        "organisation": organisation.id,
-        "listed": len(members),
-        "members": len(selected),
-        "left_out": left_out,
-        "sources": tried,
-        "notes": notes,
-    }
-    session.screen.print_json(report)
+    counts = {"listed": len(members), "members": len(selected), "left_out": left_out}
+    session.screen.print_json({"organisation": organisation.id, **counts, "sources": tried, "notes": notes})
     left = "".join(f", {count:,} {reason} left out" for reason, count in left_out.items())
     session.screen.print_text(
         f"{organisation.id}: {len(selected):,} of {len(members):,} members taken{left}."
@@ -475,8 +424,7 @@ def _probe_organisation(session: Session, organisation: OrganisationSettings) ->
     session.screen.print_table(tried)
     for note in notes:
         session.screen.print_note(note)
-    failed = not selected or any(row["problem"] for row in tried)
-    return FAILED if failed else SUCCESS
+    return FAILED if not selected or any(row["problem"] for row in tried) else SUCCESS
 
 
 def _find_unused_patterns(
@@ -542,11 +490,7 @@ def _show_listing(
     permissions: Mapping[str, Any] | None = None,
     embedding: Mapping[str, Any] | None = None,
 ) -> None:
-    """Show how many documents a source lists and skips, and the beginning of one.
-
-    `permissions` say of how many `documents` the source tells the readers, and the `problems` with it;
-    `embedding` says whether the endpoint of the `model` is `ready`, or its `problem`, and what to correct.
-    """
+    """Show how many documents a source lists and skips, the beginning of one, and what was asked besides."""
     shown = {
         **{name: getattr(document, name) for name in ("uri", "path", "title", "language", "author")},
         "last_modified": document.last_modified.isoformat() if document.last_modified else None,
@@ -582,11 +526,6 @@ PROBED_PERMISSIONS = 100  # documents
 
 
 def _probe_source(session: Session, source: SourceConfig) -> int:
-    """List a source, read one document, and ask the endpoint that embeds it, if one does.
-
-    Returns:
-        The exit code: whether the source can be read, and be embedded.
-    """
     from knowledge_pipeline.connectors.registry import open_source
 
     with open_source(source, cache=session.lake.cache) as opened:
@@ -615,7 +554,6 @@ def _probe_embedding(settings: EmbeddingSettings) -> tuple[dict[str, Any] | None
 
 
 def _probe_permissions(source: SourceConfig, uris: list[str]) -> dict[str, Any]:
-    """Of how many documents the permissions can be read, and what cannot."""
     from knowledge_pipeline.connectors.registry import read_permissions
 
     readers = read_permissions(source, uris)

@@ -71,16 +71,22 @@ def sql(
         raise WrongUsage("give --csv or --json, not both")
     loaded = load_models(own_folders=_list_own_folders(session))
     sources = load_configured_sources(session) if query is not None or (model and not show) else None
+    screen = session.screen
     if query is not None:
         answer = run.run_query(session.lake, loaded, query, limit=limit or None, sources=sources)
-        _show_rows(session.screen, answer, as_csv=as_csv)
+        _show_rows(screen, answer, as_csv=as_csv)
     elif model is None:
-        _show_models(session.screen, loaded)
+        _show_models(screen, loaded)
     elif show:
-        _show_sql(session.screen, select_required_models(loaded, [model])[-1])
+        chosen = select_required_models(loaded, [model])[-1]
+        columns = {name: {"type": c.type, "comment": c.comment} for name, c in chosen.columns.items()}
+        screen.print_json(
+            {"model": chosen.name, "layer": chosen.layer, "sql": chosen.sql, "columns": columns}
+        )
+        screen.print_text(chosen.sql)
     else:
         answer = run.query_model(session.lake, loaded, model, limit=limit or None, sources=sources)
-        _show_rows(session.screen, answer, as_csv=as_csv)
+        _show_rows(screen, answer, as_csv=as_csv)
 
 
 Account = Literal["session", "project", "on_behalf_of", "tenant", "model", "source"]
@@ -215,12 +221,6 @@ def _show_models(screen: Screen, models: list[Model]) -> None:
             for row in rows
         ]
     )
-
-
-def _show_sql(screen: Screen, model: Model) -> None:
-    columns = {name: {"type": c.type, "comment": c.comment} for name, c in model.columns.items()}
-    screen.print_json({"model": model.name, "layer": model.layer, "sql": model.sql, "columns": columns})
-    screen.print_text(model.sql)
 
 
 def _show_rows(screen: Screen, answer: SqlResult, *, as_csv: bool) -> None:

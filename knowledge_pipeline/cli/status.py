@@ -41,11 +41,16 @@ def status(
     sources = {source.id: source.type for source in settings.sources}
     cache = CountsCache(settings.store, sources=sources, version=__version__)
     is_federation = bool(settings.federation.stores)
-    counts = None if detailed or is_federation else cache.recall()
+    counts: dict[str, Any] | None = None if detailed or is_federation else cache.recall()
     if is_federation:
         counts = _count_federation(session, detailed=detailed)
     elif counts is None:
-        counts = _count(session, detailed=detailed)
+        from knowledge_pipeline.store.release import find_live_release
+
+        release = find_live_release(session.lake)
+        summary = _summarize(session.lake, settings, detailed=detailed)
+        states = {"states": _list_states(session)} if detailed else {}
+        counts = {"release": _describe(release) if release else None, **summary, **states}
         if not detailed:
             cache.keep(counts)
     report = {"config": str(session.config_path), "store": str(settings.store), **counts}
@@ -59,7 +64,6 @@ def status(
 
 
 def _list_events(session: Session, sources: Container[str]) -> list[dict[str, Any]]:
-    """The last event of each source that has had one."""
     from knowledge_pipeline.serve.refresh_history import list_last_events
 
     try:
@@ -71,7 +75,6 @@ def _list_events(session: Session, sources: Container[str]) -> list[dict[str, An
 
 
 def _count_federation(session: Session, *, detailed: bool) -> dict[str, Any]:
-    """The stores of a federation as one, each source with its store."""
     from knowledge_pipeline.extensions.federation import MemberStores, unite_releases
     from knowledge_pipeline.store.release import find_live_release
 
@@ -108,15 +111,6 @@ def _describe(release: Release) -> dict[str, Any]:
     }
 
 
-def _count(session: Session, *, detailed: bool) -> dict[str, Any]:
-    from knowledge_pipeline.store.release import find_live_release
-
-    release = find_live_release(session.lake)
-    summary = _summarize(session.lake, session.settings_without_secrets, detailed=detailed)
-    states = {"states": _list_states(session)} if detailed else {}
-    return {"release": _describe(release) if release else None, **summary, **states}
-
-
 def _summarize(lake: Lake, settings: Settings, *, detailed: bool) -> dict[str, Any]:
     from knowledge_pipeline.stages import store_summary
     from knowledge_pipeline.store.lance_storage import compute_size
@@ -148,7 +142,6 @@ def _list_states(session: Session) -> list[dict[str, Any]]:
 
 
 def _show_status(screen: Screen, report: dict[str, Any], *, detailed: bool) -> None:
-    """Show what `status --json` prints."""
     screen.print_json(report)
     release, sources = report["release"], report["sources"]
     if release:
@@ -176,7 +169,9 @@ def _show_status(screen: Screen, report: dict[str, Any], *, detailed: bool) -> N
         numbers = ("rows", "unindexed", "versions", "disk")
         screen.print_table([_format_row(row) for row in report[table]], right_aligned=numbers)
     # those of a federation are in its stores
-    states = [_format_state(row) for row in report.get("states", ())]
+    states = [{**row, "cost": f"{row['cost']:.2f}"} for row in report.get("states", ())]
+    for row in states:  # the run as its page, where the address of Dagster is known
+        row["last_run"] = row.pop("last_run_url") or row["last_run"]
     screen.print_table(states, right_aligned=("age_hours", "skipped", "cost"))
     for row in sources:
         for reason, count in list(row["skipped_reasons"].items())[:5]:
@@ -193,16 +188,9 @@ def _format_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _format_event(row: dict[str, Any]) -> dict[str, Any]:
-    """When the last event came, and what became of it."""
     state = "taken in" if row["state"] == "done" else row["state"]
     outcome = f"{state}: {truncate(one_line(row['error']), 200)}" if row["error"] else state
     return {
         **{"source": row["source"], "last_event": format_time(row["at"])},
         **{"service": row["service"], "kind": row["kind"], "outcome": outcome},
     }
-
-
-def _format_state(row: dict[str, Any]) -> dict[str, Any]:
-    """The run as its page, where the address of Dagster is known."""
-    cells = {name: value for name, value in row.items() if name != "last_run_url"}
-    return cells | {"cost": f"{row['cost']:.2f}", "last_run": row["last_run_url"] or row["last_run"]}

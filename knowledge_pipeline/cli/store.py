@@ -108,10 +108,8 @@ def migrate(
         )
     else:
         versions = migrate.read_versions(lake)
-        if dry_run:
-            _show_plan(screen, versions)
-        else:
-            _show_migrated(screen, versions, migrate.migrate(lake, report=report))
+        tables = () if dry_run else migrate.migrate(lake, report=report)
+        _show_migration(screen, versions, tables, dry_run=dry_run)
 
 
 @example("""
@@ -184,21 +182,19 @@ def _show_maintenance(screen: Screen, maintained: MaintenanceReport) -> None:
         screen.print_text(f"{subject}: skipped: {reason}")
     if maintained.release:
         screen.print_text(f"Release {maintained.release.release} is live: the same rows, in fewer fragments.")
-    screen.print_text(_format_summary(maintained))
-
-
-def _format_summary(maintained: MaintenanceReport) -> str:
     checked = f"{format_count(maintained.sources, 'source')} checked in {maintained.seconds:.1f} s"
     if not maintained.has_changes:
-        return f"Nothing to do: {checked}."
-    if maintained.dry_run:
-        return f"Dry run, nothing was changed: {checked}."
-    if maintained.freed_bytes < 0:
-        return (
+        summary = f"Nothing to do: {checked}."
+    elif maintained.dry_run:
+        summary = f"Dry run, nothing was changed: {checked}."
+    elif maintained.freed_bytes >= 0:
+        summary = f"{format_size(maintained.freed_bytes)} freed: {checked}."
+    else:
+        summary = (
             f"{format_size(-maintained.freed_bytes)} more for now: rewritten tables keep their old version "
             f"until the next maintenance; {checked}."
         )
-    return f"{format_size(maintained.freed_bytes)} freed: {checked}."
+    screen.print_text(summary)
 
 
 _STATES: dict[MigrationState, str] = {
@@ -209,15 +205,14 @@ _STATES: dict[MigrationState, str] = {
 }
 
 
-def _show_plan(screen: Screen, versions: StoreVersions) -> None:
-    older = [table for table in versions.tables if table.needs_migration]
-    rows = [{"table": table.name, "schema": table.version, "rows": table.count_rows()} for table in older]
-    screen.print_json({"state": versions.state, "tables": rows})
-    screen.print_table(rows, right_aligned=("schema", "rows"))
-    screen.print_text(_STATES[versions.state])
-
-
-def _show_migrated(screen: Screen, before: StoreVersions, tables: Sequence[str]) -> None:
+def _show_migration(screen: Screen, before: StoreVersions, tables: Sequence[str], *, dry_run: bool) -> None:
+    if dry_run:
+        older = [table for table in before.tables if table.needs_migration]
+        rows = [{"table": table.name, "schema": table.version, "rows": table.count_rows()} for table in older]
+        screen.print_json({"state": before.state, "tables": rows})
+        screen.print_table(rows, right_aligned=("schema", "rows"))
+        screen.print_text(_STATES[before.state])
+        return
     screen.print_json({"from": before.oldest, "tables": list(tables)})
     if not tables:
         screen.print_text(_STATES["migrated" if before.state == "migrated" else "current"])

@@ -135,7 +135,7 @@ class Watcher:
             if due:
                 self.refresh_sources(due)
                 self._refreshed_at = time.monotonic()
-            elif time.monotonic() > self._refreshed_at + UPKEEP_AFTER_S:
+            elif self._upkeep.is_due and time.monotonic() > self._refreshed_at + UPKEEP_AFTER_S:
                 self._run_upkeep()
             if not is_ready:
                 is_ready = True
@@ -152,7 +152,7 @@ class Watcher:
     def _renew_heartbeat(self) -> None:
         """Say that this watcher looks for changes, and what it waits for."""
         beat, folders = self._beat.heartbeat, len(set(self._watched.folders.values()))
-        repositories = self._poller.count_repositories()
+        repositories = len(self._poller.sources)
         was = beat.state, beat.behind, beat.waits_for
         beat.state, beat.refreshing, beat.sources = "waiting", (), len(self._watched.sources)
         beat.behind = tuple(source.id for source in self._watched.sources if source.id in self._failed)
@@ -219,9 +219,6 @@ class Watcher:
         return report_progress
 
     def _run_upkeep(self) -> None:
-        """Compact what refreshes wrote; a failure is reported, and the next run tries again."""
-        if not self._upkeep.is_due:
-            return
         try:
             self._upkeep.run(self._watched.lake, keep_releases=self._watched.settings.releases.keep)
         except Exception as error:  # noqa: BLE001 - a full disk, a bug: neither ends the watch
@@ -238,7 +235,6 @@ class Watcher:
         self._print_line(source, {**counts, "seconds": seconds, "release": release}, text)
 
     def _report_error(self, source: str, error: KnowledgeError) -> None:
-        """Report an error, unless it is the last one that was reported."""
         sentence, beat = str(error), self._beat.heartbeat
         beat.last_error, beat.last_error_at = f"{source}: {sentence}", time.time()
         if self._last_errors.get(source) == sentence:
@@ -252,7 +248,9 @@ class Watcher:
 
     def _print_line(self, source: str, values: dict[str, Any], text: str) -> None:
         now, screen = datetime.now().astimezone(), self._session.screen
-        screen.print_json_line({"at": now.isoformat(timespec="milliseconds"), "source": source, **values})
+        screen.print_json(
+            {"at": now.isoformat(timespec="milliseconds"), "source": source, **values}, indent=None
+        )
         screen.print_text(f"{now:%H:%M:%S}  {source}: {text}")
 
     def _warm_up(self) -> None:
@@ -284,12 +282,7 @@ class WatchedSources:
     idle: IdleSources
 
     def __init__(self, path: Path, ids: Sequence[str], *, everything: bool) -> None:
-        """Read the file.
-
-        Raises:
-            ConfigError: it is invalid, or names nothing to watch.
-            NotFound: no source has such an id.
-        """
+        """Read the file; raises ConfigError if it names nothing to watch, NotFound for an unknown id."""
         self._path, self._ids, self._everything = path, ids, everything
         self._generation, self._tried = 0, ()
         self._load_config()
@@ -333,12 +326,8 @@ class WatchedSources:
 
         None each time that watching starts over, after which everything must be checked: at
         first, after `reload_if_edited` found an edit, and when a folder disappeared or returned.
-
-        Args:
-            debounce_s: how long successive changes are collected at most.
-
-        Raises:
-            SourceRefused: the system does not allow watching.
+        Successive changes are collected for `debounce_s` at most. Raises SourceRefused where the
+        system does not allow watching.
         """
         import watchfiles
 
@@ -381,8 +370,18 @@ class WatchedSources:
         return identities
 
     def find_affected_sources(self, changed: Iterable[str]) -> set[str]:
-        """Ids of the sources that changed paths may concern."""
-        below = _group_by_folder(changed, set(self.folders.values()))
+        """Ids of the sources that changed paths may concern; folders may be nested."""
+        folders = set(self.folders.values())
+        below: dict[Path, list[str]] = defaultdict(list)
+
+        @cache
+        def list_around(path: Path) -> set[Path]:
+            return folders.intersection((path, *path.parents))
+
+        for path in changed:
+            file = Path(path)
+            for folder in list_around(file if file in folders else file.parent):
+                below[folder].append(path)
         return {
             source.id
             for source in self.sources
@@ -415,20 +414,6 @@ class WatchedSources:
             return True
 
 
-def _group_by_folder(changed: Iterable[str], folders: set[Path]) -> dict[Path, list[str]]:
-    """The changed paths in each folder; folders may be nested."""
-    paths_by_folder: dict[Path, list[str]] = defaultdict(list)
-
-    @cache
-    def list_around(folder: Path) -> list[Path]:
-        return [parent for parent in (folder, *folder.parents) if parent in folders]
-
-    for path in changed:
-        for folder in list_around(Path(path)) if Path(path) in folders else list_around(Path(path).parent):
-            paths_by_folder[folder].append(path)
-    return paths_by_folder
-
-
 RemoteChanges = dict[str, KnowledgeError | None]
 """Ids of sources whose branch moved since the last check, or the error that prevented the check."""
 
@@ -452,11 +437,7 @@ class RemotePoller:
 
         on_commit = {"refresh": RefreshSettings(trigger="on_commit")}  # overrides the source's own trigger
         remote = [source for source in sources if isinstance(source.connection, GitConnection)]
-        self._sources = [source.model_copy(update=on_commit) for source in remote]
-
-    def count_repositories(self) -> int:
-        """How many sources have a repository that it checks."""
-        return len(self._sources)
+        self.sources = [source.model_copy(update=on_commit) for source in remote]
 
     def drain_changes(self) -> RemoteChanges:
         """The changes since the last call, without waiting."""
@@ -474,7 +455,7 @@ class RemotePoller:
     def _poll_once(self) -> RemoteChanges:
         from knowledge_pipeline.connectors.git import remote_heads
 
-        watches = remote_heads.group_by_watched_branch(self._sources)
+        watches = remote_heads.group_by_watched_branch(self.sources)
         queries = list(remote_heads.build_queries(watches).values())
         answers = remote_heads.poll_remote_heads(queries) if queries else {}
         changes: RemoteChanges = {}
@@ -490,30 +471,25 @@ class RemotePoller:
         return changes
 
 
-_TIMES = ("started_at", "looked_at", "last_error_at", "polled_at")
-
-
 def _show_watchers(session: Session) -> None:
     """Print each watcher; end with exit code 1 if one is unhealthy, or none runs."""
     reports = list_watchers(Lake(session.settings.store).folder)
     is_healthy = bool(reports) and all(report.problem is None for report in reports)
-    if session.as_json:
-        watchers = [_to_json(report) for report in reports]
-        session.screen.print_json({"healthy": is_healthy, "watchers": watchers})
-    elif not reports:
-        session.screen.print_text("No watcher runs on this store: start `knowledge watch`.")
-    else:
-        session.screen.print_table([_to_row(report) for report in reports])
-        for report in reports:
-            for sentence in filter(None, (report.problem, report.heartbeat.last_error)):
-                session.screen.print_text(f"{report.heartbeat.pid}: {sentence}")
+    screen = session.screen
+    screen.print_json({"healthy": is_healthy, "watchers": [_to_json(report) for report in reports]})
+    if not reports:
+        screen.print_text("No watcher runs on this store: start `knowledge watch`.")
+    screen.print_table([_to_row(report) for report in reports])
+    for report in reports:
+        for sentence in filter(None, (report.problem, report.heartbeat.last_error)):
+            screen.print_text(f"{report.heartbeat.pid}: {sentence}")
     if not is_healthy:
         raise typer.Exit(FAILED)
 
 
 def _to_json(report: WatcherReport) -> dict[str, Any]:
     values = asdict(report.heartbeat)
-    for name in _TIMES:
+    for name in ("started_at", "looked_at", "last_error_at", "polled_at"):
         at = values[name]
         values[name] = None if at is None else datetime.fromtimestamp(at).astimezone().isoformat()
     return {**values, "healthy": report.problem is None, "problem": report.problem}

@@ -12,16 +12,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from knowledge_pipeline.client.responses import (
-    ContextResponseDict,
-    EventDict,
-    GraphResponseDict,
-    ModelCallResponseDict,
-    RelationsResponseDict,
-    SearchResponseDict,
-    StatusResponseDict,
-    TraceResponseDict,
-)
+from knowledge_pipeline.client import responses
 from knowledge_pipeline.client.transport import EMPTY_RESPONSES, ApiRequest, OnError, Transport
 from knowledge_pipeline.contract.filters import (
     FILTER_NAMES,
@@ -44,7 +35,7 @@ FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 30.0  # before connecting again
 
 async def iter_events(
     transport: Transport, path: str, types: Sequence[str], after: str | None
-) -> AsyncGenerator[EventDict]:
+) -> AsyncGenerator[responses.EventDict]:
     """Events as they come; where the connection breaks, it goes on after the last one.
 
     Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
@@ -154,7 +145,7 @@ class AsyncKnowledgeClient:
         blame: bool | None = None,
         mode: SearchMode | None = None,
         include_metadata: bool | None = None,
-    ) -> SearchResponseDict:
+    ) -> responses.SearchResponseDict:
         """The results that answer a query best; with `blame` they say who last changed their lines."""
         options = {"limit": limit, "explain": explain, "blame": blame, "include_metadata": include_metadata}
         return await self._post("search", query=query, type=type, filters=filters, mode=mode, **options)
@@ -169,20 +160,20 @@ class AsyncKnowledgeClient:
         limit: int | None = None,
         explain: bool | None = None,
         mode: SearchMode | None = None,
-    ) -> SearchResponseDict:
+    ) -> responses.SearchResponseDict:
         """Results similar to a `text`, or to the file at a `path`."""
         options = {"source": source, "limit": limit, "explain": explain, "mode": mode}
         return await self._post("similar", text=text, path=path, filters=filters, **options)
 
-    async def get(self, id: str, *, blame: bool = False) -> SearchResponseDict:
+    async def get(self, id: str, *, blame: bool = False) -> responses.SearchResponseDict:
         """One chunk by its id, or all chunks of a document by "source:uri"; `blame` as for `search`."""
         return await self._get(f"{quote(id, safe='')}{'?blame=true' if blame else ''}")
 
-    async def trace(self, id: str) -> TraceResponseDict:
+    async def trace(self, id: str) -> responses.TraceResponseDict:
         """What made a chunk: the document as read, the refresh, its Dagster run, the first release."""
         return await self._get(f"trace/{quote(id, safe='')}")
 
-    async def related(self, target: str) -> RelationsResponseDict:
+    async def related(self, target: str) -> responses.RelationsResponseDict:
         """What a document closes, implements, references, and the documents that do so with it."""
         return await self._post("related", target=target)
 
@@ -200,7 +191,7 @@ class AsyncKnowledgeClient:
         filters: FiltersLike | None = None,
         max_tokens: int | None = None,
         template: str | None = None,
-    ) -> ContextResponseDict:
+    ) -> responses.ContextResponseDict:
         """What an agent should read before a task.
 
         The history of a chat is `{"role": "user", "content": "…"}` for each message.
@@ -218,12 +209,12 @@ class AsyncKnowledgeClient:
         limit: int | None = None,
         depth: int | None = None,
         direction: CallDirection | None = None,
-    ) -> GraphResponseDict:
+    ) -> responses.GraphResponseDict:
         """One operation of the code graph; not all follow a `depth` or a `direction`."""
         options = {"target": target, "limit": limit, "depth": depth, "direction": direction}
         return await self._post(f"graph/{GRAPH_OPERATIONS[method].path}", filters=filters, **options)
 
-    async def status(self) -> StatusResponseDict:
+    async def status(self) -> responses.StatusResponseDict:
         """The live release, as far as the token may see it."""
         return await self._get("status")
 
@@ -235,7 +226,7 @@ class AsyncKnowledgeClient:
 
     def events(
         self, *, types: Sequence[EventType] = (), after: str | None = None
-    ) -> AsyncGenerator[EventDict]:
+    ) -> AsyncGenerator[responses.EventDict]:
         """Follow what is refreshed, released, and what failed; it ends only when the caller stops.
 
         The token needs the scope `events`. `after` is the `position` of the last event that is known; by
@@ -255,7 +246,7 @@ class AsyncKnowledgeClient:
         error: str | None = None,
         prompt: str | None = None,
         response: str | None = None,
-    ) -> ModelCallResponseDict:
+    ) -> responses.ModelCallResponseDict:
         """Report a call of a language model that this program made; the token needs the scope `report`."""
         body = {
             **{"provider": provider, "model": model, "input_tokens": input_tokens},
@@ -313,11 +304,13 @@ class KnowledgeClient(SyncFacade[AsyncKnowledgeClient]):
     feedback = blocking(AsyncKnowledgeClient.feedback)
     report_model_call = blocking(AsyncKnowledgeClient.report_model_call)
 
-    def events(self, *, types: Sequence[EventType] = (), after: str | None = None) -> Generator[EventDict]:
+    def events(
+        self, *, types: Sequence[EventType] = (), after: str | None = None
+    ) -> Generator[responses.EventDict]:
         """Follow events as `AsyncKnowledgeClient.events` does; the caller waits for each."""
         events = self._target.events(types=types, after=after)
 
-        async def find_next() -> EventDict:
+        async def find_next() -> responses.EventDict:
             return await anext(events)
 
         try:

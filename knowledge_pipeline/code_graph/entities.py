@@ -68,8 +68,7 @@ class EnclosingScope(NamedTuple):
 
 
 Entity = DefinitionRef | Instance | Module | ExternalName | PathPrefix | SuperRef | EnclosingScope
-Meanings = dict[Entity, float]
-"""What a path may mean, with how sure that is."""
+Meanings = dict[Entity, float]  # what a path may mean, with how sure that is
 
 
 def merge_meanings(meanings: Meanings, other: Meanings, max_confidence: float = 1.0) -> None:
@@ -83,8 +82,7 @@ def merge_meanings(meanings: Meanings, other: Meanings, max_confidence: float = 
             meanings[entity] = sure
 
 
-MIN_CONFIDENCE = 0.3
-"""A meaning that is less sure than this gives no edge to a definition."""
+MIN_CONFIDENCE = 0.3  # a meaning that is less sure than this gives no edge to a definition
 
 _MAX_TARGETS = 24
 

@@ -30,7 +30,7 @@ from knowledge_pipeline.code_graph.entities import (
     merge_meanings,
 )
 from knowledge_pipeline.code_graph.evaluation_cache import EvaluationCache
-from knowledge_pipeline.code_graph.facts import Binding, Import, last_segment, split_steps
+from knowledge_pipeline.code_graph.facts import Binding, Import, last_segment, parent_scope, split_steps
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
 from knowledge_pipeline.code_graph.traces import TracedView
 
@@ -198,7 +198,6 @@ class Evaluator:
         return self._resolve_in_scopes(index, name, scopes, only_types=enclosing.only_types)
 
     def _is_value(self, entity: Entity) -> bool:
-        """Whether something is neither a type nor leads to one."""
         if isinstance(entity, DefinitionRef):
             return self.kind_of(entity) not in CLASS_KINDS | {"type"}
         return isinstance(entity, Instance | PathPrefix)
@@ -296,23 +295,17 @@ class Evaluator:
 
     def _resolve_includes(self, index: FileIndex, name: str) -> Meanings:
         """What the nearest of all files that a file includes, and that these include, define."""
-        defining = frozenset(self.view.files_defining(name))
+        defining, path = frozenset(self.view.files_defining(name)), index.facts.path
         meanings: Meanings = {}
-        for file in self._list_includes(index) if defining else ():
-            if file in defining:
-                merge_meanings(meanings, self._resolve_local(self.view.index(file), "", name) or {})
+        if defining:
+            included = self.log.remember(self._includes_by_file, path, lambda: self._find_includes(path))
+            for file in included:
+                if file in defining:
+                    merge_meanings(meanings, self._resolve_local(self.view.index(file), "", name) or {})
         return meanings
 
-    def _list_includes(self, index: FileIndex) -> list[str]:
-        """The files that a file includes, directly or not, the nearest first; not more than are near."""
-        path = index.facts.path
-        if path not in self._includes_by_file:
-            self._includes_by_file[path] = self.log.record(lambda: self._find_includes(path))
-        included, mask = self._includes_by_file[path]
-        self.log.mask |= mask
-        return included
-
     def _find_includes(self, path: str) -> list[str]:
+        """The files that a file includes, directly or not, the nearest first; not more than are near."""
         near, seen = [path], {path}
         for file in near:  # grows meanwhile
             if len(near) > _MAX_INCLUDED_FILES:
@@ -356,23 +349,20 @@ class Evaluator:
         """What a module gives under a name: its own, what it re-exports, a module within it."""
 
         def compute() -> Meanings:
-            meanings: Meanings | None = None
+            meanings: Meanings = {}
             if not file.endswith("/"):
                 index = self.view.index(file)
-                meanings = self._resolve_local(index, "", name) or self._resolve_star_imports(index, "", name)
-            if meanings := meanings or self._resolve_package_member(file, name):
+                own = self._resolve_local(index, "", name) or self._resolve_star_imports(index, "", name)
+                meanings = own or {}
+            else:
+                for sibling in self.view.find_siblings(self.language, file, name):
+                    merge_meanings(meanings, self._resolve_local(self.view.index(sibling), "", name) or {})
+            prefix = self.language.submodule_prefix
+            if meanings or not prefix:
                 return meanings
-            written = self.language.submodule_name(name)
-            files = self.view.find_modules(self.language, file, written) if written else ()
-            return {Module(file): 1.0 for file in files}
+            return dict.fromkeys(map(Module, self.view.find_modules(self.language, file, prefix + name)), 1.0)
 
         return self.cache.get_or_compute((file, "@module", name), compute)
-
-    def _resolve_package_member(self, package: str, name: str) -> Meanings:
-        meanings: Meanings = {}
-        for file in self.view.find_siblings(self.language, package, name) if package.endswith("/") else ():
-            merge_meanings(meanings, self._resolve_local(self.view.index(file), "", name) or {})
-        return meanings
 
     def iter_reexports(self, imported: Import) -> Iterator[tuple[str, Entity]]:
         """What others can take from the file by an import of it, under which names."""
@@ -430,18 +420,16 @@ class Evaluator:
 
     def is_subclass_method(self, method: DefinitionRef, receivers: Meanings) -> bool:
         """Whether a method's class extends one of some classes, or instances of them."""
-        line = self.lineage(method.path, method.name.rpartition(".")[0])
+        line = self.lineage(method.path, parent_scope(method.name))
         classes = (entity for entity in receivers if isinstance(entity, Instance | DefinitionRef))
         return any(class_[:2] in line for class_ in classes)
 
     def find_instance_member(self, path: str, name: str, member: str) -> Meanings | None:
         """A member of an instance of a class; None where it has none."""
         here = (path, name)
-
-        def compute() -> Meanings:
-            return self.find_member(self.lineage(*here), member, here)
-
-        return self.cache.get_or_compute((path, f"@in {name}", member), compute) or None
+        key = (path, f"@in {name}", member)
+        found = self.cache.get_or_compute(key, lambda: self.find_member(self.lineage(*here), member, here))
+        return found or None
 
     def find_own_member(
         self, path: str, owner: str, name: str, receiver_class: tuple[str, str] | None
@@ -490,24 +478,21 @@ class Evaluator:
             if last_segment(binding.value) in names
         }
 
-    def _expand_alias(self, definition: DefinitionRef) -> Lineage:
-        """The type that a definition is, or those that it is another name for."""
-        kind = self.kind_of(definition)
-        if kind == "type":
-            meant = self.evaluate_call(definition)
-            return [entity[:2] for entity in meant if isinstance(entity, DefinitionRef | Instance)]
-        return [(definition.path, definition.name)] if kind in CLASS_KINDS else []
-
     def _resolve_bases(self, key: tuple[str, str]) -> Lineage:
-        index = self.view.index(key[0])
-        scope = key[1].rpartition(".")[0]
         bases: Lineage = []
-        for written in index.bases.get(key[1], ()):
-            for entity in self.evaluate_path(key[0], scope, written):
-                if isinstance(entity, DefinitionRef):
-                    bases += [base for base in self._expand_alias(entity) if base != key]
-                elif isinstance(entity, ExternalName):
+        for written in self.view.index(key[0]).bases.get(key[1], ()):
+            for entity in self.evaluate_path(key[0], parent_scope(key[1]), written):
+                kind = self.kind_of(entity)
+                if isinstance(entity, ExternalName):
                     bases.append(entity.name)
+                elif (
+                    isinstance(entity, DefinitionRef) and kind == "type"
+                ):  # those that it is another name for
+                    meant = self.evaluate_call(entity)
+                    types = [one[:2] for one in meant if isinstance(one, DefinitionRef | Instance)]
+                    bases += [base for base in types if base != key]
+                elif isinstance(entity, DefinitionRef) and kind in CLASS_KINDS and entity[:2] != key:
+                    bases.append(entity[:2])
         return bases
 
     def _follow(self, entity: Entity, step: str) -> Meanings:
@@ -588,7 +573,6 @@ class Evaluator:
         return self.cache.get_or_compute((definition.path, f"@read {definition.name}\t{of}", step), compute)
 
     def _call_first_method(self, instance: Instance, methods: tuple[str, ...], step: str) -> Meanings:
-        """What the first of some methods of an instance gives."""
         for method in methods:
             meanings: Meanings = {instance: 1.0}
             for inner in split_steps(f"x.{method}")[1:] if method else ():

@@ -155,22 +155,23 @@ def own_value(values: Iterable[Value]) -> str | None:
     return next((value for suffix, value in values if not suffix), None)
 
 
+def step_from(values: Iterable[Value], step: str) -> Values:
+    """The values of what "()" or "[]" gives: what is known of it, or that step from the name's own value."""
+    return [
+        (suffix.removeprefix(step), value) if suffix else ("", value + step)
+        for suffix, value in values
+        if not suffix or suffix.startswith(step)
+    ]
+
+
 def called_values(values: Iterable[Value]) -> Values:
     """The values of what calling the name gives."""
-    return [
-        (suffix.removeprefix("()"), value) if suffix else ("", f"{value}()")
-        for suffix, value in values
-        if not suffix or suffix.startswith("()")
-    ]
+    return step_from(values, "()")
 
 
 def element_values(values: Iterable[Value]) -> Values:
     """The values of what iterating gives."""
-    return [
-        (suffix.removeprefix("[]"), value) if suffix else ("", f"{value}[]")
-        for suffix, value in values
-        if not suffix or suffix.startswith("[]")
-    ]
+    return step_from(values, "[]")
 
 
 def iterated_values(values: Iterable[Value]) -> Values:

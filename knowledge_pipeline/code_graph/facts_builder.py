@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -31,7 +31,7 @@ from knowledge_pipeline.code_graph.facts import (
     own_value,
     parent_scope,
 )
-from knowledge_pipeline.syntax.grammars import SyntaxTree, first_of_type, part_of
+from knowledge_pipeline.syntax.grammars import SyntaxTree, children_of_type, first_of_type, has_type, part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS, Outline, OutlineDefinition
 
 _MAX_PATH = 160
@@ -40,14 +40,19 @@ _MAX_TYPE_DEPTH = 6
 _DIGITS = re.compile(r"\d{1,2}")
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
-Part = str | int
-"""A field of a node, or the position of one of its named children."""
+Part = str | int  # a field of a node, or the position of one of its named children
 
-PathReader = Callable[["PathWriter", Node], str | None]
-"""Writes an expression as a path: `((Store) x)` as `Store()`."""
+PathReader = Callable[[Any, Node], str | None]
+"""A reader's method that writes an expression as a path: `((Store) x)` as `Store()`."""
 
-ContentsReader = Callable[["PathWriter", Node], Iterable[Value]]
-"""What an expression holds: ("[]", "Store()") for `[Store()]`."""
+ContentsReader = Callable[[Any, Node], Iterable[Value]]
+"""A reader's method that says what an expression holds: ("[]", "Store()") for `[Store()]`."""
+
+Handler = Callable[[Any, Node], None]  # a reader's method that reads one captured node
+
+
+def _table() -> Any:
+    return field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -58,13 +63,12 @@ class TypeSyntax:
     and `Future.get` give.
     """
 
-    generic: Mapping[str, str] = field(default_factory=dict[str, str])  # node: where its arguments are
-    arrays: Mapping[str, Part] = field(default_factory=dict[str, Part])  # node: its elements' type
-    transparent: Mapping[str, Part] = field(default_factory=dict[str, Part])  # node: the type within
-    functions: Mapping[str, Part] = field(default_factory=dict[str, Part])  # node: its result
+    generic: Mapping[str, str] = _table()  # node: where its arguments are
+    arrays: Mapping[str, Part] = _table()  # node: its elements' type
+    transparent: Mapping[str, Part] = _table()  # node: the type within
+    functions: Mapping[str, Part] = _table()  # node: its result
     ignored: frozenset[str] = frozenset()  # names that say nothing: "var"
     prefix: str = ""  # goes before the names of types: "@type."
-    read_special: Callable[[PathWriter, Node, int], Values | None] | None = None  # what tables cannot say
 
 
 @dataclass(frozen=True)
@@ -72,38 +76,42 @@ class ExpressionSyntax:
     """What the nodes of a language's expressions are."""
 
     names: frozenset[str]  # leaves that stand for themselves
-    members: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """Node: its object, its member."""
-    calls: Mapping[str, tuple[Part, ...]] = field(default_factory=dict[str, tuple[Part, ...]])
-    """Node: what is called; of two parts, an object (if any) and its method."""
-    indexes: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """Node: what is indexed, by what."""
-    suffixed: Mapping[str, tuple[Part, str]] = field(default_factory=dict[str, tuple[Part, str]])
-    """Node: a part, and what the node adds to its path."""
-    transparent: Mapping[str, Part] = field(default_factory=dict[str, Part])
-    """Node: the part that it has the value of."""
-    choices: Mapping[str, tuple[Part, ...]] = field(default_factory=dict[str, tuple[Part, ...]])
-    """Node: the parts of which it has the value of one."""
-    casts: Mapping[str, Part] = field(default_factory=dict[str, Part])
-    """Node: the type that its value has."""
+    members: Mapping[str, tuple[str, str]] = _table()  # node: its object, its member
+    calls: Mapping[str, tuple[Part, ...]] = _table()  # node: what is called, or an object and its method
+    indexes: Mapping[str, tuple[str, str]] = _table()  # node: what is indexed, by what
+    suffixed: Mapping[str, tuple[Part, str]] = _table()  # node: a part, and what the node adds to its path
+    transparent: Mapping[str, Part] = _table()  # node: the part that it has the value of
+    choices: Mapping[str, tuple[Part, ...]] = _table()  # node: the parts of which it has the value of one
+    casts: Mapping[str, Part] = _table()  # node: the type that its value has
     default_operator: str = ""  # of a binary_expression that gives its left side, or else its right: "??"
-    contents: Mapping[str, ContentsReader] = field(default_factory=dict[str, ContentsReader])
-    path_writers: Mapping[str, PathReader] = field(default_factory=dict[str, PathReader])
-    rewrite_call: PathReader | None = None  # another path for a call
-    is_call: Callable[[Node], bool] | None = None  # whether a node of `calls` is one: not Swift's `rows[0]`
+    contents: Mapping[str, ContentsReader] = _table()
+    path_writers: Mapping[str, PathReader] = _table()
     implicit_receiver: str = ""  # goes before a method that is called without an object: "@around."
-    types: TypeSyntax = field(default_factory=TypeSyntax)
+    types: TypeSyntax = TypeSyntax()
 
 
-class PathWriter:
-    """Writes the expressions of one file; a part that many share is written once."""
+class ExpressionReader:
+    """Writes the expressions of one file as paths and values; a part that many share is written once."""
 
-    def __init__(self, syntax: SyntaxTree, expressions: ExpressionSyntax) -> None:
+    expressions = ExpressionSyntax(frozenset())
+
+    def __init__(self, syntax: SyntaxTree) -> None:
         self.syntax = syntax
-        self.expressions = expressions
         self.definition_names: Mapping[tuple[int, int], str] = {}  # by a definition's first and last byte
         self._path_cache: dict[tuple[int, int], str | None] = {}
         self._depth = 0
+
+    def _rewrite_call(self, node: Node) -> str | None:
+        """Another path for a call."""
+        return None
+
+    def _is_call(self, node: Node) -> bool:
+        """Whether a node of `ExpressionSyntax.calls` is one: not Swift's `rows[0]`."""
+        return True
+
+    def _special_type_values(self, node: Node, depth: int) -> Values | None:
+        """What a type promises of which tables cannot say it; None for others."""
+        return None
 
     def text(self, node: Node | None) -> str:
         """The text of a node."""
@@ -145,9 +153,8 @@ class PathWriter:
         types = self.expressions.types
         if node is None or depth > _MAX_TYPE_DEPTH:
             return []
-        values = types.read_special(self, node, depth) if types.read_special is not None else None
-        if values is not None:
-            return values
+        if (special := self._special_type_values(node, depth)) is not None:
+            return special
         kind = node.type
         for table, suffix in ((types.transparent, ""), (types.arrays, "[]"), (types.functions, "()")):
             if kind in table:
@@ -188,10 +195,12 @@ class PathWriter:
             part, suffix = table.suffixed[kind]
             return _append_suffix(self.path(part_of(node, part)), suffix)
         if kind in table.members:
-            return self._member_path(node, *table.members[kind])
+            if node.end_byte - node.start_byte <= _MAX_PATH and _DOTTED.fullmatch(text := self.text(node)):
+                return text
+            of, member = (part_of(node, part) for part in table.members[kind])
+            return _append_suffix(self.path(of), f".{self.text(member)}") if member else None
         if kind in table.calls:
-            other = table.rewrite_call(self, node) if table.rewrite_call else None
-            return other or _append_suffix(self.callee(node), "()")
+            return self._rewrite_call(node) or _append_suffix(self.callee(node), "()")
         if kind in table.indexes:
             of, by = (node.child_by_field_name(part) for part in table.indexes[kind])
             key = self.text(by) if by is not None and by.end_byte - by.start_byte <= 2 else ""
@@ -199,16 +208,6 @@ class PathWriter:
         if kind in table.transparent:
             return self.path(part_of(node, table.transparent[kind]))
         return None
-
-    def _member_path(self, node: Node, object_field: str, member_field: str) -> str | None:
-        if node.end_byte - node.start_byte <= _MAX_PATH and _DOTTED.fullmatch(text := self.text(node)):
-            return text
-        member = node.child_by_field_name(member_field)
-        return (
-            _append_suffix(self.path(node.child_by_field_name(object_field)), f".{self.text(member)}")
-            if member
-            else None
-        )
 
     def _has_default(self, node: Node) -> bool:
         if not self.expressions.default_operator or node.type != "binary_expression":
@@ -243,48 +242,34 @@ _KINDS: Mapping[str, SymbolKind] = {
     "constant": "variable", "type": "type",
 }  # fmt: skip
 
+_MODIFIERS = (
+    "modifiers", "modifier", "visibility_modifier", "access_modifier", "accessibility_modifier",
+    "method_modifiers",
+)  # fmt: skip
+_MAX_DECLARATION_NODES = 3  # of a definition and what is around it, as far as its declaration goes
+_BODIES = ("body", "block", "list", "file", "program", "compilation_unit", "template_body", "statements")
+
 _LINE_END = re.compile("\n")
 
-Captures = Mapping[str, list[Node]]
-"""What the queries found, by capture."""
-
-Handler = Callable[["FactsBuilder", Node], None]
-"""Reads one captured node."""
+Captures = Mapping[str, list[Node]]  # what the queries found, by capture
 
 
-@dataclass(frozen=True)
-class ExtractionRules:
-    """How a language's files are read: its expressions, and what to do with captures of its own."""
+class FactsBuilder(ExpressionReader):
+    """One file while it is read: a class of each language reads the nodes that its queries capture.
 
-    expressions: ExpressionSyntax
-    handlers: Mapping[str, Handler]  # by capture
+    Without such a class nothing but definitions is read.
+    """
+
+    handlers: Mapping[str, Handler] = {}
     builtins: frozenset[str] = frozenset()  # names that no file defines; not facts unless one does
-    sees_sibling_names: bool = False  # names of other files are seen without import: keep all that hide one
-    qualify: Callable[[OutlineDefinition], str] | None = None  # a definition's name, if not its `symbol`
-    qualify_within: Callable[[OutlineDefinition, str], str] | None = None  # the same, by the name around it
-    symbol_kind: Callable[[OutlineDefinition], SymbolKind | None] | None = None  # where it is special
+    sees_sibling_names = False
+    """Whether names of other files are seen without import, so that all that hide one are kept."""
     type_part_kinds: frozenset[str] = frozenset()  # kinds that only add to types: Rust's "impl"
-    is_private: Callable[[FactsBuilder, Node, str], bool] | None = None  # whether others cannot name it
-    finish: Callable[[FactsBuilder, Captures], None] | None = None  # after all captures
 
-    @classmethod
-    def definitions_only(cls) -> ExtractionRules:
-        """The rules of a language of which nothing but definitions is read."""
-        return cls(ExpressionSyntax(frozenset()), {})
-
-
-_UseKey = tuple[UseKind, str, str, int]
-
-
-class FactsBuilder:
-    """One file while it is read."""
-
-    def __init__(self, path: str, syntax: SyntaxTree, outline: Outline, extraction: ExtractionRules) -> None:
-        self.path = path
-        self.syntax = syntax
+    def __init__(self, path: str, outline: Outline) -> None:
+        super().__init__(outline.tree)
+        self.file_path = path
         self.outline = outline
-        self.extraction = extraction
-        self.writer = PathWriter(syntax, extraction.expressions)
         self.module = ""
         self.settings: dict[str, str] = {}
         self.imports: list[Import] = []
@@ -293,23 +278,89 @@ class FactsBuilder:
         self.local_variables: set[tuple[str, str]] = set()  # naming one refers to nothing
         self.outer_scopes: dict[tuple[str, str], str] = {}  # a scope's name is one of another scope
         self._bindings: dict[tuple[str, str, str], bool] = {}
-        self._uses: dict[_UseKey, None] = {}
-        self._line_ends = [match.start() for match in _LINE_END.finditer(syntax.text)]
-        self._names = _qualify_names(outline, extraction)
+        self._uses: dict[tuple[UseKind, str, str, int], None] = {}
+        self._line_ends = [match.start() for match in _LINE_END.finditer(self.syntax.text)]
         self._private_names: set[str] = set()  # what others cannot name
-        self.shared_state: dict[str, Any] = {}  # what the handlers of a language keep for each other
-        self.writer.definition_names = {
+        self._names: dict[
+            int, str
+        ] = {}  # qualified, by the id of a definition: outer ones before those within
+        for definition in outline.definitions:
+            around = self._names[id(definition.parent)] if definition.parent is not None else ""
+            self._names[id(definition)] = self._qualify(definition, around)
+        self.definition_names = {
             (definition.node.start_byte, definition.node.end_byte): self._names[id(definition)]
             for definition in outline.definitions
         }
         self.type_names = {
             self._names[id(definition)]
             for definition in outline.definitions
-            if definition.kind in TYPE_KINDS and definition.kind not in extraction.type_part_kinds
+            if definition.kind in TYPE_KINDS and definition.kind not in self.type_part_kinds
         }
         self._starts, self._scopes = _build_scope_spans(outline, self._names)
         for definition in outline.definitions:
             self._add_outline_definition(definition)
+
+    def _qualify(self, definition: OutlineDefinition, enclosing: str) -> str:
+        """The qualified name of a definition, by that of the one around it."""
+        return definition.symbol
+
+    def _symbol_kind(self, definition: OutlineDefinition) -> SymbolKind | None:
+        """The kind of a definition where it is special."""
+        return None
+
+    def _is_private(self, node: Node, name: str) -> bool:
+        """Whether others cannot name a definition: `private` stands among its modifiers.
+
+        Swift's `private(set)` is something else.
+        """
+        around: Node | None = node
+        for _ in range(_MAX_DECLARATION_NODES):
+            if around is None or around.type.endswith(_BODIES):
+                return False
+            for modifier in children_of_type(around, *_MODIFIERS):
+                words = self.text(modifier)[:200].split()
+                if any(word.split("[")[0] in ("private", "fileprivate") for word in words):
+                    return True
+            around = around.parent
+        return False
+
+    def _finish(self, captures: Captures) -> None:
+        """Read what needs all captures, after each was read."""
+
+    def read(self, captures: Captures) -> None:
+        """Read all that the queries found."""
+        self.skipped_bytes.update(node.start_byte for node in captures.get("skip", ()))
+        called = self._add_calls(captures.get("call", ()))
+        for capture, handler in self.handlers.items():
+            for node in captures.get(capture, ()):
+                handler(self, node)
+        self._add_references(captures, called)
+        self._finish(captures)
+
+    def _add_calls(self, calls: Iterable[Node]) -> set[tuple[int, int]]:
+        """Note all calls; gives where what they call starts and ends."""
+        called: set[tuple[int, int]] = set()
+        for node in calls:
+            callee = part_of(node, self.expressions.calls[node.type][-1])
+            if callee is not None and self._is_call(node):
+                called.add((callee.start_byte, callee.end_byte))
+                self.add_use("calls", self.callee(node), callee)
+        return called
+
+    def _add_references(self, captures: Captures, callee_spans: set[tuple[int, int]]) -> None:
+        """Note all names, each with the longest chain that starts with it, that are not called."""
+        longest: dict[int, Node] = {}
+        ends: set[int] = set()  # where a chain ends, its last name does: that refers to nothing alone
+        for node in captures.get("chain", ()):
+            longest.setdefault(node.start_byte, node)
+            ends.add(node.end_byte)
+        for name in _iter_outside_spans(captures.get("name", ()), captures.get("skip.all", ())):
+            start = name.start_byte
+            if start in self.skipped_bytes or (name.end_byte in ends and start not in longest):
+                continue
+            node = longest.get(start, name)
+            if (start, node.end_byte) not in callee_spans:
+                self.add_use("references", self.path(node), name)
 
     def scope(self, node: Node) -> str:
         """The qualified name of the definition around a node; "" in none."""
@@ -318,14 +369,6 @@ class FactsBuilder:
     def name(self, definition: OutlineDefinition) -> str:
         """The qualified name of a definition."""
         return self._names[id(definition)]
-
-    def text(self, node: Node | None) -> str:
-        """The text of a node."""
-        return self.writer.text(node)
-
-    def values_of_type(self, node: Node | None) -> Values:
-        """The values that a type promises."""
-        return self.writer.values_of_type(node)
 
     def bind(self, scope: str, path: str | None, value: str, *, declared: bool = False) -> None:
         """Note what a path stands for within a scope."""
@@ -361,21 +404,63 @@ class FactsBuilder:
 
     def bind_declared(self, scope: str, path: str | None, values: Values, *, local: bool = True) -> None:
         """Note what the type of a variable promises; a type of the same name is one from around it."""
-        values = [
-            (suffix, f"@around.{value}" if first_segment(value) == path else value)
-            for suffix, value in values
-        ]
-        self.bind_name(scope, path, values, declared=True, local=local)
+        self.bind_name(scope, path, name_from_around(path, values), declared=True, local=local)
+
+    def bind_variable(
+        self,
+        scope: str,
+        path: str | None,
+        kind: Node | None,
+        value: Node | Values | None,
+        *,
+        local: bool = True,
+    ) -> None:
+        """Note what the type of a variable promises, or the value that it is given where none is written."""
+        if kind is not None:
+            self.bind_declared(scope, path, self.values_of_type(kind), local=local)
+        else:
+            values = value if isinstance(value, list) else self.values(value)
+            self.bind_observed(scope, path, values, local=local)
 
     def bind_observed(self, scope: str, path: str | None, values: Values, *, local: bool = True) -> None:
         """Note the values that a variable is given."""
         self.bind_name(scope, path, values, local=local)
+
+    def bind_alias(self, node: Node) -> None:
+        """Note another name for a type, around the node that has it."""
+        name, scope = self.text(part_of(node, "name")), parent_scope(self.scope(node))
+        for suffix, value in self.values_of_type(part_of(node, "type")):
+            if not suffix and first_segment(value) != name:
+                self.bind(scope, name, value.removesuffix("()"))
+
+    def bind_assigned(self, node: Node, names: tuple[str, ...], places: tuple[str, ...]) -> None:
+        """Note what an assignment gives a variable, other than itself, or a place such as a field."""
+        left, right = part_of(node, "left"), part_of(node, "right")
+        if left is None or right is None:
+            return
+        scope, values = self.scope(node), self.values(right)
+        if left.type in names:
+            name = self.text(left)
+            self.bind_observed(scope, name, [one for one in values if not one[1].startswith(name)])
+        elif left.type in places:
+            self.bind_all(scope, self.path(left), values)
 
     def add_use(self, kind: UseKind, path: str | None, node: Node, scope: str | None = None) -> None:
         """Note that something is called, named or extended where a node starts."""
         if path:
             at = self.scope(node) if scope is None else scope
             self._uses[kind, path, at, node.start_point.row + 1] = None
+
+    def add_base(self, kind: UseKind, node: Node, scope: str) -> None:
+        """Note what a type extends or implements; naming it there is no reference."""
+        self.add_use(kind, self.path(node), node, scope)
+        self.skip_reference(node)
+
+    def add_import(
+        self, node: Node, module: str, name: str, local: str, *, scope: str = "", exported: bool = False
+    ) -> None:
+        """Note what is taken from elsewhere where a node starts; see `Import`."""
+        self.imports.append(Import(module, name, local, node.start_point.row + 1, scope, exported))
 
     def add_definition(self, name: str, kind: SymbolKind, node: Node) -> None:
         """Note a definition that the outline leaves out, as a variable of a module."""
@@ -384,11 +469,15 @@ class FactsBuilder:
         definition = Definition(name, kind, first, last, signature, self._is_exported(name, node))
         self._definitions.setdefault((name, first), definition)
 
+    def add_variable(self, scope: str, name: str, node: Node) -> None:
+        """Note a variable of a file or a type."""
+        self.add_definition(f"{scope}.{name}" if scope else name, "variable", node)
+
     def add_enum_constant(self, node: Node, name: Node | None, suffix: str = "") -> None:
         """Note a constant of an enumeration: a definition, and an instance of its type."""
         scope = self.scope(node)
         if name is not None and scope in self.type_names:
-            self.add_definition(f"{scope}.{self.text(name)}", "variable", node)
+            self.add_variable(scope, self.text(name), node)
             self.bind(scope, self.text(name) + suffix, "@class()", declared=True)
 
     def skip_reference(self, node: Node) -> None:
@@ -411,68 +500,86 @@ class FactsBuilder:
             for definition in self._definitions.values()
         )
         silent.difference_update(defined)
-        everything = self.extraction.sees_sibling_names or any(
-            imported.name == "*" for imported in self.imports
-        )
+        everything = self.sees_sibling_names or any(imported.name == "*" for imported in self.imports)
         hiding = {key for key in silent if everything or key[1] in names}
         bindings = tuple(
-            self._move_to_outer_scope(binding)
-            for binding in (Binding(*key, declared) for key, declared in self._bindings.items())
-            if binding.value or (binding.scope, binding.path) in hiding
+            Binding(self.outer_scopes.get((scope, first_segment(path)), scope), path, value, declared)
+            for (scope, path, value), declared in self._bindings.items()
+            if value or (scope, path) in hiding
         )
         silent |= self.local_variables
         uses = (Use(*use) for use in self._uses if not self._is_redundant_use(use, silent, names))
         imports = tuple(sorted(self.imports, key=lambda imported: imported.line))
         definitions, language = tuple(self._definitions.values()), self.syntax.language
         return FileFacts(
-            self.path, language, self.module, definitions, imports, bindings, tuple(uses), self.settings
+            self.file_path, language, self.module, definitions, imports, bindings, tuple(uses), self.settings
         )
 
-    def _move_to_outer_scope(self, binding: Binding) -> Binding:
-        """The binding in the scope that its name is declared to be of."""
-        scope = self.outer_scopes.get((binding.scope, first_segment(binding.path)), binding.scope)
-        return binding._replace(scope=scope) if scope != binding.scope else binding
-
-    def _is_redundant_use(self, use: _UseKey, unbound: set[tuple[str, str]], known_names: set[str]) -> bool:
+    def _is_redundant_use(
+        self, use: tuple[UseKind, str, str, int], unbound: set[tuple[str, str]], known_names: set[str]
+    ) -> bool:
         kind, path, scope, _ = use
         if kind == "references" and (scope, path) in unbound:
             return True
-        is_builtin = path in self.extraction.builtins and path not in known_names
+        is_builtin = path in self.builtins and path not in known_names
         return is_builtin and kind in ("calls", "references")
 
     def _add_outline_definition(self, entry: OutlineDefinition) -> None:
-        if not self.name(entry) or entry.kind in self.extraction.type_part_kinds:
+        if not self.name(entry) or entry.kind in self.type_part_kinds:
             return  # all names are in it, or it only adds to a type
         first = bisect_left(self._line_ends, entry.start_char) + 1
         last = max(first, bisect_left(self._line_ends, entry.end_char - 1) + 1)
         signature = self.outline.signature(entry)
-        special = self.extraction.symbol_kind(entry) if self.extraction.symbol_kind is not None else None
-        kind = special or _KINDS.get(entry.kind, "variable")
+        kind = self._symbol_kind(entry) or _KINDS.get(entry.kind, "variable")
         exported = self._is_exported(self.name(entry), entry.node)
         definition = Definition(self.name(entry), kind, first, last, signature, exported)
         self._definitions.setdefault((definition.name, first), definition)
 
     def _is_exported(self, name: str, node: Node) -> bool:
         """Whether others can name a definition, and what it is in."""
-        is_private = self.extraction.is_private
-        if is_private and (parent_scope(name) in self._private_names or is_private(self, node, name)):
+        if parent_scope(name) in self._private_names or self._is_private(node, name):
             self._private_names.add(name)
             return False
         return True
 
 
-def _qualify_names(outline: Outline, extraction: ExtractionRules) -> dict[int, str]:
-    """The qualified names of definitions, outer ones before those within."""
-    names: dict[int, str] = {}
-    for definition in outline.definitions:
-        if extraction.qualify_within is not None:
-            name = extraction.qualify_within(
-                definition, names[id(definition.parent)] if definition.parent is not None else ""
-            )
-        else:
-            name = extraction.qualify(definition) if extraction.qualify is not None else definition.symbol
-        names[id(definition)] = name
-    return names
+def declares(name: Part, kind: Part) -> Handler:
+    """A handler of nodes that give the type of a name."""
+
+    def read(reader: FactsBuilder, node: Node) -> None:
+        if has_type(part_of(node, name), "identifier"):
+            values = reader.values_of_type(part_of(node, kind))
+            reader.bind_declared(reader.scope(node), reader.text(part_of(node, name)), values)
+
+    return read
+
+
+def gives(result: Part) -> Handler:
+    """A handler of functions, or other names of a type, that declare what they give."""
+    return lambda reader, node: reader.bind_result(reader.scope(node), part_of(node, result))
+
+
+def returns(value: Part) -> Handler:
+    """A handler of statements that give the result of the function around them."""
+    return lambda reader, node: reader.bind_all(
+        reader.scope(node), "@()", reader.values(part_of(node, value))
+    )
+
+
+def name_from_around(name: str | None, values: Values) -> Values:
+    """The values of a name; one that starts with the same name is what that means around."""
+    return [(end, f"@around.{value}" if first_segment(value) == name else value) for end, value in values]
+
+
+def _iter_outside_spans(names: Iterable[Node], spans: Iterable[Node]) -> Iterator[Node]:
+    """The names that lie in none of the spans; both are in the order of the text."""
+    waiting = iter(spans)
+    span = next(waiting, None)
+    for name in names:
+        while span is not None and span.end_byte <= name.start_byte:
+            span = next(waiting, None)
+        if span is None or name.start_byte < span.start_byte:
+            yield name
 
 
 def _build_scope_spans(outline: Outline, names: dict[int, str]) -> tuple[list[int], list[str]]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from knowledge_pipeline.code_graph.facts import (
     Binding,
-    Definition,
     FileFacts,
     Import,
     last_segment,
@@ -21,8 +20,7 @@ from knowledge_pipeline.code_graph.languages.base import Language
 
 CLASS_KINDS = frozenset({"class", "interface"})
 
-ScopedName = tuple[str, str]
-"""A scope, and a name or a path in it."""
+ScopedName = tuple[str, str]  # a scope, and a name or a path in it
 
 STAR = "*"
 BY_LAST_SEGMENT = "@named"
@@ -117,107 +115,85 @@ EXPORT_LIST = "__all__"
 
 def build_index(facts: FileFacts, language: Language) -> FileIndex:
     """The index of a file."""
-    builder = _IndexBuilder(language)
-    for definition in facts.definitions:
-        builder.add_definition(definition)
-    for imported in facts.imports:
-        builder.add_import(imported)
-    builder.collect_self_names(facts)
+    kinds, names = _index_definitions(facts, language)
+    imports: dict[ScopedName, list[Import]] = {}
+    for imported in facts.imports:  # those with which a name, or all names, come
+        if imported.local and (imported.local != STAR or imported.name == STAR):
+            imports.setdefault((imported.scope, imported.local), []).append(imported)
+    selves = {
+        (binding.scope, binding.path): binding.value
+        for binding in facts.bindings
+        if binding.value in ("@self", "@class")
+    }
+    tables: dict[ScopedName, list[Binding]] = {}
+    beneath: dict[ScopedName, bool] = {}
     for binding in facts.bindings:
-        builder.add_binding(binding)
+        owner, path = _find_table(binding, language, kinds, selves)
+        tables.setdefault((owner, path), []).append(binding)
+        steps = split_steps(path)
+        for end in range(1, len(steps)):
+            beneath[owner, "".join(steps[:end])] = True
+    bases: dict[str, list[str]] = {}
     for use in facts.uses:
         if use.kind in ("extends", "implements"):
-            builder.bases.setdefault(use.scope, []).append(use.path)
+            bases.setdefault(use.scope, []).append(use.path)
     private = facts.definitions if language.private_to_file else ()
     return FileIndex(
         facts,
         language,
-        has_star_imports=any(name == STAR for _, name in builder.imports),
+        has_star_imports=any(name == STAR for _, name in imports),
         has_export_list=EXPORT_LIST in facts.settings,
-        kinds=builder.kinds,
+        kinds=kinds,
         private={definition.name: True for definition in private if not definition.exported},
-        bases=builder.bases,
-        imports=builder.imports,
-        tables=builder.bindings,
-        beneath=builder.bound_prefixes,
-        selves=builder.self_names,
-        names={
-            key: sorted(set(names)) if key[0] == BY_PARENT else names for key, names in builder.names.items()
-        },
+        bases=bases,
+        imports=imports,
+        tables=tables,
+        beneath=beneath,
+        selves=selves,
+        names={key: sorted(set(of)) if key[0] == BY_PARENT else of for key, of in names.items()},
         listed={(BY_EXPORT_LIST, name): True for name in facts.settings.get(EXPORT_LIST, "").split()},
     )
 
 
-class _IndexBuilder:
-    """The tables of an index while they are filled."""
-
-    def __init__(self, language: Language) -> None:
-        self.language = language
-        self.kinds: dict[str, str] = {}
-        self.names: dict[ScopedName, list[str]] = {}
-        self.imports: dict[ScopedName, list[Import]] = {}
-        self.bindings: dict[ScopedName, list[Binding]] = {}
-        self.bound_prefixes: dict[ScopedName, bool] = {}
-        self.self_names: dict[ScopedName, str] = {}
-        self.bases: dict[str, list[str]] = {}
-
-    def add_definition(self, definition: Definition) -> None:
-        """Note a definition."""
-        around = parent_scope(definition.name)
+def _index_definitions(
+    facts: FileFacts, language: Language
+) -> tuple[dict[str, str], dict[ScopedName, list[str]]]:
+    """The kinds of definitions, and their names, by (BY_LAST_SEGMENT, …) or (BY_PARENT, …)."""
+    kinds: dict[str, str] = {}
+    names: dict[ScopedName, list[str]] = {}
+    for definition in facts.definitions:
+        name, of, last = definition.name, *definition.name.rpartition(".")[::2]
+        around = of
         while definition.exported and around:
-            self.names.setdefault((BY_PARENT, around), []).append(definition.name)
+            names.setdefault((BY_PARENT, around), []).append(name)
             around = parent_scope(around)
-        of, _, name = definition.name.rpartition(".")
-        is_constructor = definition.kind == "method" and name == last_segment(of)
-        if is_constructor and self.language.constructors_named_after_type:
-            return
-        if "." not in definition.name:
-            self.names.setdefault((BY_PARENT, ""), []).append(definition.name)
-        if self.kinds.get(definition.name, "variable") == "variable":
-            self.kinds[definition.name] = definition.kind
-            self.names.setdefault((BY_LAST_SEGMENT, last_segment(definition.name)), []).append(
-                definition.name
-            )
+        is_constructor = definition.kind == "method" and last == last_segment(of)
+        if is_constructor and language.constructors_named_after_type:
+            continue
+        if not of:
+            names.setdefault((BY_PARENT, ""), []).append(name)
+        if kinds.get(name, "variable") == "variable":
+            kinds[name] = definition.kind
+            names.setdefault((BY_LAST_SEGMENT, last_segment(name)), []).append(name)
+    return kinds, names
 
-    def add_import(self, imported: Import) -> None:
-        """Note an import, if a name or all names come with it."""
-        if imported.local and (imported.local != STAR or imported.name == STAR):
-            self.imports.setdefault((imported.scope, imported.local), []).append(imported)
 
-    def collect_self_names(self, facts: FileFacts) -> None:
-        """Note which names mean the instance, or the class: tables depend on it."""
-        for binding in facts.bindings:
-            if binding.value in ("@self", "@class"):
-                self.self_names[binding.scope, binding.path] = binding.value
-
-    def add_binding(self, binding: Binding) -> None:
-        """Note a binding in the table that it belongs to."""
-        owner, path = self._owning_table(binding)
-        self.bindings.setdefault((owner, path), []).append(binding)
-        steps = split_steps(path)
-        for end in range(1, len(steps)):
-            self.bound_prefixes[owner, "".join(steps[:end])] = True
-
-    def _owning_table(self, binding: Binding) -> ScopedName:
-        """The table that a binding belongs to, and its path there."""
-        if binding.path.startswith("@in "):
-            scope, _, path = binding.path[4:].partition("@")
-            return scope, path
-        steps = split_steps(binding.path)
-        if len(steps) < 2 or steps[1][0] != ".":
-            return binding.scope, binding.path
-        head = self.language.receiver_keywords.get(steps[0], steps[0])
-        if head in ("@self", "@class") or self._is_self(binding.scope, head):
-            owner = binding.scope
-            while owner and self.kinds.get(owner) not in CLASS_KINDS:
-                owner = parent_scope(owner)
-            if owner:
-                return owner, "".join(steps[1:])[1:]
-        return binding.scope, binding.path
-
-    def _is_self(self, scope: str, head: str) -> bool:
-        while (scope, head) not in self.self_names:
-            if not scope:
-                return False
-            scope = parent_scope(scope)
-        return True
+def _find_table(
+    binding: Binding, language: Language, kinds: Mapping[str, str], selves: Mapping[ScopedName, str]
+) -> ScopedName:
+    """The scope or class in whose table a binding is, and its path there."""
+    if binding.path.startswith("@in "):
+        scope, _, path = binding.path[4:].partition("@")
+        return scope, path
+    steps, owner = split_steps(binding.path), binding.scope
+    if len(steps) < 2 or steps[1][0] != ".":
+        return owner, binding.path
+    head, around = language.receiver_keywords.get(steps[0], steps[0]), owner
+    while around and (around, head) not in selves:
+        around = parent_scope(around)
+    if head in ("@self", "@class") or (around, head) in selves:
+        while owner and kinds.get(owner) not in CLASS_KINDS:
+            owner = parent_scope(owner)
+        if owner:
+            return owner, "".join(steps[1:])[1:]
+    return binding.scope, binding.path

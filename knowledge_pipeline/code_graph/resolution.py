@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
 from knowledge_pipeline.code_graph.entities import (
     DefinitionRef,
@@ -95,11 +94,11 @@ def resolve(path: str, project: Project, earlier: Earlier | None = None) -> Reso
     if earlier is not None and (renewed := _resolve_again(path, world, earlier)) is not None:
         return renewed
     resolver = _Resolver(TracedView(world, path))
-    resolved = resolver.resolve_uses(range(len(resolver.uses)))
+    edges, masks = resolver.resolve_uses(range(len(resolver.uses)))
     aliases, asked_for_aliases = resolver.resolve_aliases()
-    lookups = UseLookups.from_masks(resolver.log.asked, resolved.masks)
-    edges = _merge_edges([*resolver.contains_edges(), *resolved.edges])
-    return resolver.finish(edges, aliases, lookups, asked_for_aliases)
+    lookups = UseLookups.from_masks(resolver.log.asked, masks)
+    merged = _merge_edges([*resolver.contains_edges(), *edges])
+    return resolver.finish(merged, aliases, lookups, asked_for_aliases)
 
 
 def _resolve_again(path: str, world: ProjectIndex, earlier: Earlier) -> ResolvedFile | None:
@@ -109,32 +108,29 @@ def _resolve_again(path: str, world: ProjectIndex, earlier: Earlier) -> Resolved
     """
     lookups = UseLookups.from_trace(earlier.trace)
     changed = world.find_changed(earlier.trace, earlier.interfaces, earlier.facts)
-    if lookups is None or any(
-        isinstance(question, str) and question.startswith("name\t") for question in changed
-    ):
+    names = (question for question in changed if isinstance(question, str) and question.startswith("name\t"))
+    if lookups is None or any(names):
         return None
     due = lookups.find(changed)
     while True:
         resolver = _Resolver(TracedView(world, path))
         due = _add_neighbours(due, lookups, resolver.uses)
         uses = sorted(due)
-        resolved = resolver.resolve_uses(uses)
+        edges, masks = resolver.resolve_uses(uses)
         aliases, asked_for_aliases = resolver.resolve_aliases()
         if resolver.is_cut_short:
             return None
-        masks = [*resolved.masks, asked_for_aliases]
-        now = UseLookups.from_masks(resolver.log.asked, masks)
-        neighbours = lookups.find(now.find_cycles(range(len(masks)))) - due
+        now = UseLookups.from_masks(resolver.log.asked, [*masks, asked_for_aliases])
+        neighbours = lookups.find(now.find_cycles(range(len(masks) + 1))) - due
         if not neighbours:
             break
         due |= neighbours
     redone = {_place(resolver.uses[use]) for use in due}
-    kept = [
+    kept = (
         edge for edge in earlier.edges if edge.kind == "contains" or (edge.source, edge.line) not in redone
-    ]
-    lookups = lookups.replace(uses, UseLookups.from_masks(resolver.log.asked, resolved.masks))
-    edges = [*kept, *_merge_edges(resolved.edges)]
-    return resolver.finish(edges, aliases, lookups, asked_for_aliases)
+    )
+    lookups = lookups.replace(uses, UseLookups.from_masks(resolver.log.asked, masks))
+    return resolver.finish([*kept, *_merge_edges(edges)], aliases, lookups, asked_for_aliases)
 
 
 def _add_neighbours(due: set[int], lookups: UseLookups, uses: Sequence[Import | Use]) -> set[int]:
@@ -149,15 +145,11 @@ def _add_neighbours(due: set[int], lookups: UseLookups, uses: Sequence[Import | 
 
 
 def _place(use: Import | Use) -> tuple[str, int]:
-    """The source and the line of the edges that come from a use."""
     return use.scope, use.line
 
 
 def renew_trace(
-    trace: Trace,
-    project: Project,
-    interfaces: Mapping[str, str],
-    changes: ChangedNames | None = None,
+    trace: Trace, project: Project, interfaces: Mapping[str, str], changes: ChangedNames | None = None
 ) -> Trace | None:
     """The trace that resolving the file would leave now; None: one of its questions has another answer.
 
@@ -223,14 +215,7 @@ def _merge_edges(edges: Iterable[Edge]) -> Iterator[Edge]:
     return (Edge(*key, round(sure, 2)) for key, sure in surest.items())
 
 
-class _ResolvedUses(NamedTuple):
-    edges: list[Edge]
-    masks: list[int]  # for each use, what a `LookupLog` noted
-
-
 class _Resolver:
-    """Goes through the facts of one file."""
-
     def __init__(self, view: TracedView) -> None:
         self.view = view
         self.log = view.log
@@ -248,14 +233,14 @@ class _Resolver:
         """Whether a limit was met, or might be met by all uses together."""
         return self.log.is_cut_short or self.evaluator.cache.work_done > _MAX_WORK_BY_USE
 
-    def resolve_uses(self, numbers: Iterable[int]) -> _ResolvedUses:
-        """The edges of some uses, in their order; the same one may come more than once."""
+    def resolve_uses(self, numbers: Iterable[int]) -> tuple[list[Edge], list[int]]:
+        """The edges of some uses, in their order, maybe more than once; for each use, what was asked."""
         edges, masks = list[Edge](), list[int]()
         for number in numbers:
             use, self.log.mask = self.uses[number], 0
             edges += self._import_edges(use) if isinstance(use, Import) else self._use_edges(use)
             masks.append(self.log.mask)
-        return _ResolvedUses(edges, masks)
+        return edges, masks
 
     def resolve_aliases(self) -> tuple[tuple[Alias, ...], int]:
         """What the file exports of others, and what was asked for it."""
@@ -311,9 +296,11 @@ class _Resolver:
                 yield Edge("imports", imported.scope, entity.name, None, imported.line, sure)
 
     def _use_edges(self, use: Use) -> Iterator[Edge]:
-        extends = use.kind in ("extends", "implements")
+        language, extends = self.index.language, use.kind in ("extends", "implements")
         scope = parent_scope(use.scope) if extends else use.scope
-        yield from self._prefix_edges(use, scope)
+        for path in _list_prefixes(use.path):  # `Store` of `Store.open()` is referred to, too
+            if meanings := self.evaluator.resolve_path(self.view.path, scope, path):
+                yield from self._reference_edges(Use("references", path, use.scope, use.line), meanings)
         meanings = self.evaluator.resolve_path(self.view.path, scope, use.path)
         if extends:
             types = self._select_types(meanings)
@@ -322,21 +309,14 @@ class _Resolver:
             others: Meanings = {key: sure for key, sure in types.items() if key not in protocols}
             yield from build_edges(use, others)
             if not types:
-                yield from build_external_edges(use, meanings, self.index.language)
-                yield from build_unresolved_edges(use, meanings, self.index.language)
+                yield from build_external_edges(use, meanings, language)
+                yield from build_unresolved_edges(use, meanings, language)
         elif use.kind == "calls":
             yield from self._call_edges(use, scope, meanings)
         else:
             yield from self._reference_edges(use, meanings)
             if not any(isinstance(entity, DefinitionRef) for entity in meanings):
-                yield from build_external_edges(use, meanings, self.index.language)
-
-    def _prefix_edges(self, use: Use, scope: str) -> Iterator[Edge]:
-        """`Store` of `Store.open()` is referred to, too."""
-        for path in _list_prefixes(use.path):
-            meanings = self.evaluator.resolve_path(self.view.path, scope, path)
-            if meanings:
-                yield from self._reference_edges(Use("references", path, use.scope, use.line), meanings)
+                yield from build_external_edges(use, meanings, language)
 
     def _select_interfaces(self, use: Use, types: Meanings) -> Meanings:
         """Those of a type's bases that are interfaces, where its syntax does not tell them from others."""
@@ -350,7 +330,11 @@ class _Resolver:
         targets: Meanings = {
             entity: sure for entity, sure in meanings.items() if self.evaluator.kind_of(entity) in _CALLABLE
         }
-        computed: Meanings = {key: targets.pop(key) for key in [*targets] if self._is_computed(key)}
+        computed: Meanings = {
+            entity: targets.pop(entity)
+            for entity in [*targets]
+            if isinstance(entity, DefinitionRef) and self.view.index(entity.path).is_computed(entity.name)
+        }
         yield from build_edges(use._replace(kind="references"), computed)
         for entity in computed:
             targets |= self.evaluator.follow_step({entity: 1.0}, "")
@@ -409,9 +393,6 @@ class _Resolver:
         imported = (use.scope, use.path) in imports or ("", use.path) in imports
         return imported or confidence == 1.0 or last_segment(entity.name) == last_segment(use.path)
 
-    def _is_computed(self, entity: object) -> bool:
-        return isinstance(entity, DefinitionRef) and self.view.index(entity.path).is_computed(entity.name)
-
 
 def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) -> Meanings:
     """Methods that a call may mean.
@@ -425,17 +406,13 @@ def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) 
     if len(steps) < 2 or steps[-1][0] != "." or steps[0] == "@around" or name in language.common_methods:
         return {}
     receivers = evaluator.resolve_path(view.path, scope, use.path[: -len(steps[-1])])
-    if name not in evaluator.methods_by_name:
-        evaluator.methods_by_name[name] = view.log.record(lambda: _list_methods(name, view))
-    methods, mask = evaluator.methods_by_name[name]
-    view.log.mask |= mask
+    methods = view.log.remember(evaluator.methods_by_name, name, lambda: _list_methods(name, view))
     if any(isinstance(receiver, Instance | DefinitionRef) for receiver in receivers):
         below = [method for method in methods if evaluator.is_subclass_method(method, receivers)]
         own = view.index(view.path).enclosing_class(scope)
         if below or Instance(view.path, own or "") not in receivers:
-            return dict.fromkeys(
-                [method for method in below if not _overrides(method, below, evaluator)], SUBCLASS_CONFIDENCE
-            )
+            uppermost = [method for method in below if not _overrides(method, below, evaluator)]
+            return dict.fromkeys(uppermost, SUBCLASS_CONFIDENCE)
     return dict.fromkeys(methods, UNIQUE_NAME_CONFIDENCE) if len(methods) == 1 else {}
 
 

@@ -36,8 +36,7 @@ With `CYCLES` as the path, a question of an `EvaluationCache` that depends on it
 answer depends on what was asked before.
 """
 
-WHOLE_FILE = 0
-"""The hash of what every look-up in a file depends on."""
+WHOLE_FILE = 0  # the hash of what every look-up in a file depends on
 
 CYCLES = ""
 
@@ -76,18 +75,26 @@ class LookupLog:
     def record(self, compute: Callable[[], Result]) -> tuple[Result, int]:
         """What is computed, and what was asked for it."""
         around, self.mask = self.mask, 0
-        result = compute()
-        mask = self.mask
+        result, mask = compute(), self.mask
         self.mask |= around
         return result, mask
+
+    def remember(
+        self, cache: dict[str, tuple[Result, int]], key: str, compute: Callable[[], Result]
+    ) -> Result:
+        """What is computed for a key, once; each time, all is noted that was asked for it."""
+        if key not in cache:
+            cache[key] = self.record(compute)
+        result, mask = cache[key]
+        self.mask |= mask
+        return result
 
 
 Value = TypeVar("Value")
 Other = TypeVar("Other")
 AnyKey = TypeVar("AnyKey", str, ScopedName)
 
-AnswerDigests = Mapping[int, int]
-"""By the hash of a key, a digest of the answers to all keys with that hash."""
+AnswerDigests = Mapping[int, int]  # by the hash of a key, a digest of the answers to all keys with that hash
 
 _TABLES = tuple(table.name for table in fields(FileIndex) if str(table.type).startswith("Mapping"))
 _HASH_BYTES = 3
@@ -95,8 +102,6 @@ _NO_ITERATION = "look up other files by key"
 
 
 class _KeyBits(dict["str | ScopedName", int]):
-    """The bits of the keys of a file."""
-
     def __init__(self, path: str, log: LookupLog) -> None:
         super().__init__()
         self._path, self._log = path, log
@@ -162,11 +167,6 @@ def digest_answers(index: FileIndex) -> AnswerDigests:
     return {key: int.from_bytes(_digest(text, 8), "big") for key, text in texts.items()}
 
 
-def digest_interface(digests: AnswerDigests) -> str:
-    """A digest of all answers of a file."""
-    return _digest(repr(sorted(digests.items())).encode(), 8).hex()
-
-
 def encode_hashes(hashes: Iterable[int]) -> str:
     """The hashes of keys as a short text, without that of the file itself."""
     encoded = (key_hash.to_bytes(_HASH_BYTES, "big") for key_hash in sorted(hashes) if key_hash != WHOLE_FILE)
@@ -179,12 +179,6 @@ def decode_hashes(text: str) -> list[int]:
     return [int.from_bytes(data[at : at + _HASH_BYTES], "big") for at in range(0, len(data), _HASH_BYTES)]
 
 
-def digest_lookups(digests: AnswerDigests, encoded_keys: str) -> str:
-    """A digest of the answers to some keys."""
-    answers = [digests.get(key_hash, 0) for key_hash in (WHOLE_FILE, *decode_hashes(encoded_keys))]
-    return b64encode(_digest(b"".join(answer.to_bytes(8, "big") for answer in answers), 9)).decode()
-
-
 def _hash_key(key: str | ScopedName) -> int:
     """The hash of a key: of its scope or type, and the name that its path starts with."""
     if not isinstance(key, str):
@@ -194,11 +188,10 @@ def _hash_key(key: str | ScopedName) -> int:
 
 
 def _to_comparable(item: Any) -> Any:
-    if isinstance(item, Binding):
-        return item.scope, item.path, item.value, item.declared
+    """A record without its line."""
     if isinstance(item, Import):
         return item.module, item.name, item.local, item.scope, item.exported
-    return item
+    return tuple(item) if isinstance(item, Binding) else item
 
 
 def _digest(content: bytes, size: int) -> bytes:
@@ -225,8 +218,6 @@ OWN_ENTRIES = frozenset({CYCLES_ENTRY, USES})
 
 
 class _File:
-    """A file as itself and as others see it."""
-
     def __init__(self, facts: FileFacts) -> None:
         self._facts = facts
 
@@ -244,7 +235,13 @@ class _File:
 
     @cached_property
     def interface_digest(self) -> str:
-        return digest_interface(self.answer_digests)
+        return _digest(repr(sorted(self.answer_digests.items())).encode(), 8).hex()
+
+    def digest_lookups(self, encoded_keys: str) -> str:
+        """A digest of the answers to some keys."""
+        keys = (WHOLE_FILE, *decode_hashes(encoded_keys))
+        answers = (self.answer_digests.get(key_hash, 0) for key_hash in keys)
+        return b64encode(_digest(b"".join(answer.to_bytes(8, "big") for answer in answers), 9)).decode()
 
 
 class ProjectIndex:
@@ -257,18 +254,17 @@ class ProjectIndex:
         self._digests: Trace = {}
         self._answers: dict[str, tuple[str, ...]] = {}
 
-    def own_index(self, path: str) -> FileIndex:
-        """All facts of a file, arranged."""
-        return _open_file(self.project.facts(path)).own_index
-
-    def interface_index(self, path: str) -> FileIndex:
-        """What others see of a file, arranged."""
-        return self._foreign_file(path).index
-
     def answer_question(self, question: str) -> tuple[str, ...]:
         """The paths that answer a question."""
         if question not in self._answers:
-            self._answers[question] = self._compute_answer(*question.split("\t"))
+            kind, *rest = question.split("\t")
+            if kind == "defining":
+                answer = tuple(sorted(self.project.files_defining(rest[0])))
+            else:
+                language, (_, path, name) = get_language(rest[0]), rest
+                find = language.find_modules if kind == "modules" else language.find_siblings
+                answer = find(name, path, self.layout)
+            self._answers[question] = answer
         return self._answers[question]
 
     def digest_answer(self, question: str) -> str:
@@ -301,8 +297,8 @@ class ProjectIndex:
 
     def trace_entry(self, path: str, encoded_keys: str) -> str:
         """The entry of a trace for another file in which some keys were looked up."""
-        other = self._foreign_file(path)
-        return f"{other.interface_digest} {digest_lookups(other.answer_digests, encoded_keys)} {encoded_keys}"
+        other = self.foreign_file(path)
+        return f"{other.interface_digest} {other.digest_lookups(encoded_keys)} {encoded_keys}"
 
     def renew_entry(self, question: str, answer: str, interfaces: Mapping[str, str]) -> str | None:
         """The entry that a trace would have now; None where the answer is another."""
@@ -324,21 +320,20 @@ class ProjectIndex:
             if question in OWN_ENTRIES or self.renew_entry(question, answer, interfaces) is not None:
                 continue
             kind, _, path = question.partition("\t")
-            if kind == "interface":
-                interface, _, marks = answer.split(" ")
-                hashes = (WHOLE_FILE, *decode_hashes(marks))
-                changed.update((path, key) for key in hashes)
-                before = _open_file(earlier_facts[path]) if path in earlier_facts else None
-                if before is not None and before.interface_digest == interface and path in interfaces:
-                    now = self._foreign_file(path).answer_digests
-                    same = {key for key in hashes if before.answer_digests.get(key) == now.get(key)}
-                    if WHOLE_FILE in same:
-                        changed.difference_update((path, key) for key in same)
-            else:
+            if kind != "interface":
                 changed.add(question)
+                continue
+            interface, _, marks = answer.split(" ")
+            due = {WHOLE_FILE, *decode_hashes(marks)}
+            before = _open_file(earlier_facts[path]) if path in earlier_facts else None
+            if before is not None and before.interface_digest == interface and path in interfaces:
+                now = self.foreign_file(path).answer_digests
+                others = {key for key in due if before.answer_digests.get(key) != now.get(key)}
+                due = due if WHOLE_FILE in others else others
+            changed.update((path, key) for key in due)
         return changed
 
-    def _foreign_file(self, path: str) -> _File:
+    def foreign_file(self, path: str) -> _File:
         """Another file; the last two thousand are cached."""
         file = self._files.pop(path, None)
         if file is None:
@@ -348,14 +343,6 @@ class ProjectIndex:
         self._files[path] = file
         return file
 
-    def _compute_answer(self, kind: str, *rest: str) -> tuple[str, ...]:
-        if kind == "defining":
-            return tuple(sorted(self.project.files_defining(rest[0])))
-        language, path, name = get_language(rest[0]), rest[1], rest[2]
-        if kind == "modules":
-            return language.find_modules(name, path, self.layout)
-        return language.find_siblings(name, path, self.layout)
-
 
 class TracedView:
     """The project from one file: what it looks up in others goes into its trace."""
@@ -364,13 +351,14 @@ class TracedView:
         self.project_index = project_index
         self.path = path
         self.log = LookupLog()
-        self._files = {path: (project_index.own_index(path), 0)}  # with the bit of the file
+        own_index = _open_file(project_index.project.facts(path)).own_index
+        self._files = {path: (own_index, 0)}  # with the bit of the file
 
     def index(self, path: str) -> FileIndex:
         """The index of a file: of the own one with all facts, of others with what they show."""
         entry = self._files.get(path)
         if entry is None:
-            index = record_lookups(self.project_index.interface_index(path), self.log)
+            index = record_lookups(self.project_index.foreign_file(path).index, self.log)
             entry = self._files[path] = index, self.log.get_bit((path, WHOLE_FILE))
         self.log.mask |= entry[1]
         return entry[0]
@@ -468,12 +456,9 @@ class UseLookups(NamedTuple):
         """The entry of a trace of which all other entries are there."""
         columns = {lookup: column for column, lookup in enumerate(_iter_asked(trace))}
         wide = np.zeros((len(self.sets), len(columns)), np.bool_)
-        used = self._used_columns()
-        places = [columns[lookup] for lookup, is_used in zip(self.lookups, used, strict=True) if is_used]
-        wide[:, places] = self.sets[:, used]
-        packed = np.packbits(wide, axis=1)
+        wide[:, [columns[lookup] for lookup in self.list_asked()]] = self.sets[:, self._used_columns()]
         numbers: dict[bytes, int] = {}
-        by_set = [row.tobytes() for row in packed]
+        by_set = [row.tobytes() for row in np.packbits(wide, axis=1)]
         rows = [numbers.setdefault(by_set[row], len(numbers)) for row in self.rows]
         text = len(numbers).to_bytes(4, "little") + b"".join(numbers) + np.array(rows, "<u2").tobytes()
         return b64encode(zlib.compress(text)).decode()
@@ -481,21 +466,15 @@ class UseLookups(NamedTuple):
     def find(self, lookups: Iterable[Asked]) -> set[int]:
         """The uses that asked any of this."""
         wanted = set(lookups)
-        columns = [column for column, lookup in enumerate(self.lookups) if lookup in wanted]
-        selected: Any = self.sets[:, columns]
+        selected: Any = self.sets[:, [lookup in wanted for lookup in self.lookups]]
         hit = selected.any(axis=1)
         return {use for use, row in enumerate(self.rows) if hit[row]}
 
     def find_cycles(self, uses: Iterable[int]) -> set[Asked]:
         """The questions with cycles that some uses asked."""
-        columns = [
-            column for column, lookup in enumerate(self.lookups) if lookup[0:1] == (CYCLES,) and lookup[1]
-        ]
-        if not columns:
-            return set()
         rows: Any = self.sets[sorted({self.rows[use] for use in uses})]
-        hits = rows[:, columns].any(axis=0)
-        return {self.lookups[column] for column, hit in zip(columns, hits, strict=True) if hit}
+        hits = zip(self.lookups, rows.any(axis=0), strict=True)
+        return {lookup for lookup, hit in hits if hit and lookup[0] == CYCLES and lookup[1]}
 
     def list_asked(self) -> list[Asked]:
         """All that any use asked."""

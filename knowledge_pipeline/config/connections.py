@@ -461,3 +461,25 @@ class LocalConnection(BaseConnection):
     def location(self) -> str:
         """The folder, as written."""
         return str(self.path)
+
+
+Connection = Annotated[
+    LocalConnection
+    | GitConnection
+    | GithubConnection
+    | GitlabConnection
+    | JiraConnection
+    | ConfluenceConnection
+    | SlackConnection
+    | SlackExportConnection
+    | S3Connection
+    | GcsConnection
+    | AzureConnection
+    | ArchiveFileConnection
+    | TableFilesConnection
+    | DuckdbConnection
+    | PostgresConnection
+    | CustomConnection,
+    Field(discriminator="type"),
+]
+"""A connection of any type, as `knowledge.yaml` gives it to a source."""

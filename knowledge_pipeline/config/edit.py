@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -73,7 +73,12 @@ def remove_entry(text: str, index: int) -> str:
     if sources.is_flow:
         return _remove_flow_item(text, start, end)
     line, column = _find_dash(text, start)
-    begin = _find_entry_start(text, line, column)
+    begin = line
+    while begin > 0:  # comment lines directly above it, those not indented deeper, go with it
+        above = text.rfind("\n", 0, begin - 1) + 1
+        if not _is_comment(text[above:begin]) or _count_indent(text[above:begin]) > column:
+            break
+        begin = above
     kept, rest = text[:begin], text[_find_entry_end(text, end, column) :]
     if not rest.strip():
         kept = _BLANK_END.sub(r"\1", kept)
@@ -125,7 +130,6 @@ def _locate_list(text: str, name: str) -> _ListSpan:
 
 
 def _split_children(events: list[Event], start: int) -> list[list[Event]]:
-    """The events of each child of the collection that starts at a position."""
     children: list[list[Event]] = []
     depth = 0
     for event in events[start + 1 :]:
@@ -192,16 +196,6 @@ def _find_dash(text: str, start: int) -> tuple[int, int]:
     raise ConfigError("an entry of the list does not start on a line of its own: edit the file by hand")
 
 
-def _find_entry_start(text: str, line: int, column: int) -> int:
-    """Start of the comment lines directly above a line, those not indented deeper."""
-    while line > 0:
-        above = text.rfind("\n", 0, line - 1) + 1
-        if not _is_comment(text[above:line]) or _count_indent(text[above:line]) > column:
-            break
-        line = above
-    return line
-
-
 def _find_entry_end(text: str, end: int, column: int) -> int:
     """Start of the line after an entry and after the comments inside it, indented deeper than its dash."""
     after = here = _find_next_line(text, len(text[:end].rstrip()))
@@ -240,11 +234,8 @@ def _count_indent(line: str) -> int:
 def add_source(path: Path, entry: Mapping[str, Any], key: str = "sources") -> None:
     """Append one source, written as in the file: `${NAME}` for a secret, relative paths kept.
 
-    With the key `organisations`, one of these.
-
-    Raises:
-        ConfigError: the id is taken, or the file, before or with the entry, is invalid.
-        Busy: someone else changed the file meanwhile.
+    With the key `organisations`, one of these. Raises ConfigError if the id is taken or the file is, or
+    would be, invalid; Busy if someone else changed the file meanwhile.
     """
     path = path.resolve()
     text = read_config(path)
@@ -266,16 +257,15 @@ def add_source(path: Path, entry: Mapping[str, Any], key: str = "sources") -> No
 def remove_source(path: Path, source_id: str) -> None:
     """Remove one source, with the comment lines directly above it and inside it.
 
-    Raises:
-        NotFound: no source has this id.
-        ConfigError: several have it, or the file would be invalid without it.
-        Busy: someone else changed the file meanwhile.
+    Raises NotFound for an unknown id, ConfigError if several have it or the rest needs it, and Busy.
     """
     path = path.resolve()
     text = read_config(path)
     before = parse_config(text, name=path.name)
-    positions = range(len(before.sources))
-    indexes = [index for index in positions if before.value_at(("sources", index, "id")) == source_id]
+    sources = before.list_at("sources")
+    indexes = [
+        index for index in range(len(sources)) if before.value_at(("sources", index, "id")) == source_id
+    ]
     if not indexes:
         raise NotFound(f"no source {source_id!r} in {path}: `knowledge sources list` shows them")
     if len(indexes) > 1:
@@ -284,7 +274,7 @@ def remove_source(path: Path, source_id: str) -> None:
     if problems := _describe_problems(edited, path):
         _require_valid(text, path)
         raise ConfigError(f"{source_id!r} was not removed, the rest needs it: {problems}")
-    rest = [source for index, source in enumerate(before.sources) if index != indexes[0]]
+    rest = [source for index, source in enumerate(sources) if index != indexes[0]]
     _require_other_values_unchanged(before, parse_config(edited, name=path.name), {"sources": rest}, path)
     _replace_file(path, edited, expected=text)
 
@@ -336,14 +326,13 @@ def _replace_file(path: Path, text: str, *, expected: str) -> None:
             os.close(folder)
 
 
-def _to_plain(value: Any) -> Any:
-    """Only what YAML and JSON know. `Any`: an entry may hold paths, tuples and read-only mappings."""
-    if isinstance(value, Mapping):
-        entries = cast("Mapping[Any, Any]", value).items()
-        return {str(key): _to_plain(inner) for key, inner in entries}
-    if isinstance(value, (list, tuple)):
-        return [_to_plain(inner) for inner in cast("Sequence[Any]", value)]
-    return str(value) if isinstance(value, Path) else value
+def _to_plain(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Only what YAML and JSON know: an entry may hold paths, tuples and read-only mappings."""
+
+    def convert(value: Any) -> Any:
+        return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else str(value)
+
+    return json.loads(json.dumps(dict(entry), default=convert))
 
 
 _MAX_FILES = 50_000
@@ -417,11 +406,7 @@ def render_initial_config(
 
 
 def write_initial_config(path: Path, folder: Path, *, repository: str | None = None) -> None:
-    """Write the initial file to `path`, which must not exist.
-
-    Raises:
-        ConfigError: the file exists, it cannot be written, or `repository` holds a password.
-    """
+    """Write the initial file; raises ConfigError if it exists, or `repository` holds a password."""
     text = render_initial_config(folder, config_folder=path.absolute().parent, repository=repository)
     _, problems = check_config(text, path)
     if problems:
@@ -466,11 +451,8 @@ def _walk_files(folder: Path) -> Iterator[Path]:
     """Up to a bound, without links, hidden folders, and folders of dependencies and build results."""
     left = _MAX_FILES
     for root, folders, names in os.walk(folder):
-        folders[:] = sorted(
-            folder for folder in folders if folder not in _SKIPPED_FOLDERS and folder[0] != "."
-        )
-        for name in names[:left]:
-            yield Path(root, name)
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS and name[0] != ".")
+        yield from (Path(root, name) for name in names[:left])
         left -= len(names)
         if left <= 0:
             return

@@ -15,10 +15,10 @@ Content = Literal["code", "prose"]
 
 
 class ProfileModels(NamedTuple):
-    """The models of a profile, by what they read."""
+    """The models of a profile, by `Content`."""
 
-    code: str  # and its commits
-    prose: str  # everything else
+    code: str
+    prose: str
 
 
 _OUTLINE = "all-MiniLM-L6-v2:outline+static-v1"
@@ -113,10 +113,8 @@ class EmbeddingSettings(SettingsModel):
                 raise ValueError(
                     "profile chooses models of this machine: remove it, or set provider to local"
                 )
-            return {
-                **_list_provider_defaults(settings),
-                **{k: v for k, v in settings.items() if v is not None},
-            }
+            chosen = {key: value for key, value in settings.items() if value is not None}
+            return _list_provider_defaults(settings) | chosen
         profile = settings.get("profile") or (None if settings.get("model") else DEFAULT_PROFILE)
         models = PROFILES.get(cast(Profile, profile)) if isinstance(profile, str) else None
         if models is None:  # a model by name, or a wrong profile, which its field reports
@@ -126,12 +124,7 @@ class EmbeddingSettings(SettingsModel):
         return {**settings, "profile": profile, "model": models.prose}
 
     def resolve(self, source_type: str, content: Content | None = None) -> EmbeddingSettings:
-        """The same settings with the one model, or ensemble, that embeds sources of a type.
-
-        Args:
-            source_type: decides what is read, unless `content` does.
-            content: what the source says of itself.
-        """
+        """The same settings with the one model, or ensemble, that embeds a type, or some content."""
         if self.profile is None:
             return self
         model = getattr(PROFILES[self.profile], content or find_content(source_type))
@@ -157,6 +150,8 @@ class EmbeddingSettings(SettingsModel):
 
     @model_validator(mode="after")
     def _check_provider_keys(self) -> EmbeddingSettings:
+        if self.ray is not None and self.provider != "local":
+            raise ValueError("ray spreads models that compute here: remove it, or set provider to local")
         for provider, names in _OWN_KEYS.items():
             defaults = type(self).model_fields
             own = [name for name in names if getattr(self, name) != defaults[name].get_default()]
@@ -179,15 +174,8 @@ class EmbeddingSettings(SettingsModel):
             return self
         return self.model_copy(update={"query_task": CODE_QUERY_TASK, "document_task": DOCUMENT_TASK})
 
-    @model_validator(mode="after")
-    def _check_ray_provider(self) -> EmbeddingSettings:
-        if self.ray is not None and self.provider != "local":
-            raise ValueError("ray spreads models that compute here: remove it, or set provider to local")
-        return self
-
 
 def _list_provider_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a provider needs where the settings do not say it."""
     if settings.get("provider") == "ollama":
         return {"base_url": "http://localhost:11434"}
     if settings.get("provider") == "vertex":

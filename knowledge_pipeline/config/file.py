@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import SecretStr, ValidationError, create_model
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
-from knowledge_pipeline.config.expansion import add_members, find_listings_folder
+from knowledge_pipeline.config.organisations import LISTINGS, read_listing
 from knowledge_pipeline.config.problems import (
     SECRET_KEYS,
     ConfigPath,
@@ -29,6 +29,7 @@ from knowledge_pipeline.config.problems import (
     to_problem,
 )
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.config.store import ObjectStore, StoreOptions, parse_store_url
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.real_paths import resolve_links
@@ -89,7 +90,7 @@ def load_settings(path: Path, *, allow_unset: bool = False, override: bool = Tru
     if override and (store := os.environ.get("KNOWLEDGE_STORE")):
         settings = settings.model_copy(update=_override_store(settings, store))
     stamp += _stat_listings(settings)
-    settings = add_members(settings).with_stamp(stamp)
+    settings = _add_members(settings).with_stamp(stamp)
     return _apply_embedding_mode(settings) if override else settings
 
 
@@ -101,8 +102,7 @@ def read_stamp(path: Path, settings: Settings) -> tuple[int, ...]:
 
 def _stat_listings(settings: Settings) -> tuple[int, ...]:
     """What differs once an organisation is listed anew: each listing is renamed into the folder."""
-    folder = find_listings_folder(settings)
-    return _stat_parts(folder) if folder else ()
+    return _stat_parts(settings.local_folder / LISTINGS) if settings.organisations else ()
 
 
 def _stat_parts(path: Path) -> tuple[int, ...]:
@@ -124,6 +124,28 @@ def read_config(path: Path) -> str:
         raise ConfigError(f"{path.name}:{line}: the file is not UTF-8: save it as UTF-8") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}): check its permissions") from None
+
+
+def _add_members(settings: Settings) -> Settings:
+    sources: list[SourceConfig] = []
+    unlisted: list[str] = []
+    declared = {source.id for source in settings.sources}
+    for organisation in settings.organisations:
+        listing = read_listing(
+            settings.local_folder / LISTINGS, organisation.id, organisation.connection.location
+        )
+        if listing is None:
+            unlisted.append(organisation.id)
+            continue
+        for member in filter(organisation.takes, listing.members):
+            for source in organisation.build_sources(member):
+                if source.id in declared:
+                    raise ConfigError(
+                        f"source {source.id!r} has the id of a source of organisation {organisation.id!r} "
+                        f"(member {member.name}): rename it, or exclude the member"
+                    )
+                sources.append(source)
+    return settings.with_members(sources, unlisted)
 
 
 def list_variables(path: Path) -> list[str]:
@@ -153,24 +175,18 @@ def check_config(
         errors = error.errors(include_url=False, include_input=False)
         problems = [to_problem(error, parsed) for error in errors if error["type"] != _CONSEQUENT_ERROR]
         reported = {problem.key_path for problem in parsed.problems} | resolver.unset_keys
-        reported |= {
-            () for key_path in reported if key_path[-1:] == ("id",)
-        }  # the schema reports double ids too
+        if any(key_path[-1:] == ("id",) for key_path in reported):  # the schema reports double ids too
+            reported.add(())
         parsed.problems += [problem for problem in problems if problem.key_path not in reported]
     return settings, sorted(parsed.problems, key=lambda problem: problem.line)
 
 
 def _validate(values: Any) -> Settings:
-    """The settings, without what building the rules of all keys takes where the file has few.
-
-    Raises:
-        ValidationError: as `Settings.model_validate`.
-    """
+    """As `Settings.model_validate`, without building the rules of keys that the file does not have."""
     if is_object(values):
         with suppress(ValidationError):  # which would name another class
-            settings = _omit_rules(frozenset(Settings.model_fields.keys() - values.keys())).model_validate(
-                values
-            )
+            absent = frozenset(Settings.model_fields.keys() - values.keys())
+            settings = _omit_rules(absent).model_validate(values)
             return Settings.model_construct(_fields_set=settings.model_fields_set, **settings.__dict__)
     return Settings.model_validate(values)
 
@@ -195,7 +211,7 @@ def _apply_defaults(values: dict[str, Any], folder: Path) -> dict[str, Any]:
 def _report_duplicate_ids(parsed: ParsedConfig) -> None:
     """Report the line of a repeated id, which the schema does not know."""
     first: dict[str, int] = {}
-    for index in range(len(parsed.sources)):
+    for index in range(len(parsed.list_at("sources"))):
         key_path: ConfigPath = ("sources", index, "id")
         name, line = parsed.value_at(key_path), parsed.line_of(key_path)
         if isinstance(name, str) and first.setdefault(name, line) != line:
@@ -232,9 +248,8 @@ class _ValueResolver:
         if not is_secret and (_PASSWORD_IN_URL.search(text) or _TOKEN_IN_URL.search(text)):
             self.parsed.add_problem(key_path, _INSIDE_URL)
         if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-            self.parsed.add_problem(
-                key_path, "found a character that cannot be stored; allowed: Unicode text"
-            )
+            problem = "found a character that cannot be stored; allowed: Unicode text"
+            self.parsed.add_problem(key_path, problem)
             return ""
         return text if key_path in self.unset_keys else self._resolve_path(text, key_path)
 
@@ -275,18 +290,17 @@ def _apply_embedding_mode(settings: Settings) -> Settings:
         raise ConfigError("KNOWLEDGE_EMBEDDING_MODE must be `local` or `api`: correct it or unset it")
     if not mode:
         return settings
-    sources = list(settings.sources)
-    for index, source in enumerate(sources):
-        if source.embedding:
-            switched = _switch_provider(source.embedding, mode)
-            sources[index] = source.model_copy(update={"embedding": switched})
-    by_content = {
-        content: _switch_provider(own, mode) if own else None
-        for content, own in settings.embedding_by_content
-    }
+    own = settings.embedding_by_content
+    by_content = {name: _switch_provider(embedding, mode) for name, embedding in own if embedding}
+    sources = [
+        source.model_copy(update={"embedding": _switch_provider(source.embedding, mode)})
+        if source.embedding
+        else source
+        for source in settings.sources
+    ]
     changes = {
         "embedding": _switch_provider(settings.embedding, mode),
-        "embedding_by_content": settings.embedding_by_content.model_copy(update=by_content),
+        "embedding_by_content": own.model_copy(update=by_content),
         "sources": tuple(sources),
     }
     return settings.model_copy(update=changes)

@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
-from knowledge_pipeline.config.context_sections import SectionsByTemplate, require_valid_sections
 from knowledge_pipeline.config.model import SettingsModel
-from knowledge_pipeline.contract.filters import EventType
+from knowledge_pipeline.contract.filters import EventType, Filters, SectionType
 
 Provider = Literal["generic", "keycloak", "entra", "auth0"]
 
@@ -324,15 +323,42 @@ class ServeSettings(SettingsModel):
     log_queries: bool = False  # whether the log holds questions, without their secrets
 
 
+class SectionSettings(SettingsModel):
+    """One section, with a search and a share of the budget of its own."""
+
+    name: str = Field(pattern=r"^\w[\w-]*$", max_length=50)
+    heading: str | None = Field(default=None, min_length=1)  # None: the name
+    type: SectionType = "semantic"
+    query: str | None = Field(default=None, min_length=1)  # a template; None: as suits the type
+    filters: Filters = Filters()  # in addition to the task's
+    limit: int = Field(default=10, ge=1, le=50)  # results
+    share: float = Field(gt=0, le=1)  # of the budget of all excerpts
+
+    @model_validator(mode="after")
+    def _require_no_query_of_types(self) -> Self:
+        if self.type == "type_definitions" and (self.query or self.filters != Filters()):
+            raise ValueError("type_definitions follows the code graph: it takes neither query nor filters")
+        return self
+
+
 class ContextSettings(SettingsModel):
     """How the context of an agent's task is built."""
 
     max_tokens: int = Field(default=4000, ge=1)  # of the whole prompt
     tokenizer: str = Field(default="estimate", min_length=1)  # or where the reader's tokenizer.json is
     templates: Path | None = None  # a folder; its templates come before those of the package
-    sections: SectionsByTemplate = Field(default_factory=dict)  # by the name of a template
+    sections: dict[str, tuple[SectionSettings, ...]] = Field(
+        default_factory=dict
+    )  # by the name of a template
 
     @model_validator(mode="after")
     def _check_sections(self) -> Self:
-        require_valid_sections(self.sections)
+        for template, several in self.sections.items():
+            if (shares := sum(section.share for section in several)) > 1 + 1e-9:
+                raise ValueError(
+                    f"the shares of context.sections.{template} sum to {shares:g}; allowed: at most 1"
+                )
+            names = [section.name for section in several]
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise ValueError(f"context.sections.{template} has two sections {twice!r}: rename one")
         return self

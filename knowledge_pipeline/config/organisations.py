@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import os
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from abc import ABC
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
+from itertools import starmap
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field, SecretStr, StringConstraints, model_validator
+from pydantic import Field, PrivateAttr, SecretStr, StringConstraints, ValidationError, model_validator
 
-from knowledge_pipeline.config.connection import Connection
 from knowledge_pipeline.config.connections import (
     GITHUB_API,
     ArchiveFileConnection,
@@ -28,6 +28,7 @@ from knowledge_pipeline.config.connections import (
     BaseConnection,
     BucketConnection,
     ConfluenceConnection,
+    Connection,
     GcsConnection,
     GithubApp,
     GithubConnection,
@@ -42,6 +43,7 @@ from knowledge_pipeline.config.connections import (
     to_github_web_url,
 )
 from knowledge_pipeline.config.model import SettingsModel
+from knowledge_pipeline.config.sources import CONNECTIONS_BY_TYPE, SourceConfig, SourceId, SourceTemplate
 from knowledge_pipeline.text import is_list, is_object
 
 _Login = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")]
@@ -53,6 +55,12 @@ class OrganisationConnection(BaseConnection, ABC):
 
     reads: ClassVar[str]
     """The type of the connection that a member's sources are read over."""
+
+    connects: ClassVar[type[BaseConnection]]
+    """The class of that connection, or of what it reads from."""
+
+    member_key: ClassVar[str | None] = None
+    """The key of that connection that names the member, if one does."""
 
     member_filter: ClassVar[str | None] = None
     """The filter of a source that names the member, where it is not its connection that does."""
@@ -74,15 +82,23 @@ class OrganisationConnection(BaseConnection, ABC):
         """What the names of all members begin with; ids of sources leave it out."""
         return ""
 
-    @abstractmethod
     def connect(self, member: str) -> Connection:
         """The connection of a member's sources, by the member's name."""
+        return self.build_connection(member)
+
+    def build_connection(self, member: str) -> Any:
+        """One with the keys that both have, and the member's name. `Any`: an instance of `connects`."""
+        names = self.connects.model_fields.keys() & type(self).model_fields.keys() - {"type"}
+        values = {name: getattr(self, name) for name in names}
+        (kind,) = get_args(self.connects.model_fields["type"].annotation)
+        named = {self.member_key: member} if self.member_key else {}
+        return self.connects.model_validate({**values, "type": kind, **named})
 
 
 class GithubOrganisationConnection(ServiceConnection, OrganisationConnection):
     """The repositories of an organisation or a user on GitHub, or those with a topic."""
 
-    reads, example = "github", "owner/name"
+    reads, connects, member_key, example = "github", GithubConnection, "repository", "owner/name"
     type: Literal["github_organisation"]
     organisation: _Login | None = None
     user: _Login | None = None
@@ -116,17 +132,11 @@ class GithubOrganisationConnection(ServiceConnection, OrganisationConnection):
         """The owner."""
         return f"{self.owner}/" if self.owner else ""
 
-    def connect(self, member: str) -> GithubConnection:
-        """The repository."""
-        return GithubConnection(
-            type="github", repository=member, url=self.url, token=self.token, app=self.app
-        )
-
 
 class GitlabGroupConnection(ServiceConnection, OrganisationConnection):
     """The projects of a group on GitLab, those of its subgroups included."""
 
-    reads, example = "gitlab", "group/name"
+    reads, connects, member_key, example = "gitlab", GitlabConnection, "project", "group/name"
     type: Literal["gitlab_group"]
     group: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)*$")  # "group/subgroup"
     subgroups: bool = True
@@ -143,36 +153,24 @@ class GitlabGroupConnection(ServiceConnection, OrganisationConnection):
         """The group."""
         return f"{self.group}/"
 
-    def connect(self, member: str) -> GitlabConnection:
-        """The project."""
-        return GitlabConnection(type="gitlab", project=member, url=self.url, token=self.token)
-
 
 class ConfluenceSpacesConnection(ServiceConnection, OrganisationConnection):
     """The spaces of a Confluence site that the token may view; identity as for one space."""
 
-    reads, member_filter, example = "confluence", "spaces", "KEY"
+    reads, connects, member_filter, example = "confluence", ConfluenceConnection, "spaces", "KEY"
     type: Literal["confluence_spaces"]
     email: str | None = None
     token: SecretStr | None = None
     personal: bool = False  # people's own spaces too
 
-    def connect(self, member: str) -> ConfluenceConnection:
-        """The site; the filter `spaces` names the space."""
-        return ConfluenceConnection(type="confluence", url=self.url, email=self.email, token=self.token)
-
 
 class JiraProjectsConnection(ServiceConnection, OrganisationConnection):
     """The projects of a Jira site that the token may browse; identity as for one project."""
 
-    reads, member_filter, example = "jira", "projects", "KEY"
+    reads, connects, member_filter, example = "jira", JiraConnection, "projects", "KEY"
     type: Literal["jira_projects"]
     email: str | None = None
     token: SecretStr | None = None
-
-    def connect(self, member: str) -> JiraConnection:
-        """The site; the filter `projects` names the project."""
-        return JiraConnection(type="jira", url=self.url, email=self.email, token=self.token)
 
 
 class SlackChannelsConnection(ServiceConnection, OrganisationConnection):
@@ -181,21 +179,18 @@ class SlackChannelsConnection(ServiceConnection, OrganisationConnection):
     A member is named by the channel's id, and its title is the channel's name, which patterns fit too.
     """
 
-    reads, member_filter, example, known_by_title = "slack", "channels", "C0123ABC", True
+    reads, connects, member_filter, known_by_title = "slack", SlackConnection, "channels", True
+    example = "C0123ABC"
     type: Literal["slack_channels"]
     token: SecretStr  # of a bot: xoxb-…
     private: bool = False  # private channels that the bot is in, too
     url: HttpUrl = "https://slack.com/api/"
 
-    def connect(self, member: str) -> SlackConnection:
-        """The workspace; the filter `channels` names the channel."""
-        return SlackConnection(type="slack", url=self.url, token=self.token)
-
 
 class CheckoutsConnection(OrganisationConnection):
     """The git checkouts in a folder of this machine. A member is named by its path in the folder."""
 
-    reads, example, keeps_case = "local", "name", True
+    reads, connects, example, keeps_case = "local", LocalConnection, "name", True
     type: Literal["checkouts"]
     path: Path
     depth: int = Field(default=2, ge=1, le=6)  # how many folders deep a checkout may lie
@@ -213,7 +208,7 @@ class CheckoutsConnection(OrganisationConnection):
 class BucketFoldersConnection(OrganisationConnection, ABC):
     """The "folders" directly below a prefix of a bucket. A member is named by its whole prefix."""
 
-    example, keeps_case = "prefix/", True
+    member_key, example, keeps_case = "prefix", "prefix/", True
     prefix: str = ""
 
     @property
@@ -221,47 +216,31 @@ class BucketFoldersConnection(OrganisationConnection, ABC):
         """The prefix, as a folder."""
         return self.prefix and f"{self.prefix.removesuffix('/')}/"
 
-    @abstractmethod
     def at(self, prefix: str) -> S3Connection | GcsConnection | AzureConnection:
         """The bucket at another prefix."""
-
-    def connect(self, member: str) -> Connection:
-        """The prefix."""
-        return self.at(member)
+        return self.build_connection(prefix)
 
 
 class S3FoldersConnection(S3Access, BucketConnection, BucketFoldersConnection):
     """The folders below a prefix of a bucket of S3."""
 
-    scheme, default_host, reads = "s3", "amazonaws.com", "s3"
+    scheme, default_host, reads, connects = "s3", "amazonaws.com", "s3", S3Connection
     type: Literal["s3_folders"]
-
-    def at(self, prefix: str) -> S3Connection:
-        """The bucket at another prefix."""
-        return S3Connection.model_validate({**dict(self), "type": "s3", "prefix": prefix})
 
 
 class GcsFoldersConnection(BucketConnection, BucketFoldersConnection):
     """The folders below a prefix of a bucket of Google Cloud Storage."""
 
-    scheme, default_host, reads = "gs", "storage.googleapis.com", "gcs"
+    scheme, default_host, reads, connects = "gs", "storage.googleapis.com", "gcs", GcsConnection
     type: Literal["gcs_folders"]
     credentials: Path | None = None  # a service account's key file
-
-    def at(self, prefix: str) -> GcsConnection:
-        """The bucket at another prefix."""
-        return GcsConnection.model_validate({**dict(self), "type": "gcs", "prefix": prefix})
 
 
 class AzureFoldersConnection(AzureConnection, BucketFoldersConnection):
     """The folders below a prefix of a container of Azure."""
 
-    reads = "azure"
+    reads, connects = "azure", AzureConnection
     type: Literal["azure_folders"]  # pyright: ignore[reportIncompatibleVariableOverride]
-
-    def at(self, prefix: str) -> AzureConnection:
-        """The container at another prefix."""
-        return AzureConnection.model_validate({**dict(self), "type": "azure", "prefix": prefix})
 
 
 class BucketArchivesConnection(BucketFoldersConnection, ABC):
@@ -367,6 +346,73 @@ def build_source_id(
         mark = sha256(name.encode()).hexdigest()[:_HASH_CHARS]
         slug = f"{slug[: room - _HASH_CHARS - 1]}-{mark}".lstrip("-")
     return f"{organisation}-{slug}-{source_type}"
+
+
+class MemberSource(SourceTemplate):
+    """A source that members of an organisation have; the last one of a type that fits a member counts."""
+
+    members: MemberPatterns = ()  # empty: all
+
+
+class OrganisationSettings(MemberFilter):
+    """An organisation: its members are listed by its service, and each has the sources declared here."""
+
+    id: Annotated[SourceId, Field(max_length=32)]  # begins the ids of its sources
+    connection: AnyOrganisationConnection
+    sources: tuple[MemberSource, ...] = Field(min_length=1)
+    _examples: tuple[SourceConfig, ...] = PrivateAttr(default=())
+
+    @model_validator(mode="after")
+    def _check_sources(self) -> OrganisationSettings:
+        self._examples = tuple(starmap(self._build_example, enumerate(self.sources)))
+        return self
+
+    def _build_example(self, index: int, source: MemberSource) -> SourceConfig:
+        """One that is validated, as a source that is declared by itself."""
+        connection, name = self.connection, self.connection.member_filter
+        allowed = [
+            source_type
+            for source_type, connections in CONNECTIONS_BY_TYPE.items()
+            if connection.reads in connections
+        ]
+        if source.type not in allowed:
+            raise ValueError(
+                f"sources[{index}]: type {source.type!r} is not read from members of {connection.type!r}; "
+                f"allowed: {', '.join(allowed)}"
+            )
+        if name in source.model_fields_set:
+            raise ValueError(f"sources[{index}]: {name} is the member's own: name members in `include`")
+        values = {key: getattr(source, key) for key in source.model_fields_set - {"members"}}
+        values |= {name: (connection.example,)} if name else {}
+        try:
+            return SourceConfig(**values, id=self.id, connection=connection.connect(connection.example))
+        except ValidationError as error:
+            reasons = "; ".join(str(detail["msg"]).removeprefix("Value error, ") for detail in error.errors())
+            raise ValueError(f"sources[{index}]: {reasons}") from None
+
+    def takes(self, member: OrganisationMember) -> bool:
+        """Whether the filters take a member."""
+        return (
+            (self.archived or not member.archived)
+            and (self.forks or not member.fork)
+            and (not self.topics or not set(self.topics).isdisjoint(member.topics))
+            and (not self.include or matches_any(self.connection, member, self.include))
+            and not matches_any(self.connection, member, self.exclude)
+        )
+
+    def build_sources(self, member: OrganisationMember) -> Iterator[SourceConfig]:
+        """The sources of a member."""
+        by_type = {
+            source.type: example
+            for source, example in zip(self.sources, self._examples, strict=True)
+            if not source.members or matches_any(self.connection, member, source.members)
+        }
+        if not by_type:
+            return
+        connection, name = self.connection.connect(member.name), self.connection.member_filter
+        for type_, example in by_type.items():
+            id_ = build_source_id(self.id, self.connection, member.name, type_)
+            yield example.copy_for(id_, connection, {name: (member.name,)} if name else {})
 
 
 LISTINGS = "organisations"

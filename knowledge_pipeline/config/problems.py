@@ -79,11 +79,6 @@ class ParsedConfig:
                 return None
         return value
 
-    @property
-    def sources(self) -> list[Any]:
-        """The items of `sources`; none if it is missing or not a list."""
-        return self.list_at("sources")
-
     def list_at(self, key: str) -> list[Any]:
         """The items of a list at the top; none if it is missing or not a list."""
         items = self.value_at((key,))
@@ -106,18 +101,14 @@ def format_key_path(key_path: ConfigPath) -> str:
 
 
 def parse_config(text: str, *, name: str) -> ParsedConfig:
-    """Read YAML; duplicate keys and foreign tags become problems.
-
-    Raises:
-        ConfigError: the text is not YAML, or too large; the message names line and column.
-    """
+    """Read YAML; duplicate keys and foreign tags become problems, and what cannot be read a ConfigError."""
     if len(text) > MAX_CHARS:
         raise ConfigError(f"{name}:1: the file has {len(text)} characters; at most {MAX_CHARS} are read")
     last_line = text.count("\n") + (not text.endswith("\n")) or 1
     try:
         yaml = YAML(typ="safe", pure=True)
         yaml.composer.warn_double_anchors = False  # pyright: ignore[reportAttributeAccessIssue]
-        return _NodeConverter(last_line).convert(yaml.compose(text))
+        return _NodeConverter(yaml.compose(text), last_line).parsed
     except RecursionError:
         raise ConfigError(f"{name}:1: values are nested too deeply; at most {MAX_DEPTH} levels") from None
     except OverflowError as error:
@@ -150,13 +141,10 @@ def _format_syntax_error(error: Exception, text: str, name: str, last_line: int)
 class _NodeConverter:
     """Turns nodes into plain values, following aliases within bounds."""
 
-    def __init__(self, last_line: int) -> None:
+    def __init__(self, root: Node | None, last_line: int) -> None:
         self.parsed, self.last_line = ParsedConfig(lines={(): 1}), last_line
         self.remaining_values = MAX_VALUES
-
-    def convert(self, root: Node | None) -> ParsedConfig:
         self.parsed.value = {} if root is None else self._convert_node(root, ())
-        return self.parsed
 
     def _convert_node(self, node: Node, key_path: ConfigPath) -> Any:
         self._check_bounds(key_path)
@@ -174,8 +162,7 @@ class _NodeConverter:
         return values
 
     def _convert_mapping(self, node: MappingNode, key_path: ConfigPath) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        merged: list[Node] = []
+        values, merged = dict[str, Any](), list[Node]()
         for key, value in node.value:
             if key.tag == _TAG_PREFIX + "merge":
                 merged += value.value if value.tag == _TAG_PREFIX + "seq" else [value]
@@ -243,13 +230,10 @@ _ALLOWED_BY_KIND = {
 }
 
 
-def _list_leaf_types(annotation: Any) -> Iterator[Any]:
+def _list_leaf_types(annotation: Any) -> list[Any]:
     """The types in an annotation: `tuple[X, ...] | None` gives X and None."""
     inner = get_args(annotation)
-    if not inner:
-        yield annotation
-    for part in inner:
-        yield from _list_leaf_types(part)
+    return [leaf for part in inner for leaf in _list_leaf_types(part)] if inner else [annotation]
 
 
 def _list_settings_models(model: type[SettingsModel]) -> Iterator[type[SettingsModel]]:
@@ -268,8 +252,8 @@ SECRET_KEYS = frozenset(
 
 def list_models(annotation: Any) -> list[type[SettingsModel]]:
     """The settings that a field holds: none for a plain value, several for a tagged union."""
-    leaves = _list_leaf_types(annotation)
-    return [leaf for leaf in leaves if isinstance(leaf, type) and issubclass(leaf, SettingsModel)]
+    types = (leaf for leaf in _list_leaf_types(annotation) if isinstance(leaf, type))
+    return [leaf for leaf in types if issubclass(leaf, SettingsModel)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,12 +281,11 @@ def _describe_error(
     kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         keys = sorted(location.parent_model.model_fields) if location.parent_model else []
+        if kind == "unexpected_keyword_argument":  # of the one dataclass among the settings
+            keys = FILTER_NAMES
         return f"found an unknown key; allowed: {', '.join(keys)}{_suggest_choice(key_path[-1], keys)}"
-    if kind == "unexpected_keyword_argument":
-        suggestion = _suggest_choice(key_path[-1], FILTER_NAMES)  # the one dataclass among the settings
-        return f"found an unknown key; allowed: {', '.join(FILTER_NAMES)}{suggestion}"
     if kind == "union_tag_not_found":
         tags = ", ".join(tag for model in location.models for tag in _list_type_tags(model))
         return f"found nothing; required: one of {tags}"
@@ -315,7 +298,15 @@ def _describe_error(
         allowed = f"{', '.join(choices)}{_suggest_choice(value, choices)}"
     else:
         allowed = _describe_allowed(error, key_path)
-    return f"found {_describe_found(key_path, value)}; allowed: {allowed}"
+    if value is None:
+        shown = "nothing"
+    elif not isinstance(value, str):
+        shown = "a list" if isinstance(value, list) else "a mapping"
+    elif SECRET_KEYS.intersection(key_path) or "@" in value or "://" in value:
+        shown = "text"
+    else:
+        shown = ascii(value if len(value) <= 60 else f"{value[:60]}...")
+    return f"found {shown}; allowed: {allowed}"
 
 
 def _locate_error(loc: tuple[int | str, ...], model: type[SettingsModel]) -> _ErrorLocation:
@@ -343,16 +334,6 @@ def _list_type_tags(model: type[SettingsModel]) -> tuple[str, ...]:
 def _suggest_choice(written: object, choices: Sequence[str]) -> str:
     close = difflib.get_close_matches(written.lower(), choices, n=1) if isinstance(written, str) else []
     return f"; did you mean '{close[0]}'?" if close else ""
-
-
-def _describe_found(key_path: ConfigPath, value: Any) -> str:
-    if value is None:
-        return "nothing"
-    if not isinstance(value, str):
-        return "a list" if isinstance(value, list) else "a mapping"
-    if SECRET_KEYS.intersection(key_path) or "@" in value or "://" in value:
-        return "text"
-    return ascii(value if len(value) <= 60 else f"{value[:60]}...")
 
 
 def _describe_allowed(error: ErrorDetails, key_path: ConfigPath) -> str:

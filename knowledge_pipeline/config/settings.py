@@ -32,7 +32,7 @@ from knowledge_pipeline.config.operation import (
     SqlModelSettings,
     TuningSettings,
 )
-from knowledge_pipeline.config.organisation import OrganisationSettings
+from knowledge_pipeline.config.organisations import OrganisationSettings
 from knowledge_pipeline.config.sources import SourceConfig, dump_filters, resolve_sanitize
 from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptions
 from knowledge_pipeline.errors import NotFound
@@ -305,16 +305,12 @@ class Settings(SettingsModel):
         return store.model_copy(update={"options": options, "folder": self.store_folder or store.folder})
 
     @model_validator(mode="after")
-    def _require_language_model(self) -> Settings:
+    def _require_what_costs_need(self) -> Settings:
         uses = self.query.list_language_model_keys()
         if uses and self.language_model is None:
             raise ValueError(
                 f"{' and '.join(uses)} needs a language model: add language_model, or switch it off"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _require_logs_of_budgets(self) -> Settings:
         by_month = any(budget.window == "month" for budget in self.costs.budgets)
         if by_month and self.logs.keep_days < 31:
             raise ValueError(
@@ -330,10 +326,10 @@ class Settings(SettingsModel):
                     f"query.depth.{name}.default_k ({results}) must be at most limits.results "
                     f"({self.limits.results})"
                 )
-        budget, allowed = self.context.max_tokens, self.limits.context_tokens
-        if budget > allowed:
+        tokens, allowed = self.context.max_tokens, self.limits.context_tokens
+        if tokens > allowed:
             raise ValueError(
-                f"context.max_tokens ({budget}) must be at most limits.context_tokens ({allowed})"
+                f"context.max_tokens ({tokens}) must be at most limits.context_tokens ({allowed})"
             )
         return self
 
@@ -364,18 +360,13 @@ class Settings(SettingsModel):
         return self.store.folder if isinstance(self.store, ObjectStore) else self.store
 
     def select_sources(self, ids: Iterable[str]) -> list[SourceConfig]:
-        """Configured sources by id; all of them where no id is given.
-
-        Raises:
-            NotFound: no source has such an id.
-        """
+        """Configured sources by id; all of them where no id is given. Raises NotFound for an unknown id."""
         by_id = {source.id: source for source in self.sources}
         ids = list(ids) or list(by_id)
         for id_ in ids:
             if id_ not in by_id:
-                configured = ", ".join(islice(by_id, _MAX_NAMED)) + (
-                    ", ..." if len(by_id) > _MAX_NAMED else ""
-                )
+                configured = ", ".join(islice(by_id, _MAX_NAMED))
+                configured += ", ..." if len(by_id) > _MAX_NAMED else ""
                 raise NotFound(f"there is no source {id_!r}; configured sources: {configured or 'none'}")
         return [by_id[id_] for id_ in ids]
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from knowledge_pipeline.config.connection import Connection
 from knowledge_pipeline.config.connections import (
     CodeHostConnection,
     ConfluenceConnection,
+    Connection,
     GitConnection,
     GithubConnection,
     GitlabConnection,
@@ -160,9 +160,7 @@ def _require_supported_filters(filters: SourceFilters, source_type: str) -> None
     for name, types in FILTER_TYPES.items():
         default = SourceFilters.model_fields[name].default
         if getattr(filters, name) != default and source_type not in types:
-            own = ", ".join(
-                filter_name for filter_name in FILTER_TYPES if source_type in FILTER_TYPES[filter_name]
-            )
+            own = ", ".join(key for key, its_types in FILTER_TYPES.items() if source_type in its_types)
             raise ValueError(
                 f"{name} does not apply to type {source_type!r}, only to {', '.join(types)}: use {own}"
             )
@@ -287,28 +285,18 @@ GIT_READ_TYPES: frozenset[SourceType] = frozenset({"code", "markdown", "openapi"
 def _find_permission_connection(
     source_type: SourceType, connection: Connection, access: AccessSettings
 ) -> PermissionConnection | None:
-    """The service to ask, of a connection as it is declared; None: there is none.
-
-    Raises:
-        ValueError: there is none, and `access` needs one.
-    """
+    """The service to ask, of a connection as it is declared; None: there is none, and `access` needs none."""
     service = connection if isinstance(connection, PermissionConnection) else None
     if isinstance(connection, GitConnection):
         service = connection.to_code_host()
     if service is None and access.visibility == "from_source":
-        raise ValueError(_format_refusal(source_type, connection.type))
-    return service
-
-
-def _format_refusal(source_type: SourceType, connection_type: str) -> str:
-    remedy = ""
-    if source_type in GIT_READ_TYPES:
         remedy = ": use connection.type github or gitlab, or a connection.token for a url on one of them"
-    return (
-        f"access.visibility 'from_source' is not read for type {source_type!r} over connection.type "
-        f"{connection_type!r}; only Confluence, Jira, Slack, GitHub and GitLab say who may read a "
-        f"document{remedy}"
-    )
+        raise ValueError(
+            f"access.visibility 'from_source' is not read for type {source_type!r} over connection.type "
+            f"{connection.type!r}; only Confluence, Jira, Slack, GitHub and GitLab say who may read a "
+            f"document{remedy if source_type in GIT_READ_TYPES else ''}"
+        )
+    return service
 
 
 SanitizeAction = Literal["off", "redact", "drop"]
@@ -326,15 +314,8 @@ MAX_AGE_BY_TRIGGER: dict[Trigger, timedelta] = {
 }
 """How old the last refresh may be: the interval, plus time for a late tick and a long run."""
 
-_DEFAULT_TRIGGERS: dict[SourceType, Trigger] = {
+_DEFAULT_TRIGGERS: dict[SourceType, Trigger] = {  # all others: daily
     **dict.fromkeys(("code", "markdown", "openapi"), "on_commit"),
-    **dict.fromkeys(
-        (
-            *("github_pr", "github_issues", "discussions", "releases", "snippets"),
-            *("jira", "confluence", "slack", "files", "table", "custom"),
-        ),
-        "daily",
-    ),
     "git_history": "weekly",
     "archive": "realtime",
 }
@@ -476,7 +457,7 @@ def resolve_sanitize(source: SourceConfig) -> SanitizeSettings:
 
 def resolve_trigger(source: SourceConfig) -> Trigger:
     """When a source is refreshed: as configured, or by the default of its type."""
-    usual = _DEFAULT_TRIGGERS[source.type]
+    usual = _DEFAULT_TRIGGERS.get(source.type, "daily")
     if usual == "weekly" and source.access.visibility == "from_source":
         usual = "daily"  # permissions are as old as the last refresh
     return source.refresh.trigger or usual

@@ -32,9 +32,8 @@ class StoreOptions(S3Access):
     """How to reach an S3-compatible store; the variables AWS_* supply what is left out."""
 
     session_token: SecretStr | None = None
-    server_side_encryption: Literal["AES256", "aws:kms", "aws:kms:dsse"] | None = (
-        None  # None: the bucket's own
-    )
+    # None: the bucket's own
+    server_side_encryption: Literal["AES256", "aws:kms", "aws:kms:dsse"] | None = None
     sse_kms_key_id: str | None = Field(default=None, min_length=1)  # None: the key that S3 manages
     sse_bucket_key: bool | None = None  # whether S3 asks KMS once a bucket, not once an object
 

@@ -17,7 +17,6 @@ import tarfile
 import time
 import zipfile
 import zlib
-from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -29,14 +28,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipInfo
 
 from knowledge_pipeline.config.connections import ArchiveFileConnection
-from knowledge_pipeline.connectors.base import Sleep
+from knowledge_pipeline.connectors.base import Sleep, format_too_large
 from knowledge_pipeline.connectors.buckets import open_bucket
 from knowledge_pipeline.connectors.files import (
     NOT_REGULAR_REASON,
     SYMLINK_REASON,
     FileContent,
     FileEntry,
-    format_too_large,
 )
 from knowledge_pipeline.connectors.patterns import FileSelection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
@@ -67,7 +65,12 @@ class ArchiveTree:
     ) -> None:
         self._location = connection.location
         self._selection = selection
-        self._place = open_place(connection, sleep=sleep)
+        if connection.object is None:
+            assert connection.path is not None  # `ArchiveFileConnection` requires one
+            self._place: ArchivePlace = _File(connection.path.expanduser().absolute())
+        else:
+            bucket = open_bucket(connection.object, sleep=sleep)
+            self._place = _Object(bucket, connection.object.prefix, connection.location)
         self._kept = KeptListing(cache, connection)
         self._stamp = ""
         self._open_contents: ArchiveContents | None = None
@@ -89,7 +92,7 @@ class ArchiveTree:
         for file in files:
             if entry := self._to_entry(file):
                 yield entry
-        self._kept.save()
+        self._kept.save(self._stamp)
 
     def read_head(self, entry: FileEntry, limit_bytes: int) -> bytes:
         """The first bytes of a file, kept as long as the archive has it."""
@@ -185,7 +188,6 @@ class KeptListing:
 
     def __init__(self, cache: Path, connection: ArchiveFileConnection) -> None:
         self._file = cache / ARCHIVE_LISTINGS / build_listing_name(connection)
-        self._stamp = ""
         self._files: Sequence[PackedFile] = ()
         self._heads: dict[str, str] = {}
         self._room = _MAX_HEAD_CHARS
@@ -193,7 +195,6 @@ class KeptListing:
 
     def load(self, stamp: str) -> Sequence[PackedFile] | None:
         """The files at a stamp; None where they are not known."""
-        self._stamp = stamp
         try:
             kept: Any = json.loads(self._file.read_bytes())
             if not is_object(kept) or kept.get("version") != _VERSION:
@@ -206,7 +207,7 @@ class KeptListing:
         return self._files if kept["stamp"] == stamp else None
 
     def keep(self, files: Sequence[PackedFile]) -> None:
-        """The files at the stamp that was asked for."""
+        """Take other files than those of `load`; the beginnings of files that are gone go."""
         digests = {file.digest for file in files}
         self._heads = {digest: head for digest, head in self._heads.items() if digest in digests}
         self._files, self._is_saved = files, False
@@ -223,11 +224,11 @@ class KeptListing:
             self._is_saved = False
         return head
 
-    def save(self) -> None:
+    def save(self, stamp: str) -> None:
         """Write what is new, in one step; without it, the archive is read again."""
         if self._is_saved:
             return
-        kept = {"version": _VERSION, "stamp": self._stamp, "heads": self._heads}
+        kept = {"version": _VERSION, "stamp": stamp, "heads": self._heads}
         text = json.dumps({**kept, "files": [astuple(file) for file in self._files]})
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -245,31 +246,7 @@ def build_listing_name(connection: ArchiveFileConnection) -> str:
     return f"{sha256(location.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
 
 
-class ArchivePlace(ABC):
-    """The file or the object that an archive is. Methods raise SourceRefused or SourceUnavailable."""
-
-    @abstractmethod
-    def read_stamp(self) -> tuple[str, int]:
-        """What differs once the archive does, and its size in bytes."""
-
-    @abstractmethod
-    def open(self) -> io.RawIOBase:
-        """Its bytes, from any position."""
-
-    def close(self) -> None:  # noqa: B027 - a file holds nothing open
-        """Free the connections."""
-
-
-def open_place(connection: ArchiveFileConnection, *, sleep: Sleep = time.sleep) -> ArchivePlace:
-    """The place that a connection names; nothing is read or sent yet."""
-    if connection.object is None:
-        assert connection.path is not None  # `ArchiveFileConnection` requires one
-        return _File(connection.path.expanduser().absolute())
-    bucket = open_bucket(connection.object, sleep=sleep)
-    return _Object(bucket, connection.object.prefix, connection.location)
-
-
-class _File(ArchivePlace):
+class _File:
     def __init__(self, path: Path) -> None:
         self._path = path
 
@@ -290,13 +267,16 @@ class _File(ArchivePlace):
         except OSError as error:
             raise self._to_error(error) from None
 
+    def close(self) -> None:
+        """Nothing is kept open."""
+
     def _to_error(self, error: OSError) -> SourceRefused:
         if isinstance(error, FileNotFoundError):
             return SourceRefused(f"the archive {self._path} does not exist: correct connection.path")
         return SourceRefused(f"the archive {self._path} cannot be read ({error.strerror}): make it readable")
 
 
-class _Object(ArchivePlace):
+class _Object:
     def __init__(self, bucket: Bucket, key: str, location: str) -> None:
         self._bucket, self._key, self._location = bucket, key, location
         self._locator, self._size_bytes = "", 0
@@ -326,6 +306,11 @@ class _Object(ArchivePlace):
         if not payload:
             raise SourceUnavailable(f"the archive {self._location} changed while it was read: refresh again")
         return payload
+
+
+ArchivePlace = _File | _Object
+"""The file or object that an archive is: `read_stamp` gives what differs once it does, and its size in bytes,
+`open` its bytes, from any position. Both raise SourceRefused or SourceUnavailable."""
 
 
 class _ObjectBytes(io.RawIOBase):

@@ -14,8 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from knowledge_pipeline.config.sources import FILTER_TYPES, AttachmentSettings, SourceConfig
-from knowledge_pipeline.connectors.base import ApiSource
-from knowledge_pipeline.connectors.files import format_too_large
+from knowledge_pipeline.connectors.base import ApiSource, format_too_large
 from knowledge_pipeline.connectors.patterns import build_attachment_selection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.extraction.extraction import extraction_version, fingerprint_file_extractor
@@ -50,11 +49,7 @@ class AttachmentReader:
     """Reads attachments as a source's settings say; a parser of theirs starts with the first."""
 
     def __init__(self, source_id: str, settings: AttachmentSettings, extractor: str | None = None) -> None:
-        """`extractor`: of another package.
-
-        Raises:
-            ConfigError: a pattern is not one that gitignore knows, or the extractor cannot be loaded.
-        """
+        """`extractor`: of another package. Raises ConfigError: a pattern is wrong, or it cannot be loaded."""
         self._own = fingerprint_file_extractor(extractor)
         self._settings = settings
         self._selection = build_attachment_selection(source_id, settings)
@@ -90,11 +85,7 @@ class AttachmentReader:
             yield Item(uri, revision, skip=skip), attachment
 
     def read(self, source: ApiSource, item: Item, attachment: Attachment) -> Document:
-        """The document of one attachment, without what it hangs on.
-
-        Raises:
-            DocumentSkipped: it cannot be taken; the reason is recorded.
-        """
+        """The document of one attachment, without what it hangs on. Raises DocumentSkipped: not taken."""
         if item.skip:
             raise DocumentSkipped(item.skip)
         payload = source.download(attachment, self._settings.max_bytes)
@@ -142,11 +133,7 @@ def _base_name(name: str) -> str:
 
 @contextmanager
 def open_attachment_reader(source: SourceConfig) -> Generator[AttachmentReader | None]:
-    """What reads a source's attachments; None where its settings want none.
-
-    Raises:
-        ConfigError: a pattern is not one that gitignore knows, or an extractor cannot be loaded.
-    """
+    """What reads a source's attachments; None where its settings want none. Raises ConfigError."""
     if not source.attachments:
         yield None
         return

@@ -24,6 +24,11 @@ DELETED_REASON = "deleted while it was read"
 """Why a document is skipped that was deleted after it was listed."""
 
 
+def format_too_large(size_bytes: int, limit_bytes: int) -> str:
+    """Why a document is skipped that is over a limit."""
+    return f"larger than {limit_bytes} bytes ({size_bytes})"
+
+
 class Source(ABC):
     """One configured origin of documents; a context manager that frees what it opened."""
 

@@ -20,8 +20,8 @@ from knowledge_pipeline.config.organisations import (
     BucketFoldersConnection,
     OrganisationMember,
 )
-from knowledge_pipeline.connectors.base import Sleep
-from knowledge_pipeline.connectors.files import FileContent, FileEntry, format_too_large
+from knowledge_pipeline.connectors.base import Sleep, format_too_large
+from knowledge_pipeline.connectors.files import FileContent, FileEntry
 from knowledge_pipeline.connectors.patterns import FileSelection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 

@@ -19,7 +19,7 @@ from knowledge_pipeline.connectors.base import ListedSource, build_revision
 from knowledge_pipeline.connectors.github.markdown_cleaning import clean_markdown
 from knowledge_pipeline.connectors.patterns import ChangedPaths
 from knowledge_pipeline.connectors.permissions import CodeHostClient, list_pages
-from knowledge_pipeline.connectors.service import ClientT, ServiceSource
+from knowledge_pipeline.connectors.service import ClientT, ServiceSource, split_batches
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.times import parse_since, parse_time
@@ -89,9 +89,9 @@ class FileDiff:
     url: str  # where a person sees it
 
 
-def list_changed_files(client: CodeHostClient, path: str, uri: str, max_count: int) -> list[dict[str, Any]]:
-    """The first changed files with their diffs, as the service's REST API has them."""
-    files = list_pages(client, path, max_count=max_count)
+def list_changed_files(client: CodeHostClient, path: str, uri: str) -> list[dict[str, Any]]:
+    """The first `MAX_FILES` changed files with their diffs, as the service's REST API has them."""
+    files = list_pages(client, path, max_count=MAX_FILES)
     if files is None:
         raise SourceRefused(
             f"{client.service} does not show the diff of {uri}: give the identity the right to read "
@@ -302,7 +302,6 @@ class ConversationSource(ServiceSource[ClientT]):
 
     def find_attachments(self, text: str) -> Iterator[Attachment]:
         """The uploads that a document's text links to."""
-        del text
         return iter(())
 
     def is_wanted(self, node: Node, oldest: datetime) -> bool:
@@ -312,12 +311,10 @@ class ConversationSource(ServiceSource[ClientT]):
 
     def list_changed_paths(self, node: Node) -> Sequence[str]:
         """All files that a complete node changes; an issue changes none."""
-        del node
         return ()
 
     def list_file_diffs(self, uri: str, node: Node) -> Iterable[FileDiff]:
         """The diffs of the first `MAX_FILES` files, which are read now; an issue has none."""
-        del uri, node
         return ()
 
     def mark_revision(self, updated: str, comment_count: int) -> str:
@@ -337,7 +334,12 @@ class ConversationSource(ServiceSource[ClientT]):
         description = Turn("description", body, author_name(node), created, url=node["url"])
         turns = [description, *self.iter_reply_turns(node)]
         wanted = [turn for turn in turns if _PARTS.get(turn.kind) in (None, *self._filters.parts)]
-        text, segments = format_conversation(title, [*wanted, *self._iter_diff_turns(uri, node)])
+        if "diff" in self._filters.parts:
+            files = self.list_file_diffs(uri, node)
+            files = [file for file in files if paths is None or paths.accepts([file.path])]
+            at = parse_time(node.get("mergedAt") or node["createdAt"])
+            wanted += iter_diff_turns(files, author_name(node), at)
+        text, segments = format_conversation(title, wanted)
         metadata = {name: value for name, value in self.build_metadata(node).items() if value is not None}
         return Document(
             uri=uri,
@@ -366,16 +368,15 @@ class ConversationSource(ServiceSource[ClientT]):
         numbers = [
             int(number) for kind, _, number in parts if kind == self.kind and _NUMBER.fullmatch(number)
         ]
-        for start in range(0, len(numbers), _NAMED_BATCH_SIZE):
-            yield from self.list_by_number(numbers[start : start + _NAMED_BATCH_SIZE])
+        for several in split_batches(numbers, _NAMED_BATCH_SIZE):
+            yield from self.list_by_number(several)
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """Read in the order given, `batch_size` in a call, fewer where the service fails at so many."""
-        for start in range(0, len(items), self.batch_size):
-            yield from self._read_batch(items[start : start + self.batch_size])
+        for several in split_batches(items, self.batch_size):
+            yield from self._read_batch(several)
 
     def _read_batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Halve what is too much."""
         try:
             documents = self.fetch_batch(items)
         except QueryTooLarge:
@@ -386,15 +387,6 @@ class ConversationSource(ServiceSource[ClientT]):
                 yield items[0], self.fetch_one(items[0])
         else:
             yield from documents
-
-    def _iter_diff_turns(self, uri: str, node: Node) -> Iterator[Turn]:
-        """The hunks of the files that include and exclude take, if they are wanted."""
-        if "diff" not in self._filters.parts:
-            return
-        paths, at = self._filters.changed_paths, node.get("mergedAt") or node["createdAt"]
-        files = self.list_file_diffs(uri, node)
-        wanted = [file for file in files if paths is None or paths.accepts([file.path])]
-        yield from iter_diff_turns(wanted, author_name(node), parse_time(at))
 
     def _oldest_update(self) -> datetime:
         return parse_since(self._filters.since or self.default_since)
@@ -471,7 +463,10 @@ class ReleaseSource(ListedSource, Generic[ClientT]):
         """Its name as the heading, its notes, its assets."""
         tag, name = node["tag"], (node["name"] or "").strip()
         title = f"{name} ({tag})" if name and tag not in name else name or tag
-        parts = [f"# {title}", self.clean_text(node["notes"] or "").strip(), _format_assets(node["assets"])]
+        assets: list[str] = [f"- {name}" for name in node["assets"]["names"]]
+        assets += ["- and more"] if assets and node["assets"]["more"] else []
+        parts = [f"# {title}", self.clean_text(node["notes"] or "").strip()]
+        parts += ["\n".join(["## Assets", "", *assets])] if assets else []
         return Document(
             uri=item.uri,
             text="\n\n".join(filter(None, parts)),
@@ -495,10 +490,3 @@ class ReleaseSource(ListedSource, Generic[ClientT]):
     def _is_wanted(self, node: Node) -> bool:
         is_final = node["status"] == "released" or self._filters.state == "all"
         return is_final and (self._oldest is None or parse_time(node["publishedAt"]) >= self._oldest)
-
-
-def _format_assets(assets: Node) -> str:
-    if not assets["names"]:
-        return ""
-    lines = [*(f"- {name}" for name in assets["names"]), *(["- and more"] if assets["more"] else [])]
-    return "\n".join(["## Assets", "", *lines])

@@ -16,8 +16,7 @@ from urllib.parse import urljoin, urlsplit
 import requests
 from pydantic import SecretStr
 
-from knowledge_pipeline.connectors.base import Sleep
-from knowledge_pipeline.connectors.files import format_too_large
+from knowledge_pipeline.connectors.base import Sleep, format_too_large
 from knowledge_pipeline.connectors.http_retry import (
     compute_backoff_s,
     format_retries_exhausted,

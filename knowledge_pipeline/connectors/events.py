@@ -24,7 +24,7 @@ from knowledge_pipeline.config.operation import WebhookSettings
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.errors import Forbidden, InvalidQuery, Unauthenticated
 from knowledge_pipeline.records import PULL_PREFIXES, select_pull_patterns
-from knowledge_pipeline.text import is_list, is_object, matches_any
+from knowledge_pipeline.text import list_objects, matches_any
 
 Headers = Mapping[str, str]  # by name in lower case
 Payload = dict[str, Any]
@@ -120,10 +120,7 @@ def require_bearer(token: SecretStr, key: str, body: bytes, headers: Headers) ->
 
 
 def require_signature_or_bearer(secret: SecretStr, key: str, body: bytes, headers: Headers) -> None:
-    """Raise `Unauthenticated` unless the body is signed, as webhooks do, or the secret itself is sent.
-
-    Rules of Atlassian's automation cannot sign what they send.
-    """
+    """As `require_signature`, or the secret itself: rules of Atlassian's automation cannot sign."""
     if "x-hub-signature" in headers:
         require_signature(secret, key, body, headers["x-hub-signature"])
     else:
@@ -138,18 +135,6 @@ def sign(secret: SecretStr, content: bytes) -> str:
 def is_equal(expected: str, received: str | None) -> bool:
     """Whether both are the same, in constant time."""
     return hmac.compare_digest(expected.encode(), (received or "").encode("utf-8", "replace"))
-
-
-def descend(value: Any, *names: str) -> Payload:
-    """The object within objects at these names; an empty one where there is none."""
-    for name in names:
-        value = value.get(name) if is_object(value) else None
-    return value if is_object(value) else {}
-
-
-def list_objects(value: Any) -> list[Payload]:
-    """The objects of a list; none where there is no list."""
-    return [item for item in value if is_object(item)] if is_list(value) else []
 
 
 def read_text(value: Any) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from cachetools import LRUCache
 from pathspec import GitIgnoreSpec
@@ -33,6 +33,7 @@ from knowledge_pipeline.connectors.base import (
     decode_path,
     encode_path,
     format_path,
+    format_too_large,
     path_to_uri,
     uri_to_path,
 )
@@ -87,11 +88,6 @@ class FileTree(Protocol):
 
     def close(self) -> None:
         """Free what was opened."""
-
-
-def format_too_large(size_bytes: int, limit_bytes: int) -> str:
-    """The reason recorded for a file over the limit."""
-    return f"larger than {limit_bytes} bytes ({size_bytes})"
 
 
 FORMAT_VERSION = "1"  # of the documents that `FileSource` makes
@@ -261,18 +257,18 @@ class LocalTree:
         if not self._root.is_dir():
             problem = "is not a folder" if self._root.exists() else "does not exist"
             raise SourceRefused(f"the folder {self._root} {problem}: correct connection.path")
-        pending: list[tuple[str, IgnoreRules | None]] = [("", load_root_rules(self._root.resolve()))]
+        pending: list[tuple[str, RuleStack]] = [("", load_root_rules(self._root.resolve()))]
         while pending:
             folder, rules = pending.pop()
             entries = self._scan_folder(folder)
             if folder and any(entry.name == b".gitignore" for entry in entries):
                 rules = load_folder_rules(Path(os.fsdecode(self._encode_location(folder))), folder, rules)
-            below: list[tuple[str, IgnoreRules | None]] = []
+            below: list[tuple[str, RuleStack]] = []
             for entry in entries:
                 path = f"{folder}/{decode_path(entry.name)}" if folder else decode_path(entry.name)
                 if not entry.is_dir(follow_symlinks=False):
                     yield from self._to_entries(entry, path, rules)
-                elif not self._selection.is_pruned(path) and not (rules and rules.ignores(f"{path}/")):
+                elif not self._selection.is_pruned(path) and not is_ignored(f"{path}/", rules):
                     if os.path.lexists(self._encode_location(f"{path}/.git")):
                         yield FileEntry(path, 0, "submodule", path_to_uri(path), SUBMODULE_REASON)
                     else:
@@ -319,14 +315,13 @@ class LocalTree:
                 ) from error
             raise SourceUnavailable(f"listing the folder {shown} failed ({why}): try again later") from error
 
-    def _to_entries(
-        self, dir_entry: os.DirEntry[bytes], path: str, rules: IgnoreRules | None
-    ) -> Iterator[FileEntry]:
-        with suppress(OSError):  # a loop of links, or one whose end we may not see
-            if dir_entry.is_symlink() and dir_entry.is_dir():
-                return
+    def _to_entries(self, dir_entry: os.DirEntry[bytes], path: str, rules: RuleStack) -> Iterator[FileEntry]:
+        if dir_entry.is_symlink():
+            with suppress(OSError):  # a loop of links, or one whose end we may not see
+                if dir_entry.is_dir():
+                    return
         executable = "." not in path.rpartition("/")[2] and _is_executable(dir_entry)
-        if not self._selection.accepts(path, executable=executable) or (rules and rules.ignores(path)):
+        if not self._selection.accepts(path, executable=executable) or is_ignored(path, rules):
             return
         if (status := _stat(dir_entry)) is None:  # removed since its folder was read
             return
@@ -363,9 +358,8 @@ def _unreadable_reason(error: OSError) -> str:
     return f"cannot be read ({error.strerror or 'input/output error'})"
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoreRules:
-    """The rules of `.gitignore` files that hold in one folder of a walk: its own before those from above it.
+class IgnoreRules(NamedTuple):
+    """The rules of one `.gitignore` file, as they hold in one folder of a walk.
 
     Nothing below an ignored folder can be brought back. Unlike with git, a tracked file that a rule names is
     left out: the index of git is not read.
@@ -374,47 +368,46 @@ class IgnoreRules:
     spec: GitIgnoreSpec
     folder_prefix: str = ""  # the rules' folder, seen from the walk's root: "src/"
     root_prefix: str = ""  # the walk's root, seen from a rules' folder above it: "packages/one/"
-    parent: IgnoreRules | None = None
-
-    def ignores(self, path: str) -> bool:
-        """Whether a file, or a folder (with a slash at its end), is ignored."""
-        rules: IgnoreRules | None = self
-        while rules is not None:
-            seen = rules.root_prefix + path.removeprefix(rules.folder_prefix)
-            if (verdict := rules.spec.check_file(seen).include) is not None:
-                return verdict
-            rules = rules.parent
-        return False
 
 
-def load_root_rules(root: Path) -> IgnoreRules | None:
+RuleStack = tuple[IgnoreRules, ...]
+"""All that hold in one folder: its own before those from above it."""
+
+
+def is_ignored(path: str, rules: RuleStack) -> bool:
+    """Whether a file, or a folder (with a slash at its end), is ignored."""
+    for rule in rules:
+        seen = rule.root_prefix + path.removeprefix(rule.folder_prefix)
+        if (verdict := rule.spec.check_file(seen).include) is not None:
+            return verdict
+    return False
+
+
+def load_root_rules(root: Path) -> RuleStack:
     """The rules that hold in the folder where a walk begins, those of the repository around it included.
 
     Unless they ignore the folder itself: it was asked for by name.
     """
-    outer: IgnoreRules | None = None
+    rules: RuleStack = ()
     folders = [root, *root.parents]
     repository = next((at for at, folder in enumerate(folders) if (folder / ".git").exists()), 0)
     for folder in folders[repository:0:-1]:  # those above `root` in the same repository, outermost first
-        above = f"{root.relative_to(folder).as_posix()}/"
-        outer = _add_rules_of(folder, outer, root_prefix=above)
-        if outer is not None and outer.ignores(""):
-            outer = None
+        rules = _load_rules_of(folder, root_prefix=f"{root.relative_to(folder).as_posix()}/") + rules
+        if is_ignored("", rules):
+            rules = ()
             break
-    return _add_rules_of(root, outer)
+    return _load_rules_of(root) + rules
 
 
-def load_folder_rules(folder: Path, path: str, outer: IgnoreRules | None) -> IgnoreRules | None:
+def load_folder_rules(folder: Path, path: str, outer: RuleStack) -> RuleStack:
     """The rules that hold in a folder of the walk, given those of the folder above."""
     spec = _load_spec(folder / ".gitignore")
-    return outer if spec is None else IgnoreRules(spec, folder_prefix=f"{path}/", parent=outer)
+    return outer if spec is None else (IgnoreRules(spec, folder_prefix=f"{path}/"), *outer)
 
 
-def _add_rules_of(folder: Path, outer: IgnoreRules | None, *, root_prefix: str = "") -> IgnoreRules | None:
-    for name in (".git/info/exclude", ".gitignore"):
-        if (spec := _load_spec(folder / name)) is not None:
-            outer = IgnoreRules(spec, root_prefix=root_prefix, parent=outer)
-    return outer
+def _load_rules_of(folder: Path, *, root_prefix: str = "") -> RuleStack:
+    specs = (_load_spec(folder / name) for name in (".gitignore", ".git/info/exclude"))
+    return tuple(IgnoreRules(spec, root_prefix=root_prefix) for spec in specs if spec is not None)
 
 
 def _load_spec(file: Path) -> GitIgnoreSpec | None:
@@ -505,7 +498,7 @@ class _FolderView:
         if stat.S_ISDIR(mode):
             return not self._is_excluded(path)
         accepted = self._selection.accepts(path, executable=bool(mode & 0o111))
-        return name == ".gitignore" or (accepted and not self._is_ignored(path, folder))
+        return name == ".gitignore" or (accepted and not is_ignored(path, self._cached_rules(folder)))
 
     def _compute_is_excluded(self, folder: str) -> bool:
         """Whether nothing in a folder is taken: a pattern or a rule leaves it out, or one around it."""
@@ -513,13 +506,9 @@ class _FolderView:
             return False
         above = folder.rpartition("/")[0]
         ignored = self._selection.is_pruned(folder) or self._is_excluded(above)
-        return ignored or self._is_ignored(f"{folder}/", above)
+        return ignored or is_ignored(f"{folder}/", self._cached_rules(above))
 
-    def _is_ignored(self, path: str, folder: str) -> bool:
-        rules = self._cached_rules(folder)
-        return rules is not None and rules.ignores(path)
-
-    def _load_rules(self, folder: str) -> IgnoreRules | None:
+    def _load_rules(self, folder: str) -> RuleStack:
         if not folder:
             return load_root_rules(self._root.resolve())
         return load_folder_rules(self._root / folder, folder, self._cached_rules(folder.rpartition("/")[0]))

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from knowledge_pipeline.config.connections import CustomConnection
-from knowledge_pipeline.connectors.base import ApiSource, BatchSource, Source
-from knowledge_pipeline.connectors.files import format_too_large
+from knowledge_pipeline.connectors.base import ApiSource, BatchSource, Source, format_too_large
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, KnowledgeError, SourceRefused
 from knowledge_pipeline.plugins import load_plugin, validate_settings
 from knowledge_pipeline.records import Document, Item

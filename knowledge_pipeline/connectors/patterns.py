@@ -63,44 +63,27 @@ _OFFICE_DOCUMENT = re.compile(r"\.(?:pdf|docx|pptx|xls[xmb]?|ods|csv|tsv|eml|mbo
 class SelectionDefaults:
     """What a source type takes when its configuration does not say."""
 
-    accepts: Callable[[str], bool]  # of a file name
+    accepts: Callable[[str], object]  # of a file name; true for what is taken
     max_bytes: int
     excluded_folders: frozenset[str]
     excluded_files: re.Pattern[str] | None = None
 
 
+def _accepts_code(name: str) -> bool:
+    return is_code(detect_language(name)) or _OTHER_CODE_FILE.search(name) is not None
+
+
+def _accepts_markup(name: str) -> bool:
+    return _MARKUP_FILE.search(name) is not None and not is_code(detect_language(name))
+
+
 SELECTION_DEFAULTS: dict[SourceType | Literal["wiki"], SelectionDefaults] = {
-    "code": SelectionDefaults(
-        accepts=lambda name: is_code(detect_language(name)) or _OTHER_CODE_FILE.search(name) is not None,
-        max_bytes=1_000_000,
-        excluded_folders=_VENDORED_FOLDERS | {"dist"},
-        excluded_files=_GENERATED_CODE,
-    ),
-    "markdown": SelectionDefaults(
-        accepts=lambda name: _MARKUP_FILE.search(name) is not None and not is_code(detect_language(name)),
-        max_bytes=1_000_000,
-        excluded_folders=_VENDORED_FOLDERS,
-    ),
-    "wiki": SelectionDefaults(
-        accepts=lambda name: _WIKI_PAGE.search(name) is not None,
-        max_bytes=1_000_000,
-        excluded_folders=_TOOL_FOLDERS,
-    ),
-    "openapi": SelectionDefaults(
-        accepts=lambda name: _STRUCTURED_FILE.search(name) is not None,
-        max_bytes=5_000_000,
-        excluded_folders=_VENDORED_FOLDERS,
-    ),
-    "archive": SelectionDefaults(
-        accepts=lambda name: _RECORD_FILE.search(name) is not None,
-        max_bytes=5_000_000,
-        excluded_folders=_TOOL_FOLDERS,
-    ),
-    "files": SelectionDefaults(
-        accepts=lambda name: _OFFICE_DOCUMENT.search(name) is not None,
-        max_bytes=50_000_000,
-        excluded_folders=_TOOL_FOLDERS,
-    ),
+    "code": SelectionDefaults(_accepts_code, 1_000_000, _VENDORED_FOLDERS | {"dist"}, _GENERATED_CODE),
+    "markdown": SelectionDefaults(_accepts_markup, 1_000_000, _VENDORED_FOLDERS),
+    "wiki": SelectionDefaults(_WIKI_PAGE.search, 1_000_000, _TOOL_FOLDERS),
+    "openapi": SelectionDefaults(_STRUCTURED_FILE.search, 5_000_000, _VENDORED_FOLDERS),
+    "archive": SelectionDefaults(_RECORD_FILE.search, 5_000_000, _TOOL_FOLDERS),
+    "files": SelectionDefaults(_OFFICE_DOCUMENT.search, 50_000_000, _TOOL_FOLDERS),
 }
 
 
@@ -130,9 +113,7 @@ class FileSelection:
     def accepts(self, path: str, *, executable: bool = False) -> bool:
         """Whether the file is taken, its folders not looked at.
 
-        True for a program without an extension where scripts may be wanted, and for a text
-        file of documentation where markup may be: its first lines have to tell
-        (`is_script_candidate`, `is_markup_candidate`).
+        True also where its first lines have to tell (`is_script_candidate`, `is_markup_candidate`).
         """
         accepted = self._accepted.get((path, executable))
         if accepted is None:
@@ -143,7 +124,14 @@ class FileSelection:
 
     def _judge(self, path: str, *, executable: bool) -> bool:
         name = path.rpartition("/")[2]
-        if name in ALWAYS_EXCLUDED or not self._is_included(path, name, executable=executable):
+        if name in ALWAYS_EXCLUDED:
+            return False
+        if self.include is not None:
+            is_included = self.include.match_file(path)
+        else:
+            is_script = executable and self.is_script_candidate(name)
+            is_included = is_script or self.is_markup_candidate(path) or self.defaults.accepts(name)
+        if not is_included:
             return False
         languages = list_possible_languages(name)
         if self.languages and languages and not languages & self.languages:
@@ -168,12 +156,6 @@ class FileSelection:
             self._pruned_by_folder[folder] = pruned
         return pruned
 
-    def _is_included(self, path: str, name: str, *, executable: bool) -> bool:
-        if self.include is not None:
-            return self.include.match_file(path)
-        is_candidate = (executable and self.is_script_candidate(name)) or self.is_markup_candidate(path)
-        return is_candidate or self.defaults.accepts(name)
-
     def _is_excluded(self, path: str, name: str) -> bool:
         """Whether a file, or a folder (with a slash at its end), is excluded."""
         verdict = self.exclude.check_file(path).include
@@ -186,11 +168,7 @@ class FileSelection:
 
 
 def build_selection(source: SourceConfig) -> FileSelection:
-    """The files that a source takes.
-
-    Raises:
-        ConfigError: a pattern is not one that gitignore knows, or a language is unknown.
-    """
+    """The files that a source takes. Raises ConfigError: a pattern is not gitignore's, a language unknown."""
     for name in source.languages:
         if name not in LANGUAGES:
             near = get_close_matches(name.lower(), LANGUAGES, n=3, cutoff=0.5) or sorted(PARSED_LANGUAGES)
@@ -206,11 +184,7 @@ def build_selection(source: SourceConfig) -> FileSelection:
 
 
 def build_attachment_selection(source_id: str, settings: AttachmentSettings) -> FileSelection:
-    """The attachments that are taken, by name: the formats of type `files`, or as the patterns say.
-
-    Raises:
-        ConfigError: a pattern is not one that gitignore knows.
-    """
+    """The attachments that are taken, by name: the formats of type `files`, or as the patterns say."""
     _require_valid_patterns(source_id, "attachments.include", settings.include)
     _require_valid_patterns(source_id, "attachments.exclude", settings.exclude)
     return _build_selection("files", settings.include, settings.exclude, frozenset[str]())
@@ -251,11 +225,7 @@ class ChangedPaths:
 
 
 def build_changed_paths(source: SourceConfig) -> ChangedPaths | None:
-    """The patterns of a source of commits or pull requests; None where it has none.
-
-    Raises:
-        ConfigError: a pattern is not one that gitignore knows.
-    """
+    """The patterns of a source of commits or pull requests; None where it has none."""
     if not source.include and not source.exclude:
         return None
     _require_valid_patterns(source.id, "include", source.include)

@@ -23,7 +23,7 @@ from knowledge_pipeline.connectors.files import build_original_metadata, extract
 from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, ExtractedText, decode_text
 from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.records import MAX_CHARS, Metadata, locate_front_matter
-from knowledge_pipeline.text import is_list, is_object
+from knowledge_pipeline.text import descend, is_list, is_object
 
 ARCHIVE_VERSION = f"1.{DECODING_VERSION}"
 """Changes whenever the same bytes may give another document."""
@@ -34,11 +34,8 @@ _JSON = re.compile(r"\.(?:json|jsonl|ndjson)$", re.IGNORECASE)
 def read_record(name: str, payload: bytes) -> ExtractedText:
     """One record: its text, its title, and its metadata, author and time included.
 
-    A record that is not what its name or its first line promises is plain text, with the reason in
-    metadata, under `note`.
-
-    Raises:
-        DocumentSkipped: it is binary, empty, or in an unknown encoding.
+    What is not what its name or its first line promises is plain text, with the reason under `note`. Raises
+    DocumentSkipped: it is binary, empty, or in an unknown encoding.
     """
     text = decode_text(payload)
     extracted = _extract_json(name, text) if _JSON.search(name) else _extract_text(name, text)
@@ -110,12 +107,9 @@ class InvalidRecord(Exception):
 
 
 def parse_front_matter(text: str) -> Mapping[Any, Any]:
-    """The values of a text's front matter; none where it has no front matter.
+    """The values of a text's front matter; none without one. Raises InvalidRecord: it cannot be read.
 
     Values may share parts, as aliases in YAML make them: they are not to be written out whole.
-
-    Raises:
-        InvalidRecord: it has no end, or is not YAML or TOML with fields.
     """
     front = locate_front_matter(text)
     if front is None:
@@ -215,13 +209,7 @@ _MAX_INLINE_CHARS = 200  # a longer value has lines of its own
 
 
 def parse_record(text: str) -> Any:
-    """The value of a JSON text, or the list of those on the lines of a JSON Lines text.
-
-    Numbers stay text, as they are written.
-
-    Raises:
-        InvalidRecord: it is neither.
-    """
+    """The value of JSON, or the list of those of JSON Lines; numbers stay text. Raises InvalidRecord."""
     try:
         return _parse_json(text)
     except json.JSONDecodeError as error:
@@ -235,11 +223,7 @@ def parse_record(text: str) -> Any:
 
 
 def format_record(record: Any, title: str) -> tuple[str, list[dict[str, Any]]]:
-    """The text of a record, and its segments as in `conversations` if it holds turns.
-
-    Raises:
-        InvalidRecord: it is nested too deep.
-    """
+    """The text of a record, and its segments if it holds turns. Raises InvalidRecord: too deep."""
     try:
         key, turns = _find_turns(record)
         if not turns:
@@ -271,20 +255,20 @@ def _find_turns(record: Any) -> tuple[str | None, list[Mapping[str, Any]]]:
 
 
 def _is_turn_list(value: Any) -> bool:
-    return is_list(value) and bool(value) and all(_is_turn(entry) for entry in value)
-
-
-def _is_turn(value: Any) -> bool:
-    keys = value.keys() if is_object(value) else set[str]()
-    return not keys.isdisjoint(("role", *_AUTHOR_KEYS)) and not keys.isdisjoint(_CONTENT_KEYS)
+    all_keys = [set[str](descend(entry)) for entry in value] if is_list(value) else []
+    return bool(all_keys) and all(
+        keys & {"role", *_AUTHOR_KEYS} and keys & {*_CONTENT_KEYS} for keys in all_keys
+    )
 
 
 def _build_turn(value: Mapping[str, Any]) -> Turn:
-    """One turn; its other fields follow its content."""
     role = str(value.get("role") or "message").lower().replace("_", " ").replace("-", " ")
     author_key, content_key = _find_key(value, _AUTHOR_KEYS), _find_key(value, _CONTENT_KEYS)
     time_key = next((name for name in _TIME_KEYS if parse_time(value.get(name))), None)
-    author = _person_name(value.get(author_key)) if author_key else ""
+    person = value.get(author_key) if author_key else None
+    if is_object(person):
+        person = person.get("name") or person.get("login") or person.get("id")
+    author = person if isinstance(person, str) and len(person) <= 100 and "\n" not in person else ""
     used_keys = {"role", author_key if author else None, content_key, time_key}
     rest = {name: inner for name, inner in value.items() if name not in used_keys and inner not in (None, "")}
     if not _ROLE.fullmatch(role):
@@ -311,13 +295,6 @@ def _find_key(value: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
     return next((name for name in names if value.get(name) not in (None, "")), None)
 
 
-def _person_name(value: Any) -> str:
-    if is_object(value):
-        value = value.get("name") or value.get("login") or value.get("id")
-    name = value if isinstance(value, str) else ""
-    return name if len(name) <= 100 and "\n" not in name else ""
-
-
 def _iter_sections(record: Any, title: str) -> Iterator[str]:
     """Short fields of an object as lines, then each of the others under a heading."""
     if not is_object(record):
@@ -332,7 +309,6 @@ def _iter_sections(record: Any, title: str) -> Iterator[str]:
 
 
 def _iter_lines(value: Any, depth: int) -> Iterator[str]:
-    """Any value, indented by its depth."""
     indent = "  " * depth
     if is_object(value):
         for name, inner in value.items():

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from knowledge_pipeline.config import connections, organisations
@@ -23,7 +24,6 @@ from knowledge_pipeline.connectors.buckets import (
     build_bucket_web_prefix,
     list_bucket_members,
 )
-from knowledge_pipeline.connectors.conversations import ConversationFilters
 from knowledge_pipeline.connectors.files import (
     FORMAT_VERSION,
     FileSource,
@@ -44,11 +44,13 @@ from knowledge_pipeline.connectors.patterns import (
     build_changed_paths,
     build_selection,
 )
-from knowledge_pipeline.connectors.permissions import Permissions
 from knowledge_pipeline.errors import SourceRefused
 from knowledge_pipeline.extraction.extraction import extraction_version, fingerprint_file_extractor
 from knowledge_pipeline.extraction.notebook import NOTEBOOK_VERSION, is_notebook
 from knowledge_pipeline.extraction.worker import ExtractionWorker
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.connectors.permissions import Permissions
 
 
 def open_source(source: SourceConfig, *, cache: Path) -> Source:
@@ -150,6 +152,8 @@ def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> F
 
 def open_api_source(source: SourceConfig) -> BatchSource:
     """The source behind a `ServiceConnection`; nothing is sent yet. ConfigError: a filter cannot be read."""
+    from knowledge_pipeline.connectors.conversations import ConversationFilters
+
     conversations = ConversationFilters(
         source.state,
         source.since,
@@ -269,17 +273,13 @@ def build_web_location(source: SourceConfig) -> WebLocation:
     host, path = connection.host_and_path
     if not host:
         return WebLocation(repo=path.rpartition("/")[2] or None, branch=connection.branch)
-    web, commits = _build_page_prefixes(host, path, connection.branch or "HEAD")
-    return WebLocation(path or None, connection.branch, web, commits)
-
-
-def _build_page_prefixes(host: str, path: str, branch: str) -> tuple[str | None, str | None]:
-    site = f"https://{host}/{quote(path)}"
+    site, branch = f"https://{host}/{quote(path)}", quote(connection.branch or "HEAD")
+    web = commits = None
     if host == "github.com" or host.startswith("github."):
-        return f"{site}/blob/{quote(branch)}/", f"{site}/commit/"
-    if host == "gitlab.com" or host.startswith("gitlab."):
-        return f"{site}/-/blob/{quote(branch)}/", f"{site}/-/commit/"
-    return None, None
+        web, commits = f"{site}/blob/{branch}/", f"{site}/commit/"
+    elif host == "gitlab.com" or host.startswith("gitlab."):
+        web, commits = f"{site}/-/blob/{branch}/", f"{site}/-/commit/"
+    return WebLocation(path or None, connection.branch, web, commits)
 
 
 def read_permissions(source: SourceConfig, uris: Sequence[str], *, by_name: bool = False) -> Permissions:

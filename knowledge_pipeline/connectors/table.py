@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from uuid import UUID
 
 import pyarrow as pa
@@ -26,8 +26,7 @@ import pyarrow.dataset as ds
 
 from knowledge_pipeline.config.connections import DuckdbConnection, PostgresConnection, TableFilesConnection
 from knowledge_pipeline.config.sources import SourceConfig, TableColumns
-from knowledge_pipeline.connectors.base import DELETED_REASON, BatchSource
-from knowledge_pipeline.connectors.files import format_too_large
+from knowledge_pipeline.connectors.base import DELETED_REASON, BatchSource, format_too_large
 from knowledge_pipeline.connectors.records import parse_time
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extras import describe_missing
@@ -39,40 +38,11 @@ from knowledge_pipeline.text import is_list
 Row = tuple[Any, ...]
 
 
-class TableReader(Protocol):
-    """One table, or the rows of a query; nothing is opened before the first call."""
-
-    @property
-    def description(self) -> str:
-        """What it is, in messages: "the query of connection.query"."""
-        ...
-
-    @property
-    def definition(self) -> str:
-        """Changes where the same id and `updated` may stand for another row: the query."""
-        ...
-
-    def list_columns(self) -> list[str]:
-        """The names of its columns; of several files, those of the first."""
-        ...
-
-    def iter_rows(self, columns: Sequence[str], ids: Sequence[str] | None = None) -> Iterator[Row]:
-        """Rows with these columns, the first of them, the id, as text; with `ids`, only theirs.
-
-        Memory is bounded by a batch. Values are Python's: text, numbers, times, lists.
-        """
-        ...
-
-    def close(self) -> None:
-        """Free what was opened."""
-        ...
-
-
 def open_table(source: SourceConfig) -> TableRows:
     """The rows that a configuration names; nothing is opened before `discover`."""
     connection = source.connection
     if isinstance(connection, TableFilesConnection):
-        reader: TableReader = FileRows(connection.path)
+        reader = FileRows(connection.path)
     elif isinstance(connection, DuckdbConnection):
         reader = DuckdbQuery(connection)
     else:
@@ -90,15 +60,19 @@ _DEFAULT_MAX_BYTES = 1_000_000
 class TableRows(BatchSource):
     """The rows of one table that have an id of their own, one document each."""
 
-    def __init__(self, reader: TableReader, columns: TableColumns, max_bytes: int | None = None) -> None:
-        self._reader = reader
+    def __init__(
+        self,
+        reader: FileRows | DuckdbQuery | PostgresQuery,
+        columns: TableColumns,
+        max_bytes: int | None = None,
+    ) -> None:
+        self._reader = reader  # opens nothing before its first call, and nothing stays open
         self._columns = columns
         self._max_bytes = max_bytes or _DEFAULT_MAX_BYTES
         self._plan: ColumnPlan | None = None
 
     def close(self) -> None:
-        """Free what was opened."""
-        self._reader.close()
+        """Read the names of the columns again, the next time."""
         self._plan = None
 
     def discover(self) -> Iterator[Item]:
@@ -114,9 +88,15 @@ class TableRows(BatchSource):
             revisions |= {str(row[0]): _hash_row(row) for row in self._reader.iter_rows(plan.names, undated)}
         digest = self._digest(plan)
         for id_, count in counts.items():
-            reason = f"{count} rows have this id" if count > 1 else _find_id_problem(id_)
-            revision = reason or f"{revisions[id_]}:{digest}"
-            yield Item(f"row/{_shorten_id(id_)}", revision, id_, reason)
+            reason, uri = None, f"row/{id_}"
+            if len(id_) > _MAX_ID_CHARS:
+                reason = f"its id has more than {_MAX_ID_CHARS} characters"
+                uri = f"row/{id_[:100]}…{hash_strings(id_)}"  # too long to be read
+            elif "\0" in id_:
+                reason = "its id has a NUL character"
+            if count > 1:
+                reason = f"{count} rows have this id"
+            yield Item(uri, reason or f"{revisions[id_]}:{digest}", id_, reason)
         if without_id:
             reason = f"{without_id} rows have no id" if without_id > 1 else "a row has no id"
             yield Item(_NO_ID_URI, reason, skip=reason)
@@ -126,8 +106,11 @@ class TableRows(BatchSource):
         plan = self._require_plan()
         missing = {item.locator: item for item in items}
         for row in self._reader.iter_rows(plan.names, list(missing)) if missing else ():
-            if (item := missing.pop(str(row[0]), None)) is not None:
-                yield item, self._build_document(item, row, plan)
+            if item := missing.pop(str(row[0]), None):
+                try:
+                    yield item, build_row_document(item.uri, row, plan, self._max_bytes)
+                except DocumentSkipped as reason:
+                    yield item, reason
         for item in missing.values():
             yield item, DocumentSkipped(DELETED_REASON)
 
@@ -147,32 +130,12 @@ class TableRows(BatchSource):
                 yield row[0] or "", _hash_row(row)
 
     def _digest(self, plan: ColumnPlan) -> str:
-        """Changes where the same row may give another document."""
-        wanted = self._columns.model_dump_json()
-        return hash_strings(
-            _FORMAT_VERSION, wanted, *plan.names, self._reader.definition, str(self._max_bytes)
-        )[:8]
-
-    def _build_document(self, item: Item, row: Row, plan: ColumnPlan) -> Document | DocumentSkipped:
-        try:
-            return build_row_document(item.uri, row, plan, self._max_bytes)
-        except DocumentSkipped as reason:
-            return reason
+        wanted, definition = self._columns.model_dump_json(), self._reader.definition
+        return hash_strings(_FORMAT_VERSION, wanted, *plan.names, definition, str(self._max_bytes))[:8]
 
 
 def _hash_row(row: Row) -> str:
     return hash_strings(json.dumps(row, default=str, sort_keys=True))[:16]
-
-
-def _shorten_id(id_: str) -> str:
-    """The id; of one that is too long to be read, its beginning and a hash."""
-    return id_ if len(id_) <= _MAX_ID_CHARS else f"{id_[:100]}…{hash_strings(id_)}"
-
-
-def _find_id_problem(id_: str) -> str | None:
-    if len(id_) > _MAX_ID_CHARS:
-        return f"its id has more than {_MAX_ID_CHARS} characters"
-    return "its id has a NUL character" if "\0" in id_ else None
 
 
 _SINGLE_KEYS = ("title", "url", "author", "updated", "created", "language", "labels", "project", "status")
@@ -212,11 +175,7 @@ def plan_columns(wanted: TableColumns, present: Sequence[str], *, table: str) ->
 
 
 def build_row_document(uri: str, row: Row, plan: ColumnPlan, max_bytes: int) -> Document:
-    """The document of a row that has the columns of `plan.names`.
-
-    Raises:
-        DocumentSkipped: it has no text, too much of it, or a value that is none.
-    """
+    """The document of a row. Raises DocumentSkipped: it has no text, too much, or a value that is none."""
     values = dict(zip(plan.names, row, strict=True))
     texts = {key: format_value(values[name], name) for key, name in plan.singles.items()}
     text = "\n\n".join(part for name in plan.texts if (part := format_value(values[name], name).strip()))
@@ -333,28 +292,19 @@ class FileRows:
                 for batch in dataset.to_batches(columns=list(columns), batch_size=_BATCH_ROWS):
                     yield from _to_rows(batch, wanted)
 
-    def close(self) -> None:
-        """Nothing is kept open."""
-
     def _list_files(self) -> list[Path]:
         path = self._path
         if path.is_dir():
             files = [file for file in path.rglob("*") if file.suffix.lower() in _FORMATS and file.is_file()]
         elif path.is_file():
             files = [path]
-        else:
-            files = [file for file in _match_pattern(path) if file.is_file()]
+        else:  # a pattern: below the last folder before it
+            folder = Path(*takewhile(lambda part: not set(part) & set("*?["), path.parts))
+            pattern = path.relative_to(folder).as_posix()
+            files = [file for file in folder.glob(pattern) if file.is_file()] if pattern != "." else []
         if not files:
             raise SourceRefused(f"no file of rows is at {path}: correct connection.path")
         return sorted(files)
-
-
-def _match_pattern(path: Path) -> Iterator[Path]:
-    """The files below the last folder before a pattern that match it."""
-    plain = takewhile(lambda part: not set(part) & set("*?["), path.parts)
-    folder = Path(*plain)
-    pattern = path.relative_to(folder).as_posix()
-    return folder.glob(pattern) if pattern != "." else iter(())
 
 
 def _open_file(path: Path) -> ds.Dataset:
@@ -390,11 +340,8 @@ def _to_rows(batch: pa.RecordBatch, wanted: pa.Array[Any] | None) -> Iterator[Ro
     if wanted is not None:
         chosen = pc.is_in(ids, value_set=wanted)  # pyright: ignore[reportUnknownMemberType]
         batch, ids = batch.filter(chosen), ids.filter(chosen)
-    columns: list[list[Any]] = [
-        ids.to_pylist(),
-        *(batch.column(at).to_pylist() for at in range(1, batch.num_columns)),
-    ]
-    return zip(*columns, strict=True)
+    others: list[list[Any]] = [batch.column(at).to_pylist() for at in range(1, batch.num_columns)]
+    return zip(ids.to_pylist(), *others, strict=True)
 
 
 @contextmanager
@@ -449,9 +396,6 @@ class PostgresQuery:
                 cursor.execute(statement.replace("%", "%%") + where, (list(ids),))
             yield from cursor
 
-    def close(self) -> None:
-        """Nothing is kept open."""
-
     @property
     def _query(self) -> str:
         return self.definition.strip().rstrip(";")
@@ -469,7 +413,13 @@ class PostgresQuery:
             with connection, connection.cursor(name) as cursor:
                 yield cursor
         except psycopg2.Error as error:
-            raise _to_source_error(error) from None
+            code = error.pgcode
+            if code is None or code.startswith(("08", "57P", "53", "40")):
+                raise SourceUnavailable(
+                    "the database ended the query before its last row: try again later"
+                ) from None
+            message = error.diag.message_primary  # which quotes no address
+            raise SourceRefused(f"connection.query cannot be run: {message} ({code})") from None
         finally:
             connection.close()
 
@@ -495,14 +445,6 @@ class PostgresQuery:
             ) from None
 
 
-def _to_source_error(error: Any) -> SourceRefused | SourceUnavailable:
-    """What PostgreSQL says of the query; its message quotes no address."""
-    code, said = error.pgcode, error.diag.message_primary
-    if code is None or code.startswith(("08", "57P", "53", "40")):
-        return SourceUnavailable("the database ended the query before its last row: try again later")
-    return SourceRefused(f"connection.query cannot be run: {said} ({code})")
-
-
 class DuckdbQuery:
     """The rows of `connection.query`; the file is open only while it is read, so that others may write."""
 
@@ -521,6 +463,3 @@ class DuckdbQuery:
         """The rows of the query, or those with some ids."""
         with open_duckdb_file(self._path) as database:
             yield from database.iter_rows(self.definition, columns, ids)
-
-    def close(self) -> None:
-        """Nothing is kept open."""

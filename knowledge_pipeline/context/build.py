@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
+from functools import partial
+from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from knowledge_pipeline.config.context_sections import SectionSettings
-from knowledge_pipeline.config.operation import ContextSettings
+from knowledge_pipeline.config.operation import ContextSettings, SectionSettings
 from knowledge_pipeline.context.prompt import FittedPrompt, PromptFitter, render_query
 from knowledge_pipeline.context.select import (
     ContextCandidate,
     ExcerptSelector,
     SearchChances,
-    SectionedSelector,
-    SectionSelector,
     follow_links,
     leave_out_shown,
     rank_candidates,
+    select_sections,
 )
 from knowledge_pipeline.context.task_text import (
     build_query,
@@ -91,7 +90,12 @@ async def find_similar(engine: Engine, access: Access, task: Task, limit: int) -
             response = await engine.search(replace(example, source=None), access)
     if len(paths) < 2:
         return response
-    return replace(response, results=tuple(_leave_out(response.results, paths, task.source)[:limit]))
+    results = (  # not of the task's own files
+        result
+        for result in response.results
+        if result.citation.path not in paths or task.source not in (None, result.citation.source)
+    )
+    return replace(response, results=tuple(islice(results, limit)))
 
 
 def _merge_responses(outcomes: Sequence[SearchResponse | BaseException]) -> SearchResponse:
@@ -101,9 +105,7 @@ def _merge_responses(outcomes: Sequence[SearchResponse | BaseException]) -> Sear
     responses = [outcome for outcome in outcomes if isinstance(outcome, SearchResponse)]
     if not responses:
         raise problems[0]
-    oldest = min(
-        responses, key=lambda response: response.release
-    )  # another release than the others' is tried again
+    oldest = min(responses, key=lambda response: response.release)  # others' releases are tried again
     in_turn = chain.from_iterable(zip_longest(*(response.results for response in responses)))
     results = {result.id: result for result in in_turn if result is not None}
     steps = tuple(dict.fromkeys(step for response in responses for step in response.degraded))
@@ -117,17 +119,6 @@ def _merge_responses(outcomes: Sequence[SearchResponse | BaseException]) -> Sear
     explain = {**(oldest.explain or {}), "degraded": reasons}
     took_ms = max(response.took_ms for response in responses)
     return replace(oldest, results=tuple(results.values()), degraded=steps, explain=explain, took_ms=took_ms)
-
-
-def _leave_out(
-    results: Sequence[SearchResult], paths: Collection[str], source: str | None
-) -> list[SearchResult]:
-    """The results that are not of the task's own files."""
-    return [
-        result
-        for result in results
-        if result.citation.path not in paths or source not in (None, result.citation.source)
-    ]
 
 
 _CODE, _DOCUMENTS = ("code",), get_args(DocumentType)
@@ -176,15 +167,11 @@ class TaskSearchResults:
     is_truncated: bool  # whether only the beginning of the task's text was searched for
     sections: Sequence[SectionResults] = ()
 
-    @property
-    def code(self) -> list[SearchResult]:
-        """The code that the search for the task's text found, best first."""
-        results = next((search.results for search in self.searches if search.name == "semantic"), ())
-        return [result for result in results if result.metadata["source_type"] == "code"]
-
 
 async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit: int) -> TaskSearchResults:
-    """Run the searches of a task, at most `limit` results each, all of one release.
+    """Search all that the task's filters allow, and by its files and its snippet, if it has any.
+
+    At most `limit` results each, all of one release.
 
     The run of a search that fails has a problem; the others go on.
 
@@ -192,7 +179,10 @@ async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit
         KnowledgeError: none could be run; the first one's error.
     """
     query, is_truncated = build_query(task)
-    runs = list(_plan_runs(task, query))
+    all_types = task.filters.source_types
+    runs = [SearchRun("semantic", "semantic", " ".join((query, *name_files(task))), all_types)]
+    if task.paths or get_example(task):
+        runs.append(SearchRun("similar", "similar", ", ".join(task.paths) or "the snippet"))
     outcomes: list[SearchResponse | KnowledgeError] = []
     for _ in range(_MAX_ATTEMPTS):
         outcomes = await asyncio.gather(*(_run_search(engine, access, task, run, limit) for run in runs))
@@ -225,26 +215,14 @@ def _estimate_chances(
     """The scores of the search of all are chances; what is similar counts by rank, relative to the best."""
     best = 1.0
     if "semantic" in by_name:
-        weights = {result.id: _find_weight(kind, result) for result in by_name["semantic"]}
-        results = [result for result in by_name["semantic"] if weights[result.id] > 0]
-        chances = [result.score * weights[result.id] for result in results]
+        weights = {type_: weight for types, weight in _WEIGHTS.get(kind, {}).items() for type_ in types}
+        own = ((result, weights.get(result.metadata["source_type"], 1.0)) for result in by_name["semantic"])
+        weighted = [(result, result.score * weight) for result, weight in own if weight > 0]
+        results, chances = [result for result, _ in weighted], [chance for _, chance in weighted]
         yield SearchChances("semantic", results, chances)
         best = max(chances, default=best)
     if "similar" in by_name:
         yield SearchChances.by_rank("similar", by_name["similar"], best * _SIMILAR_WEIGHTS[kind])
-
-
-def _find_weight(kind: TaskKind, result: SearchResult) -> float:
-    weights = _WEIGHTS.get(kind, {})
-    source_type = result.metadata["source_type"]
-    return next((weight for types, weight in weights.items() if source_type in types), 1.0)
-
-
-def _plan_runs(task: Task, query: str) -> Iterator[SearchRun]:
-    """A search of all that the task's filters allow, and one by its files and its snippet, if it has any."""
-    yield SearchRun("semantic", "semantic", " ".join((query, *name_files(task))), task.filters.source_types)
-    if task.paths or get_example(task):
-        yield SearchRun("similar", "similar", ", ".join(task.paths) or "the snippet")
 
 
 async def _run_search(
@@ -264,9 +242,14 @@ def _complete_run(run: SearchRun, outcome: SearchResponse | KnowledgeError, rele
         return replace(run, problem=str(outcome))
     if outcome.release != release:
         return replace(run, problem=f"it searched release {outcome.release}, the others {release}: try again")
-    reasons = dict((outcome.explain or {}).get("degraded", {}))
-    degraded = {step: reasons.get(step, "") for step in outcome.degraded}
-    return replace(run, found=len(outcome.results), took_ms=outcome.took_ms, degraded=degraded)
+    return replace(run, **_describe_outcome(outcome))
+
+
+def _describe_outcome(response: SearchResponse) -> dict[str, Any]:
+    """What a run and a section say of their search."""
+    reasons = dict((response.explain or {}).get("degraded", {}))
+    degraded = {step: reasons.get(step, "") for step in response.degraded}
+    return {"found": len(response.results), "took_ms": response.took_ms, "degraded": degraded}
 
 
 _QUERY_CHARS = 4_000
@@ -304,21 +287,6 @@ async def run_sections(
     return await gather_all(_run_section(engine, access, task, section, code) for section in sections)
 
 
-def require_release(results: Iterable[SectionResults], release: int) -> list[SectionResults]:
-    """The sections, without what is of another release than the rest of the context."""
-    return [
-        result
-        if result.release in (None, release)
-        else SectionResults(
-            replace(
-                result.section,
-                problem=f"it searched release {result.release}, the others {release}: try again",
-            )
-        )
-        for result in results
-    ]
-
-
 async def _run_section(
     engine: Engine, access: Access, task: Task, settings: SectionSettings, code: Sequence[SearchResult]
 ) -> SectionResults:
@@ -342,14 +310,7 @@ async def _run_section(
             response = await engine.search(question, access)
     except KnowledgeError as error:
         return SectionResults(replace(section, problem=str(error)), error=error)
-    reasons = dict((response.explain or {}).get("degraded", {}))
-    completed = replace(
-        section,
-        found=len(response.results),
-        took_ms=response.took_ms,
-        degraded={step: reasons.get(step, "") for step in response.degraded},
-    )
-    return SectionResults(completed, response.results, response.release)
+    return SectionResults(replace(section, **_describe_outcome(response)), response.results, response.release)
 
 
 def _build_section_query(task: Task, settings: SectionSettings) -> str:
@@ -460,14 +421,21 @@ async def _run_searches(
         return await run_task_searches(engine, access, task, limit=_RESULTS)
     if _find_own_share(sections):
         searches = await run_task_searches(engine, access, task, limit=_RESULTS)
-        results = await run_sections(engine, access, task, sections, code=searches.code)
+        ranked = next((search.results for search in searches.searches if search.name == "semantic"), ())
+        code = [result for result in ranked if result.metadata["source_type"] == "code"]
+        results = await run_sections(engine, access, task, sections, code=code)
     else:
         results = await run_sections(engine, access, task, sections, code=())
         releases = [result.release for result in results if result.release is not None]
         if not releases:
             raise results[0].error or NotFound("no section of the context could be searched")
         searches = TaskSearchResults(max(releases), (), (), is_truncated=build_query(task)[1])
-    return replace(searches, sections=require_release(results, searches.release))
+    release = searches.release
+    for at, result in enumerate(results):
+        if result.release not in (None, release):
+            problem = f"it searched release {result.release}, the others {release}: try again"
+            results[at] = SectionResults(replace(result.section, problem=problem))
+    return replace(searches, sections=results)
 
 
 def _find_own_share(sections: Sequence[SectionSettings]) -> float:
@@ -494,20 +462,20 @@ def _select_and_fit(
         )
 
     if not fitter.sections:
-        return fitter.fit(build_selector(own, question)), list(own)
+        return fitter.fit(build_selector(own, question).select), list(own)
     of_sections: list[ContextCandidate] = []
-    selectors: list[SectionSelector] = []
+    selectors: list[tuple[str | None, float, ExcerptSelector]] = []
     for section_results in results.sections:
         section = section_results.section
         ranked = rank_candidates([SearchChances.by_rank(section.name, section_results.results)])
         kept = leave_out_shown(ranked, (candidate.result for candidate in of_sections))
         of_sections += kept
         selector = build_selector(kept, f"{section.query}\n{question}")
-        selectors.append(SectionSelector(section.name, section.share, selector))
+        selectors.append((section.name, section.share, selector))
     rest = leave_out_shown(own, (candidate.result for candidate in of_sections))
     if own_share := _find_own_share(fitter.sections):
-        selectors.insert(0, SectionSelector(None, own_share, build_selector(rest, question)))
-    return fitter.fit(SectionedSelector(selectors)), [*rest, *of_sections]
+        selectors.insert(0, (None, own_share, build_selector(rest, question)))
+    return fitter.fit(partial(select_sections, selectors)), [*rest, *of_sections]
 
 
 def _complete_section(results: SectionResults, fitted: FittedPrompt) -> ContextSection:

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from knowledge_pipeline.config.context_sections import SectionSettings
-from knowledge_pipeline.config.operation import ContextSettings
-from knowledge_pipeline.context.select import ContextSelection, Excerpt, ExcerptSelector, SectionedSelector
+from knowledge_pipeline.config.operation import ContextSettings, SectionSettings
+from knowledge_pipeline.context.select import ContextSelection, Excerpt
 from knowledge_pipeline.context.task_text import describe_task, fit_code_around_cursor
 from knowledge_pipeline.context.tokens import CountTokens, open_token_counter
 from knowledge_pipeline.contract.base import to_json
+from knowledge_pipeline.contract.describe import describe_blame
 from knowledge_pipeline.contract.requests import ChatMessage, ChatTurn
 from knowledge_pipeline.contract.responses import BlamedLines, Citation, ContextExcerpt
 from knowledge_pipeline.errors import ConfigError, InvalidQuery
-from knowledge_pipeline.query.describe import describe_blame
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -71,16 +70,10 @@ def load_template(template: str | Path, folder: Path | None) -> PromptTemplate:
         raise InvalidQuery(_describe_error(name, error)) from error
 
 
-def list_template_names(folder: Path | None) -> list[str]:
-    """The names that `load_template` knows; the folder is `context.templates`."""
-    return _list_names(tuple(filter(None, (folder, _PACKAGE_TEMPLATES))))
-
-
 def render_query(text: str, origin: str, values: Mapping[str, Any]) -> str:
     """Render a template that is written in `knowledge.yaml`; `place` says where, for its errors.
 
-    Raises:
-        ConfigError: the template is wrong.
+    Raises `ConfigError`: the template is wrong.
     """
     from jinja2 import TemplateError
 
@@ -106,8 +99,7 @@ class PromptTemplate:
     def render(self, values: Mapping[str, Any]) -> str:
         """Render the template with some values.
 
-        Raises:
-            InvalidQuery: the template is wrong: it uses an unknown name, or produces too much text.
+        Raises `InvalidQuery`: the template is wrong: it uses an unknown name, or produces too much text.
         """
         pieces: list[str] = []
         try:
@@ -149,8 +141,8 @@ def to_one_line(text: Any) -> str:
     return " ".join("".join(char if char.isprintable() else " " for char in str(text)).split())
 
 
-def _list_names(folders: tuple[Path, ...]) -> list[str]:
-    names = {path.stem for folder in folders for path in folder.glob(f"*{SUFFIX}")}
+def _list_names(folders: Iterable[Path | None]) -> list[str]:
+    names = {path.stem for folder in folders if folder for path in folder.glob(f"*{SUFFIX}")}
     return sorted(names - {"base", "passages"})
 
 
@@ -168,33 +160,21 @@ def _describe_error(name: str, error: Exception) -> str:
 _MESSAGE_TOKENS = 4  # of a message, in addition to its content: its role, its begin and end
 
 
-def count_message(content: str, count: CountTokens) -> int:
-    """Tokens of a message."""
-    return count(content) + _MESSAGE_TOKENS
-
-
-def count_messages(turns: Iterable[ChatTurn], count: CountTokens) -> int:
-    """Tokens of several messages."""
-    return sum(count_message(turn.content, count) for turn in turns)
+def _count_messages(turns: Iterable[ChatTurn], count: CountTokens) -> int:
+    return sum(count(turn.content) + _MESSAGE_TOKENS for turn in turns)
 
 
 def keep_newest(history: Sequence[ChatTurn], max_tokens: int, count: CountTokens) -> tuple[ChatTurn, ...]:
     """The newest messages that fit; an answer whose question is dropped is dropped as well."""
     first = len(history)
     for at in reversed(range(len(history))):
-        max_tokens -= count_message(history[at].content, count)
+        max_tokens -= _count_messages(history[at : at + 1], count)
         if max_tokens < 0:
             break
         first = at
     while 0 < first < len(history) and history[first].role == "assistant":
         first += 1
     return tuple(history[first:])
-
-
-def build_messages(system: str, history: Iterable[ChatTurn], question: str) -> tuple[ChatMessage, ...]:
-    """The instructions with the context, the conversation so far, and the question."""
-    turns = (ChatMessage(turn.role, turn.content) for turn in history)
-    return (ChatMessage("system", system), *turns, ChatMessage("user", question))
 
 
 _BLAMED_COMMITS = 3  # of an excerpt, the newest
@@ -248,17 +228,18 @@ class PromptFitter:
         """Whether the prompt is only the task and the excerpts."""
         return self.budget < _BRIEF_TOKENS and self.prompt.is_built_in
 
-    def fit(self, selector: ExcerptSelector | SectionedSelector) -> FittedPrompt:
+    def fit(self, select: Callable[[int], ContextSelection]) -> FittedPrompt:
         """The prompt with what is selected.
 
         The history of a chat gets half of what the question and the instructions leave, and what the
         excerpts do not need.
         """
-        nothing = selector.select(0)
+        nothing = select(0)
         bare = self._render(nothing)
         bare_tokens, history = self.count(bare), self.task.history
         is_chat = self.task.kind == "chat"
-        question_tokens = count_message(self.task.text.strip(), self.count) + count_message("", self.count)
+        question = self.task.text.strip()
+        question_tokens = self.count(question) + self.count("") + 2 * _MESSAGE_TOKENS  # and the instructions'
         room = self.budget - bare_tokens - (question_tokens if is_chat else 0)
         if room < 0:
             raise InvalidQuery(
@@ -266,23 +247,20 @@ class PromptFitter:
                 f"max_tokens is {self.budget}: shorten the task, or allow more"
             )
         turns = keep_newest(history, room // 2, self.count)
-        room -= count_messages(turns, self.count)
-        text, selection = self._fill(selector, (bare, nothing), room)
+        room -= _count_messages(turns, self.count)
+        text, selection = self._fill(select, (bare, nothing), room)
         tokens = self.count(text)
         if not is_chat:
             return FittedPrompt(text, selection, tokens)
-        left = room - (tokens - bare_tokens) + count_messages(turns, self.count)
+        left = room - (tokens - bare_tokens) + _count_messages(turns, self.count)
         turns = keep_newest(history, left, self.count)
-        return FittedPrompt(
-            text,
-            selection,
-            tokens + question_tokens + count_messages(turns, self.count),
-            build_messages(text, turns, self.task.text.strip()),
-            len(history) - len(turns),
-        )
+        tokens += question_tokens + _count_messages(turns, self.count)
+        shown_turns = (ChatMessage(turn.role, turn.content) for turn in turns)
+        messages = (ChatMessage("system", text), *shown_turns, ChatMessage("user", question))
+        return FittedPrompt(text, selection, tokens, messages, len(history) - len(turns))
 
     def _fill(
-        self, selector: ExcerptSelector | SectionedSelector, bare: tuple[str, ContextSelection], room: int
+        self, select: Callable[[int], ContextSelection], bare: tuple[str, ContextSelection], room: int
     ) -> tuple[str, ContextSelection]:
         """The prompt and what it shows, of at most `room` tokens more than the `bare` one.
 
@@ -294,7 +272,7 @@ class PromptFitter:
         high: int | None = None  # allowances that are known to fit, and not to
         step = _WASTED_TOKENS // 2  # down after a failure, then twice as far: less may select the same lines
         for _ in range(_MAX_ATTEMPTS):
-            selection = selector.select(allowance)
+            selection = select(allowance)
             text = self._render(selection)
             spent = self.count(text) - bare_tokens
             if spent <= room:
@@ -327,12 +305,10 @@ class PromptFitter:
 
     def _render(self, selection: ContextSelection) -> str:
         task = self.task
-        excerpts = [
-            _to_template_values(
-                excerpt, [lines for id_ in excerpt.chunks for lines in self.blame.get(id_, ())]
-            )
-            for excerpt in selection.excerpts
-        ]
+        excerpts: list[dict[str, Any]] = []
+        for excerpt in selection.excerpts:
+            blame = [lines for id_ in excerpt.chunks for lines in self.blame.get(id_, ())]
+            excerpts.append(_to_template_values(excerpt, blame))
         in_sections = {number for numbers in selection.sections.values() for number in numbers}
         return self.prompt.render(
             {
@@ -355,7 +331,7 @@ class PromptFitter:
 
 def _find_sections(settings: ContextSettings, *names: str) -> tuple[SectionSettings, ...]:
     """Those of the template, else of the task's kind. Raises `ConfigError`: some are of no template."""
-    existing = list_template_names(settings.templates) if settings.sections else []
+    existing = _list_names((settings.templates, _PACKAGE_TEMPLATES)) if settings.sections else []
     if unknown := sorted(settings.sections.keys() - set(existing)):
         raise ConfigError(
             f"context.sections has {', '.join(unknown)}, which no template is called: "

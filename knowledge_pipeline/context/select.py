@@ -15,16 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, cast
-
-import Stemmer
 
 from knowledge_pipeline.context.tokens import CountTokens
+from knowledge_pipeline.contract.describe import cite_other_lines
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import Citation, ContextExcerpt, OmittedChunk, SearchResult
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.assemble import find_first_duplicates
-from knowledge_pipeline.query.describe import cite_other_lines
+from knowledge_pipeline.query.features import stem
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.understand import remove_stopwords
 from knowledge_pipeline.words import VOWEL_SIGNS, cut, normalize, split_identifier
@@ -149,10 +147,6 @@ class LineRun:
     gain: float
     tokens: float  # with the heading
 
-    def contains(self, other: LineRun) -> bool:
-        """Whether all lines of another are its own."""
-        return self.first <= other.first and other.last <= self.last
-
     @property
     def density(self) -> float:
         """Gain of a token."""
@@ -236,10 +230,7 @@ def _read_words(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=65_536)
 def _stem_parts(word: str) -> tuple[str, ...]:
-    # Made for each word, in 2 us, because threads cannot share one.
-    stemmer = cast("Any", Stemmer).Stemmer("english", 0)
-    parts: Iterable[str] = (part for part in split_identifier(word) if len(part) > 1)
-    return tuple(stemmer.stemWords(list(parts)))
+    return tuple(stem(part) for part in split_identifier(word) if len(part) > 1)
 
 
 _SHARPNESS = 3.0  # power of a chance: what surely answers has also more lines that do
@@ -394,21 +385,18 @@ class ExcerptSelector:
         self._count = count
         self._heading_cost = heading_cost
         self._heading_share = heading_share
-        self._chunks = [
-            OmittedChunk(
-                id_, candidate.result.citation, round(candidate.score, 6), self._cost(candidate.result)
-            )
-            for id_, candidate in self._by_id.items()
-        ]
+        self._chunks: list[OmittedChunk] = []
+        for id_, candidate in self._by_id.items():
+            result = candidate.result
+            tokens = count(result.content) + heading_cost(Excerpt.from_result(result))
+            self._chunks.append(OmittedChunk(id_, result.citation, round(candidate.score, 6), tokens))
         self._weights = WordWeights(question, [candidate.result.content for candidate in candidates])
         documents: dict[DocumentKey, list[SearchResult]] = {}
         for candidate in candidates:
             documents.setdefault(document_key(candidate.result), []).append(candidate.result)
         excerpts = (excerpt for results in documents.values() for excerpt in build_excerpts(results))
         self._passages = [self._to_passage(excerpt) for excerpt in excerpts]
-        self._runs_at: dict[
-            float, list[tuple[int, LineRun]]
-        ] = {}  # prices that were tried, as many are again
+        self._runs_at: dict[float, _PassageRuns] = {}  # prices that were tried, as many are again
 
     def select(self, max_tokens: int) -> ContextSelection:
         """The lines that gain the most, of at most `max_tokens` tokens as counted line by line.
@@ -451,7 +439,11 @@ class ExcerptSelector:
         fitting = _PassageRuns()
         for at, run in sorted(runs, key=lambda pair: -pair[1].density):
             if run.tokens > left:
-                inside = [inner for passage, inner in runs_within if passage == at and run.contains(inner)]
+                inside = [
+                    inner
+                    for passage, inner in runs_within
+                    if passage == at and run.first <= inner.first and inner.last <= run.last
+                ]
                 kept = self._passages[at].cut_run(
                     run, inside, left, min_lines=1 if not fitting else _MIN_CUT_LINES
                 )
@@ -476,9 +468,6 @@ class ExcerptSelector:
         density = max(gain / cost for gain, cost in zip(gains, tokens, strict=True))
         heading_tokens = self._heading_cost(excerpt) * self._heading_share
         return _Passage(excerpt, gains, tokens, heading_tokens, density)
-
-    def _cost(self, result: SearchResult) -> int:
-        return self._count(result.content) + self._heading_cost(Excerpt.from_result(result))
 
     def _to_context_excerpt(self, number: int, excerpt: Excerpt) -> ContextExcerpt:
         candidates = [self._by_id[part.id] for part in excerpt.parts]
@@ -515,54 +504,42 @@ def _find_signature_above(excerpt: Excerpt) -> str | None:
     return lines[signature].strip()
 
 
-@dataclass(frozen=True, slots=True)
-class SectionSelector:
-    """Selects for one section, or for the task's own searches, whose name is None."""
+def select_sections(
+    sections: Sequence[tuple[str | None, float, ExcerptSelector]], max_tokens: int
+) -> ContextSelection:
+    """The excerpts of all sections in their order, numbered through.
 
-    name: str | None
-    share: float
-    selector: ExcerptSelector
-
-
-@dataclass(frozen=True, slots=True)
-class SectionedSelector:
-    """Selects for several sections, each within its share; what one does not need goes to the others."""
-
-    sections: Sequence[SectionSelector]  # in the order shown
-
-    def select(self, max_tokens: int) -> ContextSelection:
-        """The excerpts of all sections, numbered through."""
-        selections: dict[int, ContextSelection] = {}
-        left = max_tokens
-        waiting: dict[int, SectionSelector] = dict(enumerate(self.sections))
-        while waiting:
-            shares = sum(section.share for section in waiting.values())
-            tried = {
-                at: section.selector.select(max(0, int(left * section.share / shares)))
-                for at, section in waiting.items()
-            }
-            content = {at: selection for at, selection in tried.items() if not selection.is_cut}
-            selections |= content or tried
-            left -= sum(selection.tokens for selection in content.values())
-            waiting = {at: section for at, section in waiting.items() if at not in selections}
-        return self._join([selections[at] for at in range(len(self.sections))])
-
-    def _join(self, selections: Sequence[ContextSelection]) -> ContextSelection:
-        joined = ContextSelection()
-        for section, selection in zip(self.sections, selections, strict=True):
-            first = len(joined.excerpts) + 1
-            excerpts = tuple(
-                replace(excerpt, number=n) for n, excerpt in enumerate(selection.excerpts, start=first)
-            )
-            numbers = {section.name: tuple(excerpt.number for excerpt in excerpts)} if section.name else {}
-            joined = ContextSelection(
-                (*joined.excerpts, *excerpts),
-                (*joined.omitted, *selection.omitted),
-                joined.tokens + selection.tokens,
-                joined.is_cut or selection.is_cut,
-                {**joined.sections, **numbers},
-            )
-        return joined
+    Each is selected within the section's share of the budget; what one does not need goes to the others. The
+    task's own searches are a section without a name.
+    """
+    selections: dict[int, ContextSelection] = {}
+    left = max_tokens
+    waiting: dict[int, tuple[str | None, float, ExcerptSelector]] = dict(enumerate(sections))
+    while waiting:
+        shares = sum(share for _, share, _ in waiting.values())
+        tried = {
+            at: selector.select(max(0, int(left * share / shares)))
+            for at, (_, share, selector) in waiting.items()
+        }
+        content = {at: selection for at, selection in tried.items() if not selection.is_cut}
+        selections |= content or tried
+        left -= sum(selection.tokens for selection in content.values())
+        waiting = {at: section for at, section in waiting.items() if at not in selections}
+    joined = ContextSelection()
+    for at, (name, _, _) in enumerate(sections):
+        selection, first = selections[at], len(joined.excerpts) + 1
+        excerpts = tuple(
+            replace(excerpt, number=n) for n, excerpt in enumerate(selection.excerpts, start=first)
+        )
+        numbers = {name: tuple(excerpt.number for excerpt in excerpts)} if name else {}
+        joined = ContextSelection(
+            (*joined.excerpts, *excerpts),
+            (*joined.omitted, *selection.omitted),
+            joined.tokens + selection.tokens,
+            joined.is_cut or selection.is_cut,
+            {**joined.sections, **numbers},
+        )
+    return joined
 
 
 def leave_out_shown(
@@ -605,10 +582,12 @@ async def follow_links(
         return search
     limit = sorted(search.chances, reverse=True)[:_RANK][-1]  # the kind of task may change their order
     factors = _find_factors(best)
-    raised = [
-        max(chance, min(_MAX_SHARE * limit, chance * _factor_of(result, factors)))
-        for result, chance in zip(search.results, search.chances, strict=True)
-    ]
+    raised: list[float] = []
+    for result, chance in zip(search.results, search.chances, strict=True):
+        in_file = factors.get((result.citation.source, result.citation.path), {})
+        lines = range(result.span.start_line, result.span.end_line + 1)
+        factor = max((factor for line, factor in in_file.items() if line in lines), default=1.0)
+        raised.append(max(chance, min(_MAX_SHARE * limit, chance * factor)))
     added = await _read_used_code(engine, access, filters, search.results, best, release)
     chances = [*raised, *[_ADDED_SHARE * limit] * len(added)]
     return SearchChances(search.name, [*search.results, *added], chances)
@@ -658,11 +637,3 @@ def _find_factors(best: Sequence[SearchResult]) -> dict[_File, dict[int, float]]
                 if neighbour.line is not None:
                     factors.setdefault((neighbour.source, neighbour.path), {})[neighbour.line] = factor
     return factors
-
-
-def _factor_of(result: SearchResult, factors: Mapping[_File, Mapping[int, float]]) -> float:
-    lines = factors.get((result.citation.source, result.citation.path), {})
-    span = result.span
-    return max(
-        (factor for line, factor in lines.items() if span.start_line <= line <= span.end_line), default=1.0
-    )

@@ -13,24 +13,10 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from annotated_types import Len
 
-SourceType = Literal[
-    "code",
-    "markdown",
-    "openapi",
-    "git_history",
-    "github_pr",
-    "github_issues",
-    "discussions",
-    "releases",
-    "snippets",
-    "jira",
-    "confluence",
-    "slack",
-    "files",
-    "archive",
-    "table",
-    "custom",
-]
+_HostedType = Literal["code", "markdown", "openapi", "git_history", "github_pr", "github_issues"]
+_ServiceType = Literal["discussions", "releases", "snippets", "jira", "confluence", "slack"]
+_FileType = Literal["files", "archive", "table", "custom"]
+SourceType = Literal[_HostedType, _ServiceType, _FileType]
 TicketType = Literal["github_issues", "github_pr", "discussions", "jira"]
 DocumentType = Literal[
     "markdown", "openapi", "releases", "snippets", "confluence", "files", "archive", "table", "custom"

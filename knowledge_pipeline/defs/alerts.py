@@ -11,7 +11,7 @@ import re
 import smtplib
 import ssl
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -59,9 +59,7 @@ class Alert:
 def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
     """Post to an incoming webhook, waiting where it asks for that.
 
-    Raises:
-        PermanentError: the webhook will never accept the message.
-        TransientError: it did not accept the message in a few tries.
+    Raises TransientError where it took no message in a few tries, PermanentError where it never will.
 
     Source: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
     """
@@ -95,9 +93,7 @@ def post_to_slack(webhook: SecretStr, alert: Alert) -> None:
 def send_email(settings: EmailAlertSettings, alert: Alert) -> None:
     """Send to all addresses in one message; port 465 is TLS from the start.
 
-    Raises:
-        PermanentError: the server refuses the sender, the login or an address, or lacks TLS.
-        TransientError: it did not answer, or refused for now.
+    Raises TransientError where the server did not answer, or refused for now, and else PermanentError.
     """
     server_name = f"the mail server {settings.host}:{settings.port}"
     try:
@@ -147,9 +143,12 @@ def _build_message(settings: EmailAlertSettings, alert: Alert) -> EmailMessage:
     return message
 
 
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 def _escape_for_slack(text: str) -> str:
-    cut = text if len(text) <= _MAX_TEXT_CHARS else f"{text[: _MAX_TEXT_CHARS - 1]}…"
-    return cut.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _cut(text, _MAX_TEXT_CHARS).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 @contextmanager
@@ -180,8 +179,7 @@ def build_failed_runs_sensor(
 ) -> dg.SensorDefinition:
     """The sensor that reports failed runs, except those that Dagster itself retries.
 
-    Alerts of one job and one reason are at least `quiet_s` apart. `only_own` leaves runs of others' jobs and
-    assets in the same code location to others.
+    Alerts of one job and reason are `quiet_s` apart at least; with `only_own`, others' runs are left out.
     """
 
     @dg.run_failure_sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
@@ -226,8 +224,7 @@ def _describe_failure(context: dg.RunFailureSensorContext) -> str:
     shown = "; ".join(reasons[:_MAX_REASONS_SHOWN])
     if len(reasons) > _MAX_REASONS_SHOWN:
         shown += f"; and {len(reasons) - _MAX_REASONS_SHOWN} other reasons"
-    clean = sanitize(shown, SanitizeSettings(secrets="redact")).text
-    return clean if len(clean) <= _MAX_REASON_CHARS else f"{clean[: _MAX_REASON_CHARS - 1]}…"
+    return _cut(sanitize(shown, SanitizeSettings(secrets="redact")).text, _MAX_REASON_CHARS)
 
 
 def _format_step_failure(event: dg.DagsterEvent) -> str:
@@ -264,8 +261,15 @@ def _count_failures_since_alert(
 
 
 def _build_run_alert(run: dg.DagsterRun, reason: str, repeats: int) -> Alert:
-    sources = _format_sources(run.tags)
-    trigger = next((run.tags[tag] for tag in ("knowledge/trigger", *LAUNCHERS) if tag in run.tags), "manual")
+    tags = run.tags
+    sources = tags.get("knowledge/sources", "")  # empty for a run of all, or of none
+    if ids := sorted(tag.removeprefix("source/") for tag in tags if tag.startswith("source/")):
+        sources = list_names(ids)
+    elif PARTITION in tags:
+        sources = tags[PARTITION]
+    elif RANGE_START in tags:
+        sources = f"{tags[RANGE_START]} to {tags.get(RANGE_END)}"
+    trigger = next((tags[tag] for tag in ("knowledge/trigger", *LAUNCHERS) if tag in tags), "manual")
     lines = [reason, *([f"Sources: {sources}"] if sources else []), f"Trigger: {trigger}"]
     if repeats:
         lines.append(f"It failed for this reason {repeats} more times since the last alert.")
@@ -274,18 +278,6 @@ def _build_run_alert(run: dg.DagsterRun, reason: str, repeats: int) -> Alert:
         text="\n".join(lines),
         url=build_run_url(run.run_id),
     )
-
-
-def _format_sources(tags: Mapping[str, str]) -> str:
-    """The sources of a run, by its tags; empty for a run of all, or of none."""
-    sources = sorted(tag.removeprefix("source/") for tag in tags if tag.startswith("source/"))
-    if sources:
-        return list_names(sources)
-    if PARTITION in tags:
-        return tags[PARTITION]
-    if RANGE_START in tags:
-        return f"{tags[RANGE_START]} to {tags.get(RANGE_END)}"
-    return tags.get("knowledge/sources", "")
 
 
 def send_to_channels(

@@ -8,7 +8,6 @@ fails at once with its traceback.
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
 
 import dagster as dg
 from sqlalchemy.exc import OperationalError
@@ -42,33 +41,21 @@ def translate_failures(context: Context, retry_policy: dg.RetryPolicy) -> Genera
     """
     try:
         yield
-    except SourcesFailed as error:
-        if error.is_transient:
-            _retry(context, retry_policy, str(error), error, error.metadata)
-        raise dg.Failure(str(error), error.metadata, allow_retries=False) from error
-    except PermanentError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
-    except TransientError as error:
-        _retry(context, retry_policy, str(error), error)
     except Exception as error:
-        if OperationalError not in (type(error), type(error.__cause__)):  # dagster-postgres wraps some
-            raise
-        _retry(context, retry_policy, _LOST_DATABASE, error)
-
-
-def _retry(
-    context: Context,
-    retry_policy: dg.RetryPolicy,
-    problem: str,
-    error: Exception,
-    metadata: Mapping[str, dg.MetadataValue] | None = None,
-) -> NoReturn:
-    if context.retry_number >= retry_policy.max_retries:
-        raise dg.Failure(problem, metadata, allow_retries=False) from error
-    raise dg.RetryRequested(
-        max_retries=retry_policy.max_retries,
-        seconds_to_wait=retry_policy.calculate_delay(context.retry_number + 1),
-    ) from error
+        metadata, problem = None, str(error)
+        may_retry = isinstance(error, TransientError)
+        if isinstance(error, SourcesFailed):
+            metadata, may_retry = error.metadata, error.is_transient
+        elif not isinstance(error, (PermanentError, TransientError)):
+            if OperationalError not in (type(error), type(error.__cause__)):  # dagster-postgres wraps some
+                raise
+            problem, may_retry = _LOST_DATABASE, True
+        if not may_retry or context.retry_number >= retry_policy.max_retries:
+            raise dg.Failure(problem, metadata, allow_retries=False) from error
+        raise dg.RetryRequested(
+            max_retries=retry_policy.max_retries,
+            seconds_to_wait=retry_policy.calculate_delay(context.retry_number + 1),
+        ) from error
 
 
 @contextmanager

@@ -243,11 +243,7 @@ class CommitCursor(Cursor):
 
     @classmethod
     def from_json(cls, text: str | None) -> "CommitCursor":
-        """The cursor of the last tick; an empty one where there is none.
-
-        Raises:
-            ValueError: this sensor did not write it.
-        """
+        """The cursor of the last tick, or an empty one; raises ValueError if this sensor did not write it."""
         if not text:
             return cls()
         try:
@@ -312,10 +308,7 @@ class CommitCursor(Cursor):
         return [name for name in due if name >= self.next] + [name for name in due if name < self.next]
 
     def known_head(self, name: str, now_s: float) -> str | None:
-        """The branch that HEAD names; None every ten minutes, so that it is looked up again.
-
-        Each repository has its own moment, so that they are not all looked up in one tick.
-        """
+        """The branch that HEAD names; None every ten minutes, at its own moment, to look it up again."""
         moment = crc32(name.encode()) % _LISTING_INTERVAL_S
         asked_at_s, _ = self.hosts.get(find_host(name), (now_s, 0))
         periods = [int(at_s + moment) // _LISTING_INTERVAL_S for at_s in (asked_at_s, now_s)]

@@ -6,7 +6,6 @@
 import json
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -148,34 +147,24 @@ class KnowledgePipeline(dg.Component):
         return cls(**{name: scope.resolve_value(value) for name, value in written.items()})
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Its definitions.
-
-        Raises:
-            dg.DagsterInvalidDefinitionError: naming file, line and key of each problem of the settings.
-        """
+        """Its definitions; DagsterInvalidDefinitionError names file, line and key of each problem."""
         from knowledge_pipeline.defs.code_location import build_defs
 
         attributes = self._attributes
         folder = context.path if context.path.is_dir() else context.path.parent
-        with translate_load_errors():
-            settings = (
-                folder / Path(attributes.config).expanduser()
-                if attributes.config
-                else _check_settings(attributes.settings, folder, context)
-            )
+        settings: Path | Settings | None = folder / Path(attributes.config).expanduser()
+        if not attributes.config:
+            with translate_load_errors():
+                values = json.dumps(attributes.settings, default=str)
+                settings, problems = check_config(values, folder / "defs.yaml")
+                if settings is None or problems:
+                    raise ConfigError("\n".join(_format_problem(problem, context) for problem in problems))
         return build_defs(
             settings,
             key_prefix=attributes.key_prefix,
             group_prefix=attributes.group_prefix,
             partitions=attributes.partitions,
         )
-
-
-def _check_settings(values: Mapping[str, Any], folder: Path, context: dg.ComponentLoadContext) -> Settings:
-    settings, problems = check_config(json.dumps(values, default=str), folder / "defs.yaml")
-    if settings is None or problems:
-        raise ConfigError("\n".join(_format_problem(problem, context) for problem in problems))
-    return settings
 
 
 def _format_problem(problem: ConfigProblem, context: dg.ComponentLoadContext) -> str:

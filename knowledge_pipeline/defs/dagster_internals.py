@@ -86,11 +86,8 @@ def build_version_tags(
 
 def have_same_versions(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
     """Whether the tags of two materializations name the same data, code and inputs."""
-    versions = [
-        {name: value for name, value in tags.items() if not name.startswith(_EVENT_POINTER)}
-        for tags in (one, other)
-    ]
-    return versions[0] == versions[1]
+    names = one.keys() | other.keys()
+    return all(one.get(name) == other.get(name) for name in names if not name.startswith(_EVENT_POINTER))
 
 
 def combine_versions(versions: Iterable[str]) -> str:

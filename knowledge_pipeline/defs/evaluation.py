@@ -82,9 +82,6 @@ def log_evaluation(
     """Evaluate inside a plain op, and log what the asset would have recorded; the release refuses by itself.
 
     Logs nothing where no questions are configured. `build_tags` gives the provenance of a data version.
-
-    Raises:
-        ConfigError, InvalidQuery, EmbeddingUnavailable: as `evaluate.refresh` does.
     """
     lake, settings = project.open_lake(), project.load_settings()
     report = build_progress_report(context.log, "golden questions")
@@ -152,7 +149,6 @@ def _round_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _list_worst_questions(responses: Sequence[QuestionResponse]) -> list[dict[str, Any]]:
-    """The questions with the lowest scores, with what was wanted and what came first."""
     values = score_questions([judge_by_place(response) for response in responses])[QUALITY_MEASURE]
     ranked = sorted(zip(values.tolist(), responses, strict=True), key=lambda pair: pair[0])
     return [

@@ -41,9 +41,7 @@ def refresh_and_record(
     """Refresh one source after the other, record each, and release what changed.
 
     `skip_recorded` records no unchanged stage again; Dagster waits for one where it asked for partitions.
-
-    Raises:
-        SourcesFailed: naming the sources that failed, and the release if it did; the others are done.
+    Raises SourcesFailed, naming the sources and the release that failed; the others are done.
     """
     settings = project.load_settings()
     configured = [source for source in settings.sources if source.id in set(ids)]
@@ -65,10 +63,7 @@ def refresh_and_record(
 def build_early_releases(
     context: Context, project: ProjectResource, *, before_each: Callable[[], None] = lambda: None
 ) -> EarlyReleases:
-    """Releases of sources that are not embedded yet, each logged as a materialization of the release.
-
-    `before_each` records what it releases.
-    """
+    """Releases of sources that are not embedded yet, each logged; `before_each` records what it releases."""
 
     def release() -> None:
         stats = release_early(project.open_lake(), project.load_settings())
@@ -82,9 +77,7 @@ def build_early_releases(
 def release_and_log(context: Context, project: ProjectResource, types: Iterable[SourceType]) -> None:
     """Evaluate, check and release inside a step, and log what the assets would have recorded.
 
-    Raises:
-        ReleaseRefused: a check failed; the last release stays live.
-        KnowledgeError: as the evaluation does.
+    Raises KnowledgeError as `publish` and the evaluation do.
     """
     settings, lake, names = project.load_settings(), project.open_lake(), project.names
     release, evaluation = names.key(RELEASE), names.key(EVALUATION)
@@ -99,11 +92,7 @@ def release_and_log(context: Context, project: ProjectResource, types: Iterable[
 
 
 def publish(context: Context, project: ProjectResource) -> Stats:
-    """Make live what the index holds.
-
-    Raises:
-        ReleaseRefused: a check failed; the last release stays live.
-    """
+    """Make live what the index holds; raises ReleaseRefused if a check failed: the last one stays live."""
     stats = release_newest(project.open_lake(), project.load_settings())
     context.log.info(f"release {stats.version} is {'live' if stats.added else 'still live'}")
     for note in stats.notes:

@@ -146,10 +146,7 @@ def build_schedules(
 ) -> list[dg.ScheduleDefinition]:
     """All schedules, those of tuning and organisations where asked for; they run unless someone stops them.
 
-    A tick reads the settings again, except the times.
-
-    Raises:
-        ConfigError: a time zone or a cron expression does not exist.
+    A tick reads the settings again, except the times; one that does not exist is a ConfigError.
     """
     times, name = settings.schedules, settings.schedules.timezone
     try:

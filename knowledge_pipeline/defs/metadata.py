@@ -346,10 +346,7 @@ def list_upstream_assets(source_type: SourceType, settings: Settings) -> list[dg
 def build_stage_specs(
     source_type: SourceType, settings: Settings, names: Names = PLAIN
 ) -> list[dg.AssetSpec]:
-    """The assets of a type in their order, with everything that the UI can show of them.
-
-    They are `skippable`, because a run of many sources logs its materializations itself.
-    """
+    """The assets of a type; `skippable`, because a run of many sources logs its materializations itself."""
     versions = compute_code_versions(source_type)
     return [
         dg.AssetSpec(
@@ -400,30 +397,20 @@ def list_kinds(source_type: SourceType, stage: str, settings: Settings) -> set[s
 
 def build_column_lineage(source_type: SourceType, stage: str, names: Names = PLAIN) -> dg.TableColumnLineage:
     """The upstream columns of each column; columns that settings decide have none."""
-    origins = dict[str, list[tuple[str, str]]]()
-    if stage == "chunks":
-        origins = _from_stage("snapshot", _CHUNK_COLUMN_ORIGINS)
-    elif stage == "graph":
-        origins = _from_stage("snapshot", _GRAPH_COLUMN_ORIGINS)
-    elif stage == "embeddings":
-        origins = {"text_key": [("chunks", "text_key")], "vector": [("chunks", "header"), ("chunks", "text")]}
-    elif stage == "index":
-        chunk_columns = set(arrow_schema("chunks").names)
-        copied = {name: (name,) for name in arrow_schema("index").names if name in chunk_columns}
-        origins = _from_stage("chunks", {**copied, **_INDEX_COLUMN_ORIGINS})
-        origins["vector"] = [("embeddings", "vector")]
-    return dg.TableColumnLineage(
-        {
-            name: [
-                dg.TableColumnDep(names.key(source_type, upstream), column) for upstream, column in columns
-            ]
-            for name, columns in origins.items()
-        }
-    )
-
-
-def _from_stage(stage: str, columns: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[str, str]]]:
-    return {name: [(stage, column) for column in origins] for name, origins in columns.items()}
+    chunk_columns = set(arrow_schema("chunks").names)
+    copied = {name: (name,) for name in arrow_schema("index").names if name in chunk_columns}
+    upstream, origins = {
+        "snapshot": ("snapshot", {}),
+        "chunks": ("snapshot", _CHUNK_COLUMN_ORIGINS),
+        "graph": ("snapshot", _GRAPH_COLUMN_ORIGINS),
+        "embeddings": ("chunks", {"text_key": ("text_key",), "vector": ("header", "text")}),
+        "index": ("chunks", {**copied, **_INDEX_COLUMN_ORIGINS}),
+    }[stage]
+    key = names.key(source_type, upstream)
+    deps = {name: [dg.TableColumnDep(key, column) for column in columns] for name, columns in origins.items()}
+    if stage == "index":
+        deps["vector"] = [dg.TableColumnDep(names.key(source_type, "embeddings"), "vector")]
+    return dg.TableColumnLineage(deps)
 
 
 def build_code_references(stage: str) -> dg.CodeReferencesMetadataValue:
@@ -488,6 +475,22 @@ _PREVIEW_COLUMNS: Mapping[str, Sequence[str]] = {
 def build_stage_metadata(ctx: RefreshContext, stats: Stats) -> dict[str, Any]:
     """What one stage did for one source: counts, costs, reasons, a preview."""
     table, written = _open_table(ctx, stats.stage), stats.added + stats.changed
+    shown: dict[str, Any] = {"skipped": stats.skipped.total()}
+    counted = {"skipped_reasons": stats.skipped, "secrets_found": stats.found, "notes": stats.notes}
+    for name, counts in counted.items():
+        if counts:
+            reasons = [(truncate(reason), count) for reason, count in counts.most_common(50)]
+            rows = ("| {} | {} |".format(reason.replace("|", r"\|"), count) for reason, count in reasons)
+            shown[name] = dg.MetadataValue.md("\n".join(["| what | count |", "| --- | ---: |", *rows]))
+    if stats.stage in _PREVIEW_COLUMNS:
+        where = eq("source", ctx.source.id) if stats.stage == "graph" else None
+        columns = _PREVIEW_COLUMNS[stats.stage]
+        batch = next(iter(table.iter_batches(columns, where, batch_rows=_PREVIEW_ROWS)), None)
+        if rows := batch.slice(0, _PREVIEW_ROWS).to_pylist() if batch else []:
+            cells = [
+                {name: "" if value is None else str(value) for name, value in row.items()} for row in rows
+            ]
+            shown["preview"] = build_table(cells)
     return {
         "source": stats.source,
         ROW_COUNT: stats.rows,
@@ -499,24 +502,9 @@ def build_stage_metadata(ctx: RefreshContext, stats: Stats) -> dict[str, Any]:
         **({"per_second": round(written / stats.seconds, 1)} if written and stats.seconds else {}),
         "tokens": stats.tokens,
         "cost": stats.cost,
-        **_reason_tables(stats),
-        **_build_preview(ctx, stats.stage, table),
+        **shown,
         **(build_graph_metadata(ctx.lake, stats.source) if stats.stage == "graph" else {}),
     }
-
-
-def _reason_tables(stats: Stats) -> dict[str, Any]:
-    """The number of skipped documents, and tables of what was skipped, found or noted."""
-    shown: dict[str, Any] = {"skipped": stats.skipped.total()}
-    counted = {"skipped_reasons": stats.skipped, "secrets_found": stats.found, "notes": stats.notes}
-    for name, counts in counted.items():
-        if counts:
-            lines = ["| what | count |", "| --- | ---: |"]
-            for reason, count in counts.most_common(50):
-                cell = truncate(reason).replace("|", "\\|")
-                lines.append(f"| {cell} | {count} |")
-            shown[name] = dg.MetadataValue.md("\n".join(lines))
-    return shown
 
 
 def _open_table(ctx: RefreshContext, stage: str) -> Table:
@@ -529,14 +517,3 @@ def _open_table(ctx: RefreshContext, stage: str) -> Table:
     if stage == "embeddings":
         return ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions)
     return ctx.lake.index(space.name, space.dimensions)
-
-
-def _build_preview(ctx: RefreshContext, stage: str, table: Table) -> dict[str, Any]:
-    if stage not in _PREVIEW_COLUMNS:
-        return {}
-    where = eq("source", ctx.source.id) if stage == "graph" else None
-    for batch in table.iter_batches(_PREVIEW_COLUMNS[stage], where, batch_rows=_PREVIEW_ROWS):
-        rows = batch.slice(0, _PREVIEW_ROWS).to_pylist()
-        shown = [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
-        return {"preview": build_table(shown)} if rows else {}
-    return {}

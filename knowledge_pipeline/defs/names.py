@@ -5,7 +5,7 @@ partitions in an instance. A prefix keeps them apart: without one, everything ha
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import isgeneratorfunction, signature
@@ -35,11 +35,7 @@ _OWN_POOLS = frozenset({"index", "release", "publication"})
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of one knowledge base.
-
-    Raises:
-        ConfigError: a prefix is not made of words that Dagster takes as names.
-    """
+    """The names of one knowledge base; ConfigError where a prefix has what Dagster takes in no name."""
 
     prefix: tuple[str, ...] = ()
     group_prefix: str = ""
@@ -94,10 +90,7 @@ class Names:
         return run.job_name in self._jobs or any(map(self.has_key, keys))
 
     def bind(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
-        """The same function for Dagster, which takes a parameter's name as the key of its resource.
-
-        The parameter `project` gets the name of this knowledge base's resource.
-        """
+        """The same for Dagster, which takes a parameter's name, `project`, as the key of its resource."""
         return function if self.resource == _RESOURCE else _rename_parameter(function, self.resource)
 
 
@@ -108,24 +101,14 @@ PLAIN = Names()
 def build_names(
     key_prefix: str | Sequence[str] | None, group_prefix: str | None, partitions: str | None
 ) -> Names:
-    """Names by what a user gives: `group_prefix` and `partitions` are the key prefix's unless given.
-
-    Raises:
-        ConfigError: as `Names` does.
-    """
-    words: Iterable[str] = key_prefix.split("/") if isinstance(key_prefix, str) else key_prefix or ()
+    """Names by what a user gives: `group_prefix` and `partitions` are the key prefix's unless given."""
+    words = key_prefix.split("/") if isinstance(key_prefix, str) else key_prefix or ()
     prefix = tuple(words) if key_prefix else ()
-    usual = "_".join(prefix)
-    return Names(
-        prefix,
-        usual if group_prefix is None else group_prefix,
-        usual if partitions is None else partitions,
-    )
+    group, sets = ("_".join(prefix) if name is None else name for name in (group_prefix, partitions))
+    return Names(prefix, group, sets)
 
 
 def _rename_parameter(function: Callable[_P, _R], resource: str) -> Callable[_P, _R]:
-    """The same function, its parameter `project` renamed."""
-
     def restore(kwargs: dict[str, Any]) -> dict[str, Any]:
         return {_RESOURCE if name == resource else name: value for name, value in kwargs.items()}
 
@@ -135,14 +118,12 @@ def _rename_parameter(function: Callable[_P, _R], resource: str) -> Callable[_P,
     def iterate(*args: Any, **kwargs: Any) -> Iterator[Any]:
         yield from call(*args, **kwargs)
 
+    def rename(name: str) -> str:
+        return resource if name == _RESOURCE else name
+
     bound: Any = wraps(function)(iterate if isgeneratorfunction(function) else call)  # Dagster asks for that
     written = signature(function)
-    parameters = [
-        parameter.replace(name=resource) if name == _RESOURCE else parameter
-        for name, parameter in written.parameters.items()
-    ]
+    parameters = [parameter.replace(name=rename(name)) for name, parameter in written.parameters.items()]
     bound.__signature__ = written.replace(parameters=parameters)
-    bound.__annotations__ = {
-        resource if name == _RESOURCE else name: kind for name, kind in function.__annotations__.items()
-    }
+    bound.__annotations__ = {rename(name): kind for name, kind in function.__annotations__.items()}
     return bound

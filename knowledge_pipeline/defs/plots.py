@@ -48,7 +48,11 @@ def build_table(
 
 def build_arrow_table(rows: pa.Table, *, max_chars: int = MAX_CELL_CHARS) -> dg.TableMetadataValue:
     """The same of at least one Arrow row, typed by its schema."""
-    types = [_describe_type(type_) for type_ in rows.schema.types]
+    tests = {"bool": pa.types.is_boolean, "int": pa.types.is_integer, "float": pa.types.is_floating}
+    types = [
+        next((name for name, is_type in tests.items() if is_type(type_)), "string")
+        for type_ in rows.schema.types
+    ]
     return build_table(rows.to_pylist(), types, max_chars=max_chars)
 
 
@@ -71,22 +75,14 @@ def list_names(names: Iterable[str]) -> str:
     return ", ".join(names[:_MAX_NAMES]) + more
 
 
-def _describe_type(type_: pa.DataType) -> str:
-    if pa.types.is_boolean(type_):
-        return "bool"
-    if pa.types.is_integer(type_):
-        return "int"
-    return "float" if pa.types.is_floating(type_) else "string"
-
-
 MAX_SERIES = 8
 MAX_BARS = 20
 
 _INCHES = (7.2, 3.2)
 _DPIS = (144, 100, 72)  # the first at which the file is small enough
 _MAX_BYTES = 40_000  # Dagster's database stores the pictures of every materialization
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C6D31")
-_OTHERS_COLOUR = "#9A9A9A"
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#8C6D31", "#9A9A9A")
+"""Of the series in their order; the last one is that of all others."""
 _MAX_LABELLED_DAYS = 3  # of which the axis names each
 _MAX_MARKED_POINTS = 60  # of a line, with a dot each
 _MAX_LABEL_CHARS = 28
@@ -141,9 +137,9 @@ def render_png(plot: Plot, rows: pa.Table) -> bytes:
 
 def _limit_series(series: Mapping[str, _Points], *, averaged: bool) -> dict[str, _Points]:
     """The largest series, by name, and one of all others: their sum, or their mean."""
+    if len(series) <= MAX_SERIES + 1:
+        return dict(sorted(series.items()))
     ranked = sorted(series, key=lambda name: (-sum(map(abs, series[name].values())), name))
-    if len(ranked) <= MAX_SERIES + 1:
-        return {name: series[name] for name in sorted(ranked)}
     others: dict[Any, list[float]] = {}
     for name in ranked[MAX_SERIES:]:
         for x, y in series[name].items():
@@ -157,7 +153,7 @@ def _draw_lines(axes: "Axes", series: Mapping[str, _Points]) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     for number, (name, points) in enumerate(series.items()):
-        (line,) = axes.plot(list(points), list(points.values()), color=_colour(number), linewidth=1.6)
+        (line,) = axes.plot(list(points), list(points.values()), color=_COLOURS[number], linewidth=1.6)
         line.set_linestyle(("-", "--")[number % 2])  # a second difference between neighbours
         line.set_marker("o" if len(points) <= _MAX_MARKED_POINTS else "")
         line.set_markersize(3.5)
@@ -176,13 +172,12 @@ def _draw_lines(axes: "Axes", series: Mapping[str, _Points]) -> None:
 
 
 def _draw_columns(axes: "Axes", series: Mapping[str, _Points]) -> None:
-    """Stacked columns over numbers."""
     places = sorted({x for points in series.values() for x in points})
     steps = [after - before for before, after in pairwise(places)]
     width, bottoms = 0.9 * min(steps, default=1), dict.fromkeys(places, 0.0)
     for number, (name, points) in enumerate(series.items()):
         heights, bottom = [points.get(x, 0.0) for x in places], list(bottoms.values())
-        axes.bar(places, heights, width, bottom=bottom, color=_colour(number), label=_truncate(name))
+        axes.bar(places, heights, width, bottom=bottom, color=_COLOURS[number], label=_truncate(name))
         bottoms = {x: bottoms[x] + height for x, height in zip(places, heights, strict=True)}
     if len(places) == 1:
         axes.set_xlim(places[0] - 1, places[0] + 1)
@@ -199,7 +194,7 @@ def _draw_bars(axes: "Axes", series: Mapping[str, _Points]) -> str:
     names, places, lefts = [_truncate(str(x)) for x in shown], range(len(shown)), [0.0] * len(shown)
     for number, (name, points) in enumerate(series.items()):
         widths = [points.get(x, 0.0) for x in shown]
-        axes.barh(places, widths, left=lefts, color=_colour(number), label=_truncate(name))
+        axes.barh(places, widths, left=lefts, color=_COLOURS[number], label=_truncate(name))
         lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
     axes.set_yticks(places, names)
     axes.invert_yaxis()
@@ -207,10 +202,6 @@ def _draw_bars(axes: "Axes", series: Mapping[str, _Points]) -> str:
     if not rest:
         return ""
     return f"; {len(rest)} more have {_format_number(sum(totals[x] for x in rest), None)} together"
-
-
-def _colour(number: int) -> str:
-    return _COLOURS[number] if number < len(_COLOURS) else _OTHERS_COLOUR
 
 
 def _label_axes(axes: "Axes", plot: Plot, *, horizontal: bool = False, note: str = "") -> None:
@@ -248,8 +239,8 @@ def _format_title(plot: Plot) -> str:
 
 def _format_column(column: str) -> str:
     """`p95_ms` as `p95 (ms)`, `done_at` as `done at (UTC)`."""
-    if (score := _SCORES.get(column)) is not None:
-        return score
+    if column in _SCORES:
+        return _SCORES[column]
     units = {"ms": "ms", "seconds": "s", "mb": "MB", "at": "UTC"}
     stem, _, unit = column.rpartition("_")
     if stem and unit in units:
@@ -273,7 +264,7 @@ def _encode_png(figure: "Figure") -> bytes:
     palette = Image.new("P", (1, 1))
     shades = [
         round(255 * (share * part + 1 - share))
-        for colour in (*_COLOURS, _OTHERS_COLOUR, "#DDDDDD")
+        for colour in (*_COLOURS, "#DDDDDD")
         for share in (1, 0.75, 0.5, 0.25)
         for part in to_rgb(colour)
     ]

@@ -116,10 +116,7 @@ class Provenance:
 def track_refresh_inputs(
     instance: dg.DagsterInstance, settings: Settings, sources: Iterable[SourceConfig], names: Names = PLAIN
 ) -> Provenance:
-    """Report the settings in use, and remember the inputs of all stages of some sources.
-
-    It takes a handful of look-ups for each type, whatever the number of sources.
-    """
+    """Report the settings in use, and remember the inputs of all stages, in some look-ups for each type."""
     sources = list(sources)
     report_settings(instance, settings, sources, names)
     types: list[SourceType] = list(dict.fromkeys(source.type for source in sources))
@@ -154,8 +151,7 @@ def track_release_inputs(
 ) -> Provenance:
     """Remember the index of every configured type, and the code graph, right before a release reads them.
 
-    `key` and `code_version` are those of the release; `intermediate` holds the code versions of what is made
-    from the indexes for it: its evaluation.
+    `key` and `code_version` are the release's; `intermediate` has those of its evaluation.
     """
     intermediate, types = intermediate or {}, list_source_types(settings)
     indexes = [names.key(type_, "index") for type_ in types]
@@ -165,10 +161,7 @@ def track_release_inputs(
 
 
 def data_version(settings: Settings, source: SourceConfig, stats: Stats) -> str:
-    """The version of a stage's table, with the space's name where each space has its own table.
-
-    A change of the model changes the table, and two tables may have equal versions by chance.
-    """
+    """The version of a stage's table, with the space where each has a table: two may be equal by chance."""
     if stats.stage in ("embeddings", "index"):
         return f"{resolve_space(settings.resolve_embedding(source)).name}@{stats.version}"
     return str(stats.version)

@@ -1,10 +1,14 @@
-"""Refreshes sources as one recorded run inside this process, for `knowledge refresh --dagster`.
+"""The program behind `knowledge refresh --dagster`: one JSON request in, one JSON response out.
 
-It launches nothing and needs no daemon; `dagster dev` shows the run.
+It refreshes sources as one recorded run inside its process, launches nothing and needs no daemon; `dagster
+dev` shows the run. The command line does not import Dagster, so it runs this module. Only the response goes
+to stdout; whatever else is printed goes to stderr.
 """
 
+import json
 import os
 import shutil
+import sys
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +22,7 @@ from knowledge_pipeline.defs.jobs import build_source_jobs
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs import build_source_tags, fail_lost_runs
 from knowledge_pipeline.defs.settings_assets import group_ids_by_type, source_partitions
+from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages.context import ORDINARY_REFRESH, RefreshOptions
 
 _PROJECT_FILE = Path(__file__).parents[2] / "dagster.yaml"
@@ -37,11 +42,7 @@ def record_refresh(
 ) -> RecordedRun:
     """Refresh chosen sources, or all, and release what changed, on the instance of `DAGSTER_HOME`.
 
-    Without `DAGSTER_HOME`, the folder `.dagster` next to the `knowledge.yaml` is used.
-
-    Raises:
-        ConfigError: the file is missing or wrong.
-        NotFound: no source has such an id.
+    Without it, the folder `.dagster` next to the `knowledge.yaml` is used. Raises ConfigError and NotFound.
     """
     project = ProjectResource(config_path=str(config_path.absolute()), pools=False)
     settings = project.load_settings()
@@ -87,3 +88,22 @@ def open_local_instance(folder: Path) -> Generator[dg.DagsterInstance]:
     home.mkdir(parents=True, exist_ok=True)
     with dg.DagsterInstance.from_config(str(home)) as instance:
         yield instance
+
+
+def handle_request(request: dict[str, Any]) -> dict[str, Any]:
+    """Carry out a request: `config`, `sources`, and `options` with the fields of `RefreshOptions`.
+
+    Gives `run`, `failure` in a sentence or null, and `failures` by source; or `error` and its `kind`.
+    """
+    options = RefreshOptions(**request["options"])
+    try:
+        recorded = record_refresh(Path(request["config"]), request["sources"], options)
+    except KnowledgeError as error:
+        return {"error": str(error), "kind": type(error).__name__}
+    return {"run": recorded.run_id, "failure": recorded.failure, "failures": list(recorded.failures)}
+
+
+if __name__ == "__main__":
+    with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as stdout:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # where others print from now on
+        json.dump(handle_request(json.loads(sys.argv[1])), stdout)

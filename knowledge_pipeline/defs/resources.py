@@ -36,19 +36,11 @@ class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissing
 
     @property
     def path(self) -> Path:
-        """The file in use.
-
-        Raises:
-            ConfigError: there is none.
-        """
+        """The file in use; raises ConfigError if there is none."""
         return Path(self.config_path) if self.config_path else file.find_config(Path.cwd())
 
     def load_settings(self) -> Settings:
-        """The settings of the file now. It is read again only after a change: 2,000 sources take a second.
-
-        Raises:
-            ConfigError: it is missing or wrong.
-        """
+        """The settings of the file now, read again only after a change: 2,000 sources take a second."""
         return _load_cached(self.path, override=not self.names.prefix)
 
     def open_lake(self) -> Lake:

@@ -163,12 +163,7 @@ class RefreshStep:
     releases: EarlyReleases | None
 
     def refresh_source(self, source: str) -> Iterator[StageResult]:
-        """Run the stages of one source.
-
-        Raises:
-            NotFound: the source is not, or no longer, configured.
-            KnowledgeError: as the stages do; the stages before are logged.
-        """
+        """Run the stages of one source; raises as they do, NotFound if it is not configured any more."""
         run = self._open_source(source)
         try:
             yield from self._iter_results(run, run.cut_and_index_words())
@@ -210,9 +205,8 @@ class RefreshStep:
 
     def _open_source(self, source: str) -> SourceRefresh:
         (config,), settings = self.settings.select_sources([source]), self.settings
-        report = build_progress_report(self.context.log, source)
-        pools = self.project.pools
-        claim = build_slot_claim(self.context, self.project.names) if pools else claim_immediately
+        report, project = build_progress_report(self.context.log, source), self.project
+        claim = build_slot_claim(self.context, project.names) if project.pools else claim_immediately
         ctx = RefreshContext(Lake(settings.store), settings, config, self.options, report, claim)
         return SourceRefresh(ctx, self.stages, self.releases)
 
@@ -240,7 +234,7 @@ class RefreshStep:
             goes_on = step is not SourceRefresh.finish
         finally:
             if not goes_on:
-                recorder.record_source(run)
+                recorder.sources.append(run)
 
 
 def describe_source(run: SourceRefresh) -> str:
@@ -270,12 +264,8 @@ class StageRecorder:
     between the two steps of a run, at its end and when it fails; a killed run loses the last records, and
     none of its work: whoever refreshes next finds what is not recorded, and records it.
 
-    Args:
-        context: of the step that refreshes them.
-        provenance: of their assets, from before anything was read.
-        ids: the sources.
-        skip_recorded: record no unchanged stage whose newest materialization says the same already: the
-            snapshot alone, which says when the source was read, and of each other asset at least one.
+    `provenance` is from before anything was read. With `skip_recorded`, no unchanged stage is recorded whose
+    newest materialization says the same already, but for the snapshot, and one of each other asset.
     """
 
     def __init__(
@@ -287,7 +277,7 @@ class StageRecorder:
         self._kept: dict[dg.AssetKey, list[_Kept]] = {}
         self._skipped: dict[dg.AssetKey, StageResult] = {}  # the last of each asset that has no record yet
         self._recorded: set[dg.AssetKey] = set()
-        self._sources: list[SourceRefresh] = []
+        self.sources: list[SourceRefresh] = []  # for the run's log, and for the log of refreshes
 
     def record_stage(self, result: StageResult) -> None:
         """Keep a stage for the next flush, or see that there is nothing to record."""
@@ -301,10 +291,6 @@ class StageRecorder:
         self._provenance.note_version(key, stats.source, result.version)
         if time.time() >= self._due_at_s:
             self.flush()
-
-    def record_source(self, run: SourceRefresh) -> None:
-        """Keep a source's line for the run's log, and its rows of the log of refreshes."""
-        self._sources.append(run)
 
     def flush(self) -> None:
         """Write what is kept."""
@@ -334,9 +320,9 @@ class StageRecorder:
         self._kept.setdefault(result.key, []).append(kept)
 
     def _log_sources(self) -> None:
-        if not self._sources:
+        if not self.sources:
             return
-        sources, self._sources = self._sources, []
+        sources, self.sources = self.sources, []
         changed = [run for run in sources if not run.stats or any(stats.has_changes for stats in run.stats)]
         lines = [describe_source(run) for run in changed]
         if unchanged := [run.ctx.source.id for run in sources if run not in changed]:
@@ -348,7 +334,7 @@ class StageRecorder:
 
 
 def choose_interval_s(flush_s: float) -> float:
-    """How long to keep stages after a flush that took some seconds."""
+    """How long to keep stages after such a flush."""
     return min(_MAX_INTERVAL_S, max(_MIN_INTERVAL_S, _WORK_PER_FLUSH * flush_s))
 
 
@@ -378,9 +364,6 @@ def select_executor() -> dg.ExecutorDefinition:
     `in_process` (default): steps run in the run's own process. `multiprocess`: in a process for each step,
     which costs 3 to 8 s more; that pays where the steps of a run are long and independent, as the SQL models
     of a large store are. `celery`: as a task for each step, on any number of machines.
-
-    Raises:
-        ConfigError: the variable holds something else, or what it needs is missing.
     """
     match os.environ.get("KNOWLEDGE_EXECUTOR") or "in_process":
         case "in_process":
@@ -421,9 +404,6 @@ def read_sources_per_run() -> int:
     An unchanged source costs about 0.2 s and the start of a run 5 to 10 s, so a hundred share one start.
     A killed run repeats at most a hundred listings. A worker takes a whole run: set a smaller number where
     several machines share the work.
-
-    Raises:
-        ConfigError: the variable is not a whole number above 0.
     """
     value = os.environ.get("KNOWLEDGE_SOURCES_PER_RUN") or "100"
     if not value.isdecimal() or int(value) < 1:

@@ -214,7 +214,6 @@ def removed_sources(context: dg.SensorEvaluationContext, project: ProjectResourc
 
 
 def _explain_skip(removals: Removals) -> str:
-    """Why nothing is purged, and what a person may want to do."""
     retained, orphaned, pending = (
         list_names(map(id_of, keys)) for keys in (removals.retained, removals.orphaned, removals.pending)
     )

@@ -72,13 +72,11 @@ def build_model_assets(
 
     `evaluation` is the last part of the key of the asset that writes the log of evaluations, if there is one;
     `folders` are those of the project's own models.
-
-    Raises:
-        ConfigError: a model's SQL cannot be read.
     """
     loaded = load_models(own_folders=folders)
     models = {model.name: model for model in loaded if model.layer != "tests"}
-    tests = {model.name: model for model in loaded if model.layer == "tests"}
+    tests = (model for model in loaded if model.layer == "tests")
+    checks = {test.name: _build_check_spec(test, models, names) for test in tests}
     keys_by_stage = [stage_asset_keys(type_, names) for type_ in types]
     upstream: _UpstreamKeys = {
         **{
@@ -94,7 +92,7 @@ def build_model_assets(
         name=names.definition("dbt_like_sql"),  # the job has the name `sql_models`
         description="Runs the models of dbt_like_sql in the order of what they read.",
         specs=[_build_asset_spec(model, upstream, owners, folders, names) for model in models.values()],
-        check_specs=[_build_check_spec(test, models, names) for test in tests.values()],
+        check_specs=list(checks.values()),
         can_subset=True,
     )
     @names.bind
@@ -106,8 +104,8 @@ def build_model_assets(
         with translate_failures(context, project.retry_policy()):
             sources = build_configured_sources(project.load_settings(), project.path, compute_code_versions)
             for run in sql.refresh(project.open_lake(), loaded, selected, sources=sources):
-                is_test = run.model.name in tests
-                yield _to_check_result(run, models, names) if is_test else _to_materialize_result(run, names)
+                check = checks.get(run.model.name)
+                yield _to_check_result(run, check) if check else _to_materialize_result(run, names)
 
     return dbt_like_sql
 
@@ -134,7 +132,6 @@ def _build_asset_spec(
 
 
 def _build_metadata(model: Model, upstream: _UpstreamKeys, folders: Sequence[Path]) -> dict[str, Any]:
-    """The columns with their comments and origins, and the file."""
     columns: list[dg.TableColumn] = []
     for name, column in model.columns.items():
         origins = ", ".join(f"{table}.{origin}" for table, origin in column.origins)
@@ -166,14 +163,11 @@ def _list_column_deps(column: Column, upstream: _UpstreamKeys) -> list[dg.TableC
     ]
 
 
-def _list_tested_assets(test: Model, models: Mapping[str, Model], names: Names) -> list[dg.AssetKey]:
-    """The models that a test reads; the page of the first one shows it."""
-    return list(dict.fromkeys(_asset_key(models[read], names) for read in test.reads if read in models))
-
-
 def _build_check_spec(test: Model, models: Mapping[str, Model], names: Names) -> dg.AssetCheckSpec:
-    first, *more = _list_tested_assets(test, models, names)
+    """The check of the models that a test reads; the page of the first one shows it."""
+    keys = dict.fromkeys(_asset_key(models[read], names) for read in test.reads if read in models)
     description = f"{test.about}\n\n```sql\n{test.sql}\n```"
+    first, *more = keys
     return dg.AssetCheckSpec(test.name, asset=first, additional_deps=more, description=description)
 
 
@@ -191,17 +185,16 @@ def _to_materialize_result(result: ModelRun, names: Names) -> dg.MaterializeResu
     )
 
 
-def _to_check_result(result: ModelRun, models: Mapping[str, Model], names: Names) -> dg.AssetCheckResult:
+def _to_check_result(result: ModelRun, check: dg.AssetCheckSpec) -> dg.AssetCheckResult:
     warn = result.model.severity == "warn"
     return dg.AssetCheckResult(
         passed=result.rows == 0,
-        asset_key=_list_tested_assets(result.model, models, names)[0],
-        check_name=result.model.name,
+        asset_key=check.asset_key,
+        check_name=check.name,
         severity=dg.AssetCheckSeverity.WARN if warn else dg.AssetCheckSeverity.ERROR,
         metadata={"rows_that_should_not_be": result.rows, **_sample_metadata("sample", result)},
     )
 
 
 def _sample_metadata(name: str, result: ModelRun) -> dict[str, Any]:
-    """The first rows, if there are any."""
     return {name: build_arrow_table(result.sample, max_chars=_MAX_CELL_CHARS)} if result.rows else {}

@@ -70,7 +70,7 @@ def build_tuning_metadata(result: TuningResult) -> dict[str, Any]:
         "pairs": sum(result.pairs.values()),
         "gain": round(result.gain.change.mean, 4),
         "asked_release": result.asked_release,
-        "gains": build_table([_to_row(name, gain) for name, gain in gains.items()]),
+        "gains": build_table([{"ndcg_10_of": name, **_to_row(gain)} for name, gain in gains.items()]),
         "pairs_by_kind": build_table([{"kind": kind, "pairs": n} for kind, n in result.pairs.items()]),
         "weights": build_table(
             [{"weight": name, "live": before[name], "learned": after[name]} for name in after]
@@ -78,7 +78,12 @@ def build_tuning_metadata(result: TuningResult) -> dict[str, Any]:
     }
     if result.released:
         metadata["release"] = result.released.release
-    if plot := render_plot(_TRAINING_PLOT, _list_points(result)):
+    points = [  # mean nDCG@10 after each pass over the weights
+        {"x": number, "y": value, "series": name}
+        for number, step in enumerate(result.steps)
+        for name, value in (("learned from", step.learned), ("held out", step.held_out))
+    ]
+    if plot := render_plot(_TRAINING_PLOT, pa.Table.from_pylist(points)):
         metadata["training"] = plot
     if losses := list_worst_losses(result, limit=_MAX_LOSSES):
         rows = [
@@ -95,18 +100,8 @@ def build_tuning_metadata(result: TuningResult) -> dict[str, Any]:
     return metadata
 
 
-def _to_row(name: str, gain: MeasureDifference) -> dict[str, Any]:
-    values = (gain.before, gain.after, gain.change.mean, gain.change.low, gain.change.high)
-    names = ("before", "after", "change", "low", "high")
-    numbers = {key: round(value, 4) for key, value in zip(names, values, strict=True)}
-    return {"ndcg_10_of": name, **numbers, "better": gain.better, "worse": gain.worse}
-
-
-def _list_points(result: TuningResult) -> pa.Table:
-    """Mean nDCG@10 after each pass over the weights, of the pairs learned from and of those held out."""
-    points = [
-        {"x": number, "y": value, "series": name}
-        for number, step in enumerate(result.steps)
-        for name, value in (("learned from", step.learned), ("held out", step.held_out))
-    ]
-    return pa.Table.from_pylist(points)
+def _to_row(gain: MeasureDifference) -> dict[str, Any]:
+    change = gain.change
+    numbers = {"before": gain.before, "after": gain.after, "change": change.mean, "low": change.low}
+    rounded = {name: round(value, 4) for name, value in {**numbers, "high": change.high}.items()}
+    return {**rounded, "better": gain.better, "worse": gain.worse}

@@ -99,17 +99,11 @@ class StreamEmbedder(Embedder, Protocol):
         ...
 
     def embed_stream(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[list[str], np.ndarray]]:
-        """Embed keyed texts.
-
-        Args:
-            texts: key and text of each.
-
-        Yields:
-            Keys, and float32 of shape (keys, dimensions) with rows of length 1; in no order.
+        """Embed texts, each with its key: keys, and vectors as of `embed`, in any order.
 
         Raises:
             ModelError: a worker cannot load the model, or what it needs is not installed.
-            EmbeddingUnavailable: the others cannot be reached, or failed.
+            EmbeddingUnavailable: the other machines cannot be reached, or failed.
         """
         ...
 
@@ -139,14 +133,7 @@ class WrappedEmbedder:
 
 
 def find_invalid_vectors(vectors: np.ndarray) -> np.ndarray:
-    """Which vectors are not finite or not of length 1.
-
-    Args:
-        vectors: float32, shape (texts, dimensions).
-
-    Returns:
-        bool, shape (texts,).
-    """
+    """Which vectors, of shape (texts, dimensions), are not finite or not of length 1: bool, (texts,)."""
     lengths = np.linalg.norm(vectors, axis=1)
     return ~np.isfinite(lengths) | (np.abs(lengths - 1) > _LENGTH_TOLERANCE)
 

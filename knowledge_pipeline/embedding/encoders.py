@@ -144,7 +144,9 @@ def is_encoder(folder: Path) -> bool:
     if model_folders.has_prompts(folder) or not (first / "tokenizer.json").is_file():
         return False
     if kinds == ["StaticEmbedding"]:
-        return _has_static_table(first)
+        tensors = model_folders.read_tensors(_find_weights(first))
+        types = {name: tensor.dtype for name, tensor in tensors.items()}
+        return types in ({_STATIC_TABLE: "F32"}, {_STATIC_TABLE: "I8", _STATIC_SCALES: "F32"})
     if kinds not in (["Transformer"], ["Transformer", "Pooling"]):
         return False
     if model_folders.read_json(first / "sentence_bert_config.json").get("do_lower_case"):
@@ -164,11 +166,7 @@ def has_8_bit_table(folder: Path) -> bool:
 
 
 def load_encoder(folder: Path, space: str) -> Encoder:
-    """A model for which `is_encoder` holds, loaded once in a process, whoever asks for it at once.
-
-    Args:
-        folder: of the model.
-        space: its name, which changes with the model's files.
+    """A model for which `is_encoder` holds, loaded once in a process; a space's name changes with its files.
 
     Raises:
         ModelError: the files are damaged.
@@ -201,11 +199,6 @@ def _load_encoder(folder: Path, space: str) -> Encoder:
 def _find_weights(folder: Path) -> Path:
     """The file itself: the hub's cache has links, which onnxruntime does not follow out of their folder."""
     return (folder / "model.safetensors").resolve()
-
-
-def _has_static_table(folder: Path) -> bool:
-    types = {name: tensor.dtype for name, tensor in model_folders.read_tensors(_find_weights(folder)).items()}
-    return types in ({_STATIC_TABLE: "F32"}, {_STATIC_TABLE: "I8", _STATIC_SCALES: "F32"})
 
 
 def _read_pooling(modules: list[tuple[str, Path]]) -> str | None:

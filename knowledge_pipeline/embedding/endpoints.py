@@ -95,16 +95,6 @@ class _RequestOptions:
     stop: threading.Event = field(default_factory=threading.Event)
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """One request, of which each try sends the same."""
-
-    path: str
-    body: dict[str, Any]
-    texts: int
-    tokens: int  # estimated
-
-
 class RemoteEmbedder(ABC):
     """One model of one endpoint. Threads may share it; the limits hold for all of them together."""
 
@@ -116,15 +106,7 @@ class RemoteEmbedder(ABC):
         limits: RequestLimits,
         tasks: Tasks,
     ) -> None:
-        """Nothing is sent.
-
-        Args:
-            settings: of the model.
-            space: what the vectors belong to.
-            endpoint: where requests go.
-            limits: of a request.
-            tasks: sent with texts.
-        """
+        """Nothing is sent."""
         self.space = space
         self.usage = Usage()
         self._settings, self._endpoint, self._limits, self._tasks = settings, endpoint, limits, tasks
@@ -209,10 +191,8 @@ class RemoteEmbedder(ABC):
         An endpoint that counts more tokens than we estimate gets the texts one by one, the longest halved.
         """
         path, body = self._build_request(inputs, options.task)
-        tokens = sum(len(estimate_token_starts(text)) for text in inputs)
-        request = _Request(path, body, len(inputs), tokens)
         try:
-            return self._request_with_retries(request, options)
+            return self._send_with_retries(path, body, inputs, options)
         except EndpointRefused as refusal:
             if self._adapt_to(refusal, body):
                 return self._request_vectors(inputs, options)
@@ -225,7 +205,9 @@ class RemoteEmbedder(ABC):
                 return self._request_vectors([shorter], options)
             raise ModelError(f"{self._endpoint.name} {refusal}") from None
 
-    def _request_with_retries(self, request: _Request, options: _RequestOptions) -> np.ndarray:
+    def _send_with_retries(
+        self, path: str, body: dict[str, Any], inputs: list[str], options: _RequestOptions
+    ) -> np.ndarray:
         tries = tenacity.Retrying(
             retry=RETRY_IF_UNAVAILABLE,
             stop=tenacity.stop_any(
@@ -238,26 +220,29 @@ class RemoteEmbedder(ABC):
             reraise=True,
         )
         try:
-            return tries(self._send_request, request, options)
+            return tries(self._send, path, body, inputs, options)
         except EndpointUnavailable as error:
             attempt = tries.statistics["attempt_number"]
             raise self._endpoint.build_error(error, attempt=attempt, max_tries=options.max_tries) from None
 
-    def _send_request(self, request: _Request, options: _RequestOptions) -> np.ndarray:
-        wait_s = self._endpoint.reserve(request.tokens, max_wait_s=options.max_queue_s)
+    def _send(
+        self, path: str, body: dict[str, Any], inputs: list[str], options: _RequestOptions
+    ) -> np.ndarray:
+        tokens = sum(len(estimate_token_starts(text)) for text in inputs)
+        wait_s = self._endpoint.reserve(tokens, max_wait_s=options.max_queue_s)
         if wait_s and options.stop.wait(wait_s):
             raise EmbeddingUnavailable(
                 f"no request was sent to {self._endpoint.name}, because another one had failed"
             )
         try:
-            response = self._post(request.path, request.body)
+            response = self._post(path, body)
         except httpx2.TransportError as error:
             raise EndpointUnavailable(f"did not answer ({type(error).__name__})") from None
         finally:
             self._add_usage(requests=1)
         payload = self._endpoint.parse(response, max_pause_s=options.max_retry_after_s)
-        vectors, billed = self._parse_response(payload, request.texts)
-        self._add_usage(texts=request.texts, tokens=billed or request.tokens)
+        vectors, billed = self._parse_response(payload, len(inputs))
+        self._add_usage(texts=len(inputs), tokens=billed or tokens)
         return vectors
 
     def _get_client(self) -> httpx2.Client:
@@ -341,17 +326,13 @@ def parse_predictions(payload: dict[str, Any], count: int, dimensions: int) -> t
     try:
         embeddings = [entry["embeddings"] for entry in entries]
         rows = [embedding["values"] for embedding in embeddings]
-        statistics = [_find_statistics(embedding) for embedding in embeddings]
+        listed = [embedding.get("statistics") for embedding in embeddings]
+        statistics = [statistic for statistic in listed if is_object(statistic)]
         tokens = sum(int(statistic.get("token_count") or 0) for statistic in statistics)
         truncated = sum(statistic.get("truncated") is True for statistic in statistics)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise EndpointUnavailable(_NOT_VECTORS) from None
     return _normalize_rows(rows, dimensions, range(count)), tokens, truncated
-
-
-def _find_statistics(embedding: Any) -> dict[str, Any]:
-    statistics = embedding.get("statistics")
-    return statistics if is_object(statistics) else {}
 
 
 def _require_entries(entries: Any, count: int) -> list[Any]:

@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import google.auth
@@ -101,24 +102,10 @@ class _HttpTransport(Request):
             raise TransportError(f"does not answer ({type(error).__name__})") from None
         if response.status_code in _TRANSIENT_STATUSES or response.status_code >= 500:
             raise TransportError(f"answers {response.status_code}")
-        return _HttpResponse(response)
-
-
-class _HttpResponse(Response):
-    def __init__(self, response: httpx2.Response) -> None:
-        self._response = response
-
-    @property
-    def status(self) -> int:
-        return self._response.status_code
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return self._response.headers
-
-    @property
-    def data(self) -> bytes:
-        return self._response.content
+        content: Any = SimpleNamespace(
+            status=response.status_code, headers=response.headers, data=response.content
+        )
+        return content
 
 
 def _load_key(service_account: SecretStr) -> Any:

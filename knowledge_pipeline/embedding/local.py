@@ -64,11 +64,8 @@ class LoadedModel:
     ) -> tuple[np.ndarray, int]:
         """Vectors of length 1 in the order of the texts, and how many tokens were read.
 
-        Args:
-            texts: fit to be encoded.
-            method: `encode_document` or `encode_query`.
-            batch_size: texts that are padded to one length; None: the best for where it runs.
-            with_own_prompt: whether the prompt of the model's folder, if it has one, stands before them.
+        `method` is `encode_document` or `encode_query`. So many texts are padded to one length; without
+        `batch_size`, what is best. A prompt of the model's folder stands before them `with_own_prompt`.
         """
         best = 1 if self.uses_onnx else _CPU_BATCH_TEXTS if self.on_cpu else _GPU_BATCH_TEXTS
         batch_size = batch_size or best
@@ -221,18 +218,15 @@ class LocalEmbedder(ModelEmbedder):
         is_for_cpu = is_query or self._is_table or settings.backend == "onnx" or not _has_gpu()
         if self._needs_no_torch and is_for_cpu:
             vectors, tokens = load_encoder(self._folder, self.space.name).encode(texts)
-            return self._cut_dimensions(vectors), tokens
+            if settings.dimensions is not None and vectors.shape[1] > settings.dimensions:
+                cut = vectors[:, : settings.dimensions]
+                vectors = cut / np.linalg.norm(cut, axis=1, keepdims=True)
+            return vectors, tokens
         batch_size = None if settings.backend == INT8_BACKEND else settings.batch_size
         configured = settings.query_prompt if is_query else settings.document_prompt
         method = "encode_query" if is_query else "encode_document"
         model = self._open_model(len(texts))
         return model.encode(texts, method, batch_size, with_own_prompt=configured is None)
-
-    def _cut_dimensions(self, vectors: np.ndarray) -> np.ndarray:
-        if self._settings.dimensions is None or vectors.shape[1] <= self._settings.dimensions:
-            return vectors
-        cut = vectors[:, : self._settings.dimensions]
-        return cut / np.linalg.norm(cut, axis=1, keepdims=True)
 
     def _open_model(self, texts: int) -> LoadedModel:
         """The model in memory, run by the backend of the settings, or by the one that pays."""

@@ -37,13 +37,7 @@ _SAMPLE_TOKENS = (7, 60)
 
 
 def build_export_path(name: str, *identity: object, int8: bool) -> Path:
-    """The path of a model's exported file, whether it exists or not.
-
-    Args:
-        name: the model's.
-        identity: everything that determines its vectors.
-        int8: whether the weights are quantised.
-    """
+    """The path of a model's exported file, by everything that determines its vectors."""
     from platformdirs import user_cache_path
 
     stem = space_name(name, _RECIPE, *identity)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -118,10 +118,7 @@ def describe_missing_prompts(settings: EmbeddingSettings) -> str | None:
 def build_prompted_space(inner: Space, prompts: Prompts, *, replaces_own: bool) -> Space:
     """The space of documents that a prompt stands before; the question's changes no vector that is stored.
 
-    Args:
-        inner: the space of the model without a prompt from here.
-        prompts: what stands before texts.
-        replaces_own: whether the document's prompt stands in the place of one in the model's folder.
+    The prompt may stand in the place of one in the model's folder.
     """
     if not prompts.document and not replaces_own:
         return inner
@@ -169,19 +166,14 @@ def open_embedder(settings: EmbeddingSettings) -> Embedder:
 
         alone = settings.model_copy(update={"ray": None})
         return RayEmbedder(alone, settings.ray, open_embedder(alone), open_embedder)
-    if settings.provider != "local":
-        return _add_prompts(_open_remote(settings), settings)
     if is_ensemble(settings):
         return EnsembleEmbedder(
             settings.model, [open_embedder(member) for member in split_member_settings(settings)]
         )
     if is_outline(settings):
         return OutlineEmbedder(open_embedder(remove_outline_suffix(settings)))
-    if settings.model in PACKAGED_MODELS:
-        return _add_prompts(PackagedEmbedder(settings), settings)
-    from knowledge_pipeline.embedding.local import LocalEmbedder
-
-    return _add_prompts(LocalEmbedder(settings), settings)
+    _, open_model = _load_provider(settings)
+    return _add_prompts(open_model(settings), settings)
 
 
 def resolve_space(settings: EmbeddingSettings) -> Space:
@@ -190,19 +182,14 @@ def resolve_space(settings: EmbeddingSettings) -> Space:
     Only a hub model that was never used on this machine is downloaded first.
     Errors as `open_embedder`.
     """
-    if settings.provider != "local":
-        return _add_prompts_to_space(_build_remote_space(settings), settings)
     if is_ensemble(settings):
         return build_ensemble_space(
             settings.model, [resolve_space(member) for member in split_member_settings(settings)]
         )
     if is_outline(settings):
         return build_outline_space(resolve_space(remove_outline_suffix(settings)))
-    if settings.model in PACKAGED_MODELS:
-        return _add_prompts_to_space(read_packaged_space(settings), settings)
-    from knowledge_pipeline.embedding.local import read_local_space
-
-    return _add_prompts_to_space(read_local_space(settings), settings)
+    read_space, _ = _load_provider(settings)
+    return _add_prompts_to_space(read_space(settings), settings)
 
 
 def check_endpoint(settings: EmbeddingSettings) -> list[str]:
@@ -213,27 +200,29 @@ def check_endpoint(settings: EmbeddingSettings) -> list[str]:
         EmbeddingUnavailable: it does not answer.
         ConfigError: the settings are incomplete.
     """
-    return _open_remote(settings).check_model()
+    _, open_model = _load_provider(settings)
+    return cast("RemoteEmbedder", open_model(settings)).check_model()
 
 
-def _open_remote(settings: EmbeddingSettings) -> RemoteEmbedder:
+def _load_provider(
+    settings: EmbeddingSettings,
+) -> tuple[Callable[[EmbeddingSettings], Space], Callable[[EmbeddingSettings], Embedder]]:
+    """What reads the space of one model, and what opens it."""
     if settings.provider == "vertex":
-        from knowledge_pipeline.embedding.vertex import VertexEmbedder
+        from knowledge_pipeline.embedding.vertex import VertexEmbedder, build_vertex_space
 
-        return VertexEmbedder(settings)
-    from knowledge_pipeline.embedding.endpoints import OllamaEmbedder, OpenAIEmbedder
+        return build_vertex_space, VertexEmbedder
+    if settings.provider != "local":
+        from knowledge_pipeline.embedding import endpoints
 
-    return OllamaEmbedder(settings) if settings.provider == "ollama" else OpenAIEmbedder(settings)
+        if settings.provider == "ollama":
+            return endpoints.build_ollama_space, endpoints.OllamaEmbedder
+        return endpoints.build_openai_space, endpoints.OpenAIEmbedder
+    if settings.model in PACKAGED_MODELS:
+        return read_packaged_space, PackagedEmbedder
+    from knowledge_pipeline.embedding.local import LocalEmbedder, read_local_space
 
-
-def _build_remote_space(settings: EmbeddingSettings) -> Space:
-    if settings.provider == "vertex":
-        from knowledge_pipeline.embedding.vertex import build_vertex_space
-
-        return build_vertex_space(settings)
-    from knowledge_pipeline.embedding.endpoints import build_ollama_space, build_openai_space
-
-    return build_ollama_space(settings) if settings.provider == "ollama" else build_openai_space(settings)
+    return read_local_space, LocalEmbedder
 
 
 def _add_prompts(embedder: Embedder, settings: EmbeddingSettings) -> Embedder:

@@ -197,35 +197,11 @@ def load_golden_set(paths: Sequence[Path]) -> GoldenSet:
 
 
 def _read_question_file(path: Path) -> list[GoldenQuestion]:
-    file = _parse_file(path)
-    shared: SearchType = file.type or "semantic"
-    if file.beir:
-        return read_beir(path.parent / file.beir, type=shared, filters=file.to_filters())
-    return [
-        GoldenQuestion(
-            text=entry.question,
-            answers=tuple(
-                GoldenAnswer(answer.path, answer.symbol, answer.relevance) for answer in entry.answers
-            ),
-            type=entry.type or shared,
-            filters={**file.to_filters(), **entry.to_filters()},
-            file=path.name,
-        )
-        for entry in file.questions
-    ]
-
-
-def _parse_file(path: Path) -> QuestionFile:
     parsed = parse_config(read_config(path), name=path.name)
     if is_list(parsed.value):  # of questions
-        parsed = ParsedConfig(
-            {"questions": parsed.value},
-            {("questions", *key_path): line for key_path, line in parsed.lines.items()},
-            [
-                ConfigProblem(problem.line, ("questions", *problem.key_path), problem.text)
-                for problem in parsed.problems
-            ],
-        )
+        lines = {("questions", *key_path): line for key_path, line in parsed.lines.items()}
+        problems = [ConfigProblem(it.line, ("questions", *it.key_path), it.text) for it in parsed.problems]
+        parsed = ParsedConfig({"questions": parsed.value}, lines, problems)
     try:
         file = QuestionFile.model_validate(parsed.value)
     except ValidationError as error:
@@ -234,4 +210,16 @@ def _parse_file(path: Path) -> QuestionFile:
         file = None
     if file is None or parsed.problems:
         raise ConfigError(format_problems(sorted(parsed.problems, key=lambda problem: problem.line), path))
-    return file
+    shared: SearchType = file.type or "semantic"
+    if file.beir:
+        return read_beir(path.parent / file.beir, type=shared, filters=file.to_filters())
+    return [
+        GoldenQuestion(
+            entry.question,
+            tuple(GoldenAnswer(answer.path, answer.symbol, answer.relevance) for answer in entry.answers),
+            entry.type or shared,
+            {**file.to_filters(), **entry.to_filters()},
+            path.name,
+        )
+        for entry in file.questions
+    ]

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from knowledge_pipeline.errors import ConfigError
-from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
+from knowledge_pipeline.evaluation.golden import GoldenQuestion
 from knowledge_pipeline.extras import describe_missing, require_modules
 
 _ANSWER = "answer"
@@ -68,7 +68,12 @@ def judge_by_place(response: QuestionResponse) -> RetrievalJudgement:
     answers = response.question.answers
     if not any(answer.symbol for answer in answers):
         return judge_by_file(response)
-    places = (_ANSWER if _matches_any_answer(chunk, answers) else chunk.id for chunk in response.chunks)
+    places: list[str] = []
+    for chunk in response.chunks:
+        files = (chunk.path, f"{chunk.source}:{chunk.uri}")
+        names = {None, *chunk.symbols, *(name.rsplit(".", 1)[-1] for name in chunk.symbols)}
+        matches = any(answer.path in files and answer.symbol in names for answer in answers)
+        places.append(_ANSWER if matches else chunk.id)
     return RetrievalJudgement({_ANSWER: 1}, _score_by_rank(places))
 
 
@@ -86,15 +91,6 @@ def is_answered(response: QuestionResponse) -> bool:
 def _score_by_rank(places: Iterable[str]) -> dict[str, float]:
     """The first occurrence of each place, scored by its rank."""
     return {document: 1.0 / rank for rank, document in enumerate(dict.fromkeys(places), start=1)}
-
-
-def _matches_any_answer(chunk: RetrievedChunk, answers: Sequence[GoldenAnswer]) -> bool:
-    names = chunk.symbols | {name.rsplit(".", 1)[-1] for name in chunk.symbols}
-    return any(
-        answer.path in (chunk.path, f"{chunk.source}:{chunk.uri}")
-        and (answer.symbol is None or answer.symbol in names)
-        for answer in answers
-    )
 
 
 MEASURES = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5")
@@ -226,11 +222,9 @@ class MeasureDifference:
     @property
     def verdict(self) -> Verdict:
         """Undecided where the 95 % interval of the change holds 0, or too few questions changed."""
-        if self.better + self.worse < _MIN_CHANGED_QUESTIONS:
+        if self.better + self.worse < _MIN_CHANGED_QUESTIONS or self.change.low <= 0 <= self.change.high:
             return "undecided"
-        if self.change.low > 0:
-            return "better"
-        return "worse" if self.change.high < 0 else "undecided"
+        return "better" if self.change.low > 0 else "worse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,13 +309,7 @@ def compute_difference(before: np.ndarray, after: np.ndarray) -> MeasureDifferen
 
     Source: Sakai 2006, "Evaluating evaluation metrics based on the bootstrap", section 3.
     """
-    changes = after - before
+    changes, means = after - before, (float(before.mean()), float(after.mean()))
     better, worse = int((changes > _MIN_CHANGE).sum()), int((changes < -_MIN_CHANGE).sum())
-    return MeasureDifference(
-        before=float(before.mean()),
-        after=float(after.mean()),
-        change=estimate_mean(changes),
-        better=better,
-        worse=worse,
-        equal=len(changes) - better - worse,
-    )
+    equal = len(changes) - better - worse
+    return MeasureDifference(*means, estimate_mean(changes), better, worse, equal)

@@ -71,11 +71,7 @@ class MemberStores:
 
     @classmethod
     def open(cls, stores: Sequence[FederatedStore]) -> MemberStores:
-        """The stores.
-
-        Raises:
-            ConfigError: two of them have a source in common, or none can be used.
-        """
+        """The stores. Raises `ConfigError`: two of them have a source in common, or none can be used."""
         opened: list[MemberStore] = []
         problems: dict[str, str] = {}
         for store in stores:
@@ -171,11 +167,7 @@ class FederatedRelease(OpenRelease):
         return (await self.open_readable_readers())[0]
 
     async def open_readable_readers(self) -> tuple[tuple[IndexReader, ...], Mapping[str, SpaceUnreadable]]:
-        """The same; what cannot be read is in `missing`.
-
-        Raises:
-            StoreUnavailable: no store can be read.
-        """
+        """The same; what cannot be read is in `missing`. Raises `StoreUnavailable`: no store can be read."""
         by_store = await asyncio.gather(*(self._open_store(name) for name in self.members))
         by_space: dict[str, dict[str, IndexReader]] = {}
         for name, readers in zip(self.members, by_store, strict=True):
@@ -189,8 +181,7 @@ class FederatedRelease(OpenRelease):
     async def mark_unreadable(self, error: SpaceUnreadable) -> None:
         """Do without a store that cannot be read, and try it again after a while.
 
-        Raises:
-            SpaceUnreadable: it can be read; only this question's condition cannot be evaluated.
+        Raises `SpaceUnreadable`: it can be read; only this question's condition cannot be evaluated.
         """
         if not isinstance(error, StoreUnreadable):
             raise error
@@ -251,9 +242,7 @@ class FederatedIndex:
     async def open_release(self) -> FederatedRelease:
         """The live releases; the same object until a store has another.
 
-        Raises:
-            NotFound: no store has released anything yet.
-            StoreUnavailable: none can be read.
+        Raises `NotFound`: no store has released anything yet; `StoreUnavailable`: none can be read.
         """
         outcomes = await asyncio.gather(*map(self._open_member, self._members.opened))
         names = [member.name for member in self._members.opened]
@@ -349,8 +338,7 @@ def unite_releases(releases: Mapping[str, Release]) -> Release:
 async def read_federation_status(members: MemberStores, access: Access) -> StatusResponse:
     """Count the rows that the caller may see, of the stores that can be read.
 
-    Raises:
-        StoreUnavailable: none can be.
+    Raises `StoreUnavailable`: none can be.
     """
     statuses = await asyncio.gather(*(_read_status(member, access) for member in members.opened))
     read = [status for status in statuses if status is not None]

@@ -17,13 +17,14 @@ from cachetools import LRUCache
 
 from knowledge_pipeline.config.settings import QuerySettings, RerankSettings, Settings
 from knowledge_pipeline.errors import LanguageModelUnavailable, ModelError
+from knowledge_pipeline.extensions.decomposition import MAX_PARTS, decompose
 from knowledge_pipeline.llm.budgets import Budgets
 from knowledge_pipeline.llm.model import LanguageModel, RecordCall
 from knowledge_pipeline.llm.model_calls import Message, UsageAccount, get_current_account
 from knowledge_pipeline.query.hits import Hit, IndexedChunk
-from knowledge_pipeline.query.rerank import RerankResult
-from knowledge_pipeline.query.search import LanguageModelSteps
-from knowledge_pipeline.query.understand import MAX_PARTS, PassageForm, QueryExpansion, expand_by_rules
+from knowledge_pipeline.query.rerank import RerankResult, RerankStep
+from knowledge_pipeline.query.search import SearchExtension
+from knowledge_pipeline.query.understand import PassageForm, QueryExpansion
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.text import estimate_token_starts, truncate_to_tokens
 
@@ -109,28 +110,18 @@ _INSTRUCTIONS = (
 )
 
 
-class LLMReranker:
+class LLMReranker(RerankStep):
     """Reranks with a model of any OpenAI-compatible endpoint, which sees all hits at once.
 
-    Same methods as `rerank.Reranker`. Anyone may have written what the chunks say: the reply is only read
-    for numbers of the list, so a chunk can change the order and nothing else.
+    Anyone may have written what the chunks say: the reply is only read for numbers of the list, so a chunk
+    can change the order and nothing else.
 
     Source: listwise reranking, Sun et al. 2023, https://arxiv.org/abs/2304.09542
     """
 
     def __init__(self, settings: RerankSettings, model: LanguageModel) -> None:
-        self._settings = settings
+        super().__init__(settings)
         self._model = model
-
-    def close(self) -> None:
-        """Does nothing: the model belongs to its creator."""
-
-    def is_enabled_for(self, type_: str) -> bool:
-        """Whether the settings turn reranking on for a search type."""
-        return type_ in self._settings.types
-
-    async def check(self) -> str | None:
-        """Nothing of its own can fail; the model is checked by itself."""
 
     async def rerank(self, question: str, hits: Sequence[Hit[IndexedChunk]]) -> RerankResult:
         """All of `hits` in the model's order; or in their order, with the reason.
@@ -323,19 +314,23 @@ class QueryExpander:
 
 
 async def expand_query(
-    question: str, settings: QuerySettings, generator: QueryExpander, *, form: PassageForm = "prose"
+    question: str, settings: QuerySettings, generator: QueryExpander | None, *, form: PassageForm = "prose"
 ) -> QueryExpansion:
-    """Everything that the settings ask for, generated concurrently; `question` has no filters."""
+    """Everything that the settings ask for, generated concurrently; `question` has no filters.
+
+    There is no `generator` where the settings ask for none.
+    """
     steps: dict[str, Awaitable[GenerationResult[Any]]] = {}
-    if settings.hyde:
+    if generator and settings.hyde:
         steps["hyde"] = generator.generate_hypothetical_passage(question, form=form)
-    if settings.expansion == "llm":
+    if generator and settings.expansion == "llm":
         steps["expansion"] = generator.generate_related_terms(question)
-    if settings.decompose == "llm":
+    if generator and settings.decompose == "llm":
         steps["decompose"] = generator.generate_parts(question)
     results = dict(zip(steps, await asyncio.gather(*steps.values()), strict=True))
-    by_rules = expand_by_rules(question, settings)
-    parts = results["decompose"].value if "decompose" in results else by_rules.parts
+    parts = decompose(question) if settings.decompose == "rules" else ()
+    if "decompose" in results:
+        parts = results["decompose"].value
     return QueryExpansion(
         hypothetical_passage=results["hyde"].value if "hyde" in results else "",
         terms=results["expansion"].value if "expansion" in results else (),
@@ -361,18 +356,18 @@ def _is_term(entry: str) -> bool:
     return len(entry) <= _TERM_CHARS and len(entry.split()) <= _TERM_WORDS
 
 
-class ModelSteps(LanguageModelSteps):
-    """The steps of one engine, all by one model."""
+class LanguageModelSteps(SearchExtension):
+    """The steps of one engine, by one model; with parts of a question by rules it needs none."""
 
     def __init__(self, settings: Settings, record: RecordCall, budgets: Budgets | None) -> None:
         """Every use of the model is passed to `record`; none happens for a caller whose budgets are spent."""
-        assert settings.language_model  # as the settings are checked
-        admit = budgets.require if budgets else None
-        self._model = LanguageModel(settings.language_model, record=record, admit=admit)
-        self._expander = QueryExpander(self._model, budget_s=settings.query.llm_budget_s)
-        self._budgets = budgets
-        rerank = settings.query.rerank
-        self.reranker = LLMReranker(rerank, self._model) if rerank.kind == "llm" else None
+        self._model = self._expander = self.reranker = None
+        self._budgets, query = budgets, settings.query
+        if settings.language_model and query.list_language_model_keys():
+            admit = budgets.require if budgets else None
+            self._model = LanguageModel(settings.language_model, record=record, admit=admit)
+            self._expander = QueryExpander(self._model, budget_s=query.llm_budget_s)
+            self.reranker = LLMReranker(query.rerank, self._model) if query.rerank.kind == "llm" else None
 
     async def expand(self, question: str, settings: QuerySettings, form: PassageForm) -> QueryExpansion:
         """See `expand_query`."""
@@ -380,11 +375,12 @@ class ModelSteps(LanguageModelSteps):
 
     async def list_budget_problems(self, account: UsageAccount, *, is_refused: bool) -> dict[str, str]:
         """See `Budgets.list_problems`."""
-        if self._budgets is None:
+        if self._model is None or self._budgets is None:
             return {}
         return await self._budgets.list_problems(account, is_refused=is_refused)
 
     async def aclose(self) -> None:
         """Cancel the calls of the model, on the event loop where it was asked."""
-        await self._expander.aclose()
-        await self._model.aclose()
+        if self._model and self._expander:
+            await self._expander.aclose()
+            await self._model.aclose()

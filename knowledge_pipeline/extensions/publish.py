@@ -3,8 +3,8 @@
 It follows the live release, whichever that is: after a rollback it publishes the difference back. Rows are
 compared by marks, which come from the fingerprints of the index, so that nothing is read but what changed.
 All that a publication changes is one transaction: readers see the release from before until it is done.
-Another database is another `PublishTarget`. The address comes from the environment alone, and is in no
-message: what a driver says of a wrong one quotes it.
+Another database is a class with the methods of `PostgresTarget`. The address comes from the environment
+alone, and is in no message: what a driver says of a wrong one quotes it.
 """
 
 # psycopg2 has no types, and pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
@@ -18,9 +18,9 @@ import os
 import re
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -77,52 +77,6 @@ def build_row_schema(space: PublishedSpace) -> pa.Schema:
     return pa.schema([*(fields_by_name[name] for name in COLUMNS), mark])
 
 
-class Publication(Protocol):
-    """One open transaction."""
-
-    def read_state(self) -> PublishedState | None:
-        """What is published; None before the first time."""
-        ...
-
-    def read_marks(self, space: PublishedSpace) -> dict[str, str]:
-        """The mark of every published row, by its id; creates the space's table if there is none."""
-        ...
-
-    def write_rows(self, space: PublishedSpace, rows: Iterable[pa.RecordBatch], *, is_new: bool) -> None:
-        """Insert rows of `build_row_schema`, or replace those with the same id; `is_new`: there are none."""
-        ...
-
-    def delete_rows(self, space: PublishedSpace, ids: Sequence[str]) -> None:
-        """Remove rows."""
-        ...
-
-    def write_audiences(self, audiences: Mapping[str, Requirements]) -> int:
-        """Make the target hold exactly these audiences; how many differed."""
-        ...
-
-    def finish(self, state: PublishedState, spaces: Collection[PublishedSpace]) -> None:
-        """Drop the tables of other spaces, build missing indexes, and name the release."""
-        ...
-
-
-class PublishTarget(Protocol):
-    """A place to publish to."""
-
-    @property
-    def description(self) -> str:
-        """The place in words, without secrets: "schema knowledge of PostgreSQL"."""
-        ...
-
-    def open_publication(self) -> AbstractContextManager[Publication]:
-        """A transaction that is committed at the end, and undone by an exception.
-
-        Raises:
-            StoreError: the target refuses us.
-            StoreUnavailable: it did not answer.
-        """
-        ...
-
-
 _NULL = r"\N"
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r", "\x00": "\ufffd"})
 _ARRAY_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\""})
@@ -161,7 +115,10 @@ class TextStream(io.TextIOBase):
 
 def _format_column(column: pa.Array[Any], name: str) -> Iterator[str]:
     if name == "vector":
-        return _format_vectors(column)
+        return (
+            format_vector(np.asarray(vector.values, np.float32)) if vector.is_valid else _NULL
+            for vector in cast("Any", column)
+        )
     if pa.types.is_list(column.type):
         return (_NULL if value is None else format_array(value) for value in column.to_pylist())
     if pa.types.is_timestamp(column.type):
@@ -175,14 +132,8 @@ def format_array(values: Iterable[str]) -> str:
     return f"{{{quoted}}}".translate(_ESCAPES)
 
 
-def _format_vectors(column: Any) -> Iterator[str]:
-    """As pgvector writes them: `[1,2]`, each number so that it reads back as the same float32."""
-    for vector in column:
-        yield _NULL if not vector.is_valid else format_vector(np.asarray(vector.values, np.float32))
-
-
 def format_vector(vector: np.ndarray) -> str:
-    """One vector, float32, as pgvector reads it."""
+    """One vector, float32, as pgvector writes it: `[1,2]`; each number reads back as the same float32."""
     return "[" + ",".join(map(str, vector.tolist())) + "]"
 
 
@@ -225,8 +176,7 @@ $$;
 def open_target(schema: str | None = None) -> PostgresTarget:
     """The target that the environment names.
 
-    Raises:
-        ConfigError: `KNOWLEDGE_PUBLISH_DSN` is not set, or the schema's name is not plain.
+    Raises `ConfigError`: `KNOWLEDGE_PUBLISH_DSN` is not set, or the schema's name is not plain.
     """
     if not (dsn := os.environ.get(DSN_VARIABLE)):
         raise ConfigError(f"set {DSN_VARIABLE} to the address of the database: {_ADDRESS}")
@@ -258,7 +208,10 @@ class PostgresTarget:
 
     @contextmanager
     def open_publication(self) -> Generator[PostgresPublication]:
-        """A transaction; two publications to one schema wait for each other."""
+        """A transaction, committed at the end; two publications to one schema wait for each other.
+
+        Raises `StoreError`: the target refuses us; `StoreUnavailable`: it did not answer.
+        """
         try:
             import psycopg2
         except ImportError:
@@ -296,7 +249,7 @@ class PostgresPublication:
         return PublishedState(row[0], row[1], row[2]) if row else None
 
     def read_marks(self, space: PublishedSpace) -> dict[str, str]:
-        """The mark of every published row, by its id."""
+        """The mark of every published row, by its id; creates the space's table if there is none."""
         types = {**_TYPES, "vector": f"vector({space.dimensions})"}
         columns = ", ".join(f'"{name}" {types.get(name, "text")}' for name in (*COLUMNS, MARK))
         self._execute(f"create table if not exists {{table}} ({columns}, primary key (id))", space)
@@ -304,7 +257,7 @@ class PostgresPublication:
         return dict(self._cursor.fetchall())
 
     def write_rows(self, space: PublishedSpace, rows: Iterable[pa.RecordBatch], *, is_new: bool) -> None:
-        """Copy rows in; those that are there are replaced."""
+        """Insert rows of `build_row_schema`, or replace those with the same id; `is_new`: there are none."""
         if is_new:
             self._copy("{table}", space, rows)
             self._execute("analyze {table}", space)
@@ -467,7 +420,7 @@ class PublishResult:
         return asdict(self)
 
 
-def refresh(lake: Lake, settings: Settings, target: PublishTarget) -> PublishResult:
+def refresh(lake: Lake, settings: Settings, target: PostgresTarget) -> PublishResult:
     """Make a target hold the live release.
 
     Raises:
@@ -499,7 +452,7 @@ def refresh(lake: Lake, settings: Settings, target: PublishTarget) -> PublishRes
     return result
 
 
-def _publish_space(publication: Publication, rows: _Rows, result: PublishResult) -> None:
+def _publish_space(publication: PostgresPublication, rows: _Rows, result: PublishResult) -> None:
     plan = plan_changes(rows.load_marks(), marks := publication.read_marks(rows.space))
     if plan.keys_to_write:
         publication.write_rows(rows.space, rows.iter_batches(plan), is_new=not marks)
@@ -543,8 +496,13 @@ class _Rows:
         rows = self._locations.fill_columns(rows)
         columns: dict[str, Any] = {name: rows[name] for name in COLUMNS}
         written: list[dict[str, Any]] = rows.select(["source", "principals", "metadata"]).to_pylist()
-        columns["principals"] = [
-            _select_principals(row["principals"], guarded=row["source"] in self._guarded) for row in written
+        columns["principals"] = [  # where the source's own permissions decide, its audience alone reads
+            [
+                name
+                for name in row["principals"]
+                if row["source"] not in self._guarded or name.startswith(AUDIENCE_PREFIX)
+            ]
+            for row in written
         ]
         columns["metadata"] = [_clean_json(row["metadata"]) for row in written]
         columns[MARK] = self._mark(rows)
@@ -559,11 +517,6 @@ class _Rows:
         located: Any = pa.array(digests, pa.string()).take(sources.indices)
         marks = pc.if_else(unembedded, "-", ""), pc.if_else(guarded, "!", ""), located
         return pc.binary_join_element_wise(rows["fingerprint"], *marks, "")
-
-
-def _select_principals(principals: list[str], *, guarded: bool) -> list[str]:
-    """Who reads a private row; where the source's own permissions decide, its audience alone."""
-    return [name for name in principals if name.startswith(AUDIENCE_PREFIX)] if guarded else principals
 
 
 def _clean_json(text: str) -> str:

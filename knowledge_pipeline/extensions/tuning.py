@@ -8,9 +8,11 @@ Pairs are also proposed as golden questions, and steps of a search are left out 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -117,14 +119,15 @@ def _rank_within(keys: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class TrainingStep:
-    """The weights after one pass over all of them."""
+class TuningStep:
+    """The weights after a pass of the training, and how they do; the first are the shipped ones."""
 
     model: LinearModel
-    learned: float  # mean nDCG@10 of the examples that it learns from
+    learned: float  # mean nDCG@10 of the examples that are learned from
+    held_out: float = math.nan  # of those that are held out
 
 
-def tune_weights(batch: ExampleBatch, shipped: LinearModel) -> list[TrainingStep]:
+def tune_weights(batch: ExampleBatch, shipped: LinearModel) -> list[TuningStep]:
     """Weights near the shipped ones that are better on the batch: the first, then those after each pass.
 
     Each weight in turn takes the value of a grid that is best, until none changes (Metzler & Croft 2007,
@@ -134,7 +137,7 @@ def tune_weights(batch: ExampleBatch, shipped: LinearModel) -> list[TrainingStep
     stands in the text that answers it. (docs/decisions/ranking.md)
     """
     count = len(batch.groups)
-    steps: list[TrainingStep] = []
+    steps: list[TuningStep] = []
 
     def evaluate(weights: Weights) -> float:
         away = sum(abs(weights[name] - shipped.weights.get(name, 0.0)) for name in TUNED)
@@ -143,10 +146,20 @@ def tune_weights(batch: ExampleBatch, shipped: LinearModel) -> list[TrainingStep
 
     def record(weights: Weights) -> None:
         model = replace(shipped, weights=weights)
-        steps.append(TrainingStep(model, float(judge_places(batch, model).mean())))
+        steps.append(TuningStep(model, float(judge_places(batch, model).mean())))
 
     record(shipped.weights)
-    _ascend(evaluate, shipped.weights, after_pass=record)
+    weights = shipped.weights
+    best, before = evaluate(weights), float("-inf")
+    while best > before:
+        before = best
+        for name, value in product(TUNED, GRID):
+            changed = {**weights, name: value}
+            changed["path"] = changed.get("symbol", 0.0)  # few questions name a file
+            if (gained := evaluate(changed)) > best + 1e-9:
+                best, weights = gained, changed
+        if best > before:
+            record(weights)
     return steps
 
 
@@ -156,23 +169,6 @@ def judge_places(batch: ExampleBatch, model: LinearModel) -> np.ndarray:
     by_file = values.get("file", np.full(len(batch.groups), np.nan))
     by_symbol = values.get("symbol, as returned", np.full(len(batch.groups), np.nan))
     return np.where(np.isnan(by_symbol), by_file, by_symbol)
-
-
-def _ascend(
-    evaluate: Callable[[Weights], float], weights: Weights, *, after_pass: Callable[[Weights], None]
-) -> None:
-    """Find the weights that no change of one of them makes better."""
-    best, before = evaluate(weights), float("-inf")
-    while best > before:
-        before = best
-        for name in TUNED:
-            for value in GRID:
-                changed = {**weights, name: value}
-                changed["path"] = changed.get("symbol", 0.0)  # few questions name a file
-                if (gained := evaluate(changed)) > best + 1e-9:
-                    best, weights = gained, changed
-        if best > before:
-            after_pass(weights)
 
 
 VERSION = "2"  # of how pairs are mined and weights are trained
@@ -186,15 +182,6 @@ class ScoredPair:
     pair: Pair
     before: float
     after: float
-
-
-@dataclass(frozen=True)
-class TuningStep:
-    """The weights after a pass of the training, and how they do; the first are the shipped ones."""
-
-    model: LinearModel
-    learned: float  # mean nDCG@10 of the pairs that are learned from
-    held_out: float
 
 
 @dataclass(frozen=True)
@@ -261,16 +248,14 @@ def refresh(
     shipped = load_model()
     trained = tune_weights(ExampleBatch([example for _, example in learned]), shipped.one_family)
     after = replace(shipped, one_family=trained[-1].model)
-    scored = _score_pairs([pair for pair, _ in held_out], batch, before.one_family, after.one_family)
+    scores = (judge_places(batch, model.one_family).tolist() for model in (before, after))
+    scored = [ScoredPair(pair, *values) for (pair, _), *values in zip(held_out, *scores, strict=True)]
     result = TuningResult(
         asked_release=live.release,
         pairs=Counter(pair.kind for pair, _ in (*learned, *held_out)),
         before=before,
         after=after,
-        steps=[
-            TuningStep(step.model, step.learned, float(judge_places(batch, step.model).mean()))
-            for step in trained
-        ],
+        steps=[replace(step, held_out=float(judge_places(batch, step.model).mean())) for step in trained],
         held_out=scored,
         gain=_compute_gain(scored),
         golden_gain=_ask_golden_questions(lake, settings, live, after, report),
@@ -289,13 +274,6 @@ def list_worst_losses(result: TuningResult, *, limit: int) -> list[ScoredPair]:
 def describe_weights(model: RankingModel) -> dict[str, float]:
     """Each weight that tuning may change."""
     return {name: model.one_family.weights.get(name, 0.0) for name in (*TUNED, "path")}
-
-
-def _score_pairs(
-    pairs: Sequence[Pair], batch: ExampleBatch, before: LinearModel, after: LinearModel
-) -> list[ScoredPair]:
-    scores = (judge_places(batch, model).tolist() for model in (before, after))
-    return [ScoredPair(*values) for values in zip(pairs, *scores, strict=True)]
 
 
 def _compute_gain(scored: Sequence[ScoredPair]) -> MeasureDifference:
@@ -351,14 +329,12 @@ def format_proposals(pairs: Sequence[Pair]) -> str:
     So a file that nobody has reviewed holds no question: loading it is an error that says so, and nothing is
     scored by it.
     """
-    return _HEADER + "".join(_format_pair(pair) for pair in pairs)
-
-
-def _format_pair(pair: Pair) -> str:
-    date = f", {pair.made_at:%Y-%m-%d}" if pair.made_at else ""
-    lines = [f"# {pair.kind} of {' '.join(pair.origin.split())}{date}"]
-    lines += [f"# {line}" for line in _format_entry(pair.question)]
-    return "\n" + "".join(f"  {line}\n" for line in lines)
+    text = _HEADER
+    for pair in pairs:
+        date = f", {pair.made_at:%Y-%m-%d}" if pair.made_at else ""
+        lines = [f"{pair.kind} of {' '.join(pair.origin.split())}{date}", *_format_entry(pair.question)]
+        text += "\n" + "".join(f"  # {line}\n" for line in lines)
+    return text
 
 
 def _format_entry(question: GoldenQuestion) -> list[str]:
@@ -420,17 +396,10 @@ def run_steps(
 ) -> dict[str, list[QuestionResponse]]:
     """Step -> responses to the same questions, by the same index.
 
-    Raises:
-        InvalidQuery, EmbeddingUnavailable, StoreError: as `run_questions` does.
+    Raises `InvalidQuery`, `EmbeddingUnavailable` and `StoreError` as `run_questions` does.
     """
-    return {
-        step: run_questions(
-            lake,
-            settings.model_copy(update={"query": query}),
-            questions,
-            tables,
-            ranker,
-            report=progress_for(step),
-        )
-        for step, query in build_step_settings(settings.query).items()
-    }
+    responses: dict[str, list[QuestionResponse]] = {}
+    for step, query in build_step_settings(settings.query).items():
+        changed = settings.model_copy(update={"query": query})
+        responses[step] = run_questions(lake, changed, questions, tables, ranker, report=progress_for(step))
+    return responses

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -30,7 +31,6 @@ from knowledge_pipeline.query.understand import ParsedQuery
 from knowledge_pipeline.records import Mention, build_embedded_text, hash_strings
 from knowledge_pipeline.store.federation import TermStatistics, split_terms
 from knowledge_pipeline.store.filters import eq, is_null, one_of
-from knowledge_pipeline.store.fragments import OutlineFile
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.search import IndexReader, ScoredRow, ScoredRows
 from knowledge_pipeline.syntax.grammars import GRAMMARS, choose_grammar, parse
@@ -78,7 +78,10 @@ def build_example(
 
     The features of texts are 0, because the question was taken out of the text that answers.
     """
-    hits = sorted(_drop_equal_contents(hits), key=lambda hit: hit.chunk.id)
+    by_content: dict[str, Hit[IndexedChunk]] = {}
+    for hit in hits:  # of equal contents a list of results shows only the first
+        by_content.setdefault(hit.chunk.content_hash, hit)
+    hits = sorted(islice(by_content.values(), MAX_HITS), key=lambda hit: hit.chunk.id)
     chunks, fused = [hit.chunk for hit in hits], np.array([hit.explanation.fused for hit in hits])
     shown = list(map(judge, chunks))
     views = tuple(_build_view(name, [it[name] for it in shown], of_view) for name, of_view in gains.items())
@@ -94,14 +97,6 @@ def build_example(
         files=np.unique(files, return_inverse=True)[1],
         views=views,
     )
-
-
-def _drop_equal_contents(hits: Sequence[Hit[IndexedChunk]]) -> list[Hit[IndexedChunk]]:
-    """Of equal contents the result list shows only the first."""
-    best: dict[str, Hit[IndexedChunk]] = {}
-    for hit in hits:
-        best.setdefault(hit.chunk.content_hash, hit)
-    return list(best.values())[:MAX_HITS]
 
 
 def _build_view(name: str, shown: Sequence[str], gains: Mapping[str, float]) -> View:
@@ -220,7 +215,9 @@ class DocstringMask:
     async def _mask_space(
         self, reader: IndexReader, candidates: SpaceCandidates, scope: SearchScope
     ) -> SpaceCandidates:
-        of_answer = candidates.rows[candidates.chunks.mark_files(self._is_answer)].tolist()
+        origin = self.pair.origin
+        is_answer = candidates.chunks.mark_files(lambda file: f"{file.source}:{file.path}" == origin)
+        of_answer = candidates.rows[is_answer].tolist()
         affected = await scope.cache.read_chunks(reader, of_answer)
         words = await reader.take_rows(of_answer, ["words"])
         by_words = {
@@ -241,9 +238,6 @@ class DocstringMask:
         nearest = ScoredRows.of(row for row in compared if row.row_id in kept)
         masked = await join_candidates(scope, reader, nearest, ScoredRows.of(matched))
         return replace(masked, query_vector=vector, vector_problem=candidates.vector_problem)
-
-    def _is_answer(self, file: OutlineFile) -> bool:
-        return f"{file.source}:{file.path}" == self.pair.origin
 
     def _list_parts(self, chunk: IndexedChunk) -> list[str]:
         """The docstring, and lines of a chunk's header that repeat the beginning of it."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 
@@ -25,9 +27,19 @@ from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.plugins import load_plugin
 
 _FORMAT_VERSIONS = {"docx": "4"}  # of others "2"
-_SPREADSHEETS = frozenset({"xlsx", "xlsm", "xlsb", "xls", "ods"})
-_PAGES = frozenset({"html", "htm", "xhtml"})
-_PARSED = _SPREADSHEETS | _PAGES | {"pdf", "docx", "pptx", "csv", "tsv", "eml", "mbox", "ipynb"}
+_SPREADSHEETS = ("xlsx", "xlsm", "xlsb", "xls", "ods")
+_READERS: dict[str, tuple[str, str]] = {
+    "pdf": ("pdf", "read_pdf"),
+    "docx": ("office", "read_docx"),
+    "pptx": ("office", "read_pptx"),
+    **dict.fromkeys(_SPREADSHEETS, ("office", "read_spreadsheet")),
+    **dict.fromkeys(("html", "htm", "xhtml"), ("html", "read_html")),
+    "ipynb": ("notebook", "read_notebook"),
+    **dict.fromkeys(("csv", "tsv"), ("row_tables", "read_csv")),
+    "eml": ("mail", "read_eml"),
+    "mbox": ("mail", "read_mbox"),
+}
+"""Module and function that read a format; imported when needed, its parser with it."""
 _PARSERS = ("pypdf", "python-docx", "beautifulsoup4", "lxml", "markdownify")
 _OFFICE_PARSERS = {"pptx": "python-pptx", **dict.fromkeys(_SPREADSHEETS, "python-calamine")}  # of an extra
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
@@ -45,10 +57,9 @@ def _version_of(kind: str) -> str:
 
 
 def _find_version(package: str) -> str:
-    try:
+    with suppress(PackageNotFoundError):
         return installed_version(package)
-    except PackageNotFoundError:
-        return "none"
+    return "none"
 
 
 def extract(name: str, payload: bytes) -> ExtractedText:
@@ -61,21 +72,19 @@ def extract(name: str, payload: bytes) -> ExtractedText:
         DocumentSkipped: the file is not what its name says, is encrypted, or has no text.
     """
     kind = _format_of(name)
-    if kind not in _PARSED:
+    if kind not in _READERS:
         return ExtractedText(decode_text(payload), language="text")
+    module, function = _READERS[kind]
     try:
-        extracted = _load_reader(kind)(payload)
+        read = getattr(import_module(f"knowledge_pipeline.extraction.{module}"), function)
+        extracted: ExtractedText = read(payload, extract) if module == "mail" else read(payload)
     except ModuleNotFoundError as error:
         raise DocumentSkipped(describe_missing(f"reading {kind.upper()} files", "office")) from error
     return finish(extracted, payload)
 
 
 def finish(extracted: ExtractedText, payload: bytes) -> ExtractedText:
-    """What a parser gave, without what no text holds, and in proportion to its file.
-
-    Raises:
-        DocumentSkipped: it has no text.
-    """
+    """What a parser gave, without what no text holds, and in proportion to its file; skipped where empty."""
     text, title, author = (
         _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", value)
         for value in (extracted.text, extracted.title, extracted.author or "")
@@ -90,32 +99,9 @@ def finish(extracted: ExtractedText, payload: bytes) -> ExtractedText:
     return replace(extracted, text=text, title=title, author=author or None, metadata=metadata)
 
 
-def _load_reader(kind: str) -> Callable[[bytes], ExtractedText]:
-    """What reads a format; its parser is imported with it."""
-    if kind == "pdf":
-        from knowledge_pipeline.extraction.pdf import read_pdf as read
-    elif kind == "docx":
-        from knowledge_pipeline.extraction.office import read_docx as read
-    elif kind == "pptx":
-        from knowledge_pipeline.extraction.office import read_pptx as read
-    elif kind in _SPREADSHEETS:
-        from knowledge_pipeline.extraction.office import read_spreadsheet as read
-    elif kind in _PAGES:
-        from knowledge_pipeline.extraction.html import read_html as read
-    elif kind == "ipynb":
-        from knowledge_pipeline.extraction.notebook import read_notebook as read
-    elif kind in ("csv", "tsv"):
-        from knowledge_pipeline.extraction.row_tables import read_csv as read
-    else:
-        from knowledge_pipeline.extraction import mail
-
-        return partial(mail.read_eml if kind == "eml" else mail.read_mbox, extract=extract)
-    return read
-
-
 def is_plain_text(name: str) -> bool:
     """Whether reading the file takes no parser."""
-    return _format_of(name) not in _PARSED
+    return _format_of(name) not in _READERS
 
 
 def _format_of(name: str) -> str:
@@ -129,11 +115,7 @@ _KEY = "files.extractor"
 
 
 def run_file_extractor(extractor: str, name: str, payload: bytes) -> ExtractedText | None:
-    """What a custom extractor makes of a file; None: nothing of its own.
-
-    Raises:
-        DocumentSkipped: it skipped the file, raised, or gave something other than text.
-    """
+    """What a custom extractor makes of a file; None: nothing of its own. Its faults are DocumentSkipped."""
     try:
         text = load_plugin("file_extractor", extractor, key=_KEY).value(name, payload)
     except DocumentSkipped:

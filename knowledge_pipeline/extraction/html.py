@@ -15,6 +15,7 @@ from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.extraction.markdown import (
     TableCell,
     expand_spans,
+    find_first_heading,
     format_code_block,
     format_inline_code,
     format_link,
@@ -42,20 +43,14 @@ _ANCHOR_SIGNS = frozenset("¶#§🔗")
 
 
 def read_html(payload: bytes) -> ExtractedText:
-    """The page's body as Markdown, and its title.
-
-    Raises:
-        DocumentSkipped: its encoding is unknown, or it is nested too deeply to be read.
-    """
+    """The page's body as Markdown, and its title."""
     try:
         page = BeautifulSoup(_WBR_TAG.sub("", _decode(payload)), "lxml")
         title = " ".join(page.title.get_text().translate(_BREAK_TRANSLATION).split()) if page.title else ""
         text = _to_markdown(page)
     except RecursionError as error:
         raise DocumentSkipped("HTML nested too deeply") from error
-    heading = re.search(r"^#+ (.+)$", text, re.MULTILINE)
-    title = title or (heading[1] if heading else "")
-    return ExtractedText(text, title, {"format": "html"}, language="markdown")
+    return ExtractedText(text, title or find_first_heading(text), {"format": "html"}, language="markdown")
 
 
 def _decode(payload: bytes) -> str:
@@ -92,9 +87,8 @@ def _to_markdown(page: BeautifulSoup) -> str:
 
 
 def _is_skipped(element: Tag) -> bool:
-    if element.name in _SKIPPED_TAGS or element.has_attr("hidden"):
-        return True
-    if _HIDDEN_STYLE.search(str(element.get("style", ""))):
+    style = str(element.get("style", ""))
+    if element.name in _SKIPPED_TAGS or element.has_attr("hidden") or _HIDDEN_STYLE.search(style):
         return True
     if element.name in {"header", "footer"}:  # those of the page, not those of an article in it
         return element.find_parent(["article", "main", "section"]) is None and element.find("h1") is None
@@ -215,9 +209,9 @@ def _emphasize(el: Tag, text: str, mark: str, parent_tags: set[str], same_tags: 
     stripped = text.strip()
     if not stripped or same_tags & parent_tags or "_noformat" in parent_tags or "\n\n" in stripped:
         return text
-    if _is_inside_word(el, text[0], "previous_sibling", -1):
-        return text
-    if _is_inside_word(el, text[-1], "next_sibling", 0):
+    if _is_inside_word(el, text[0], "previous_sibling", -1) or _is_inside_word(
+        el, text[-1], "next_sibling", 0
+    ):
         return text
     before, after = text.split(stripped, 1)
     return f"{before}{mark}{stripped}{mark}{after}"
@@ -262,12 +256,7 @@ def unwrap_layout_tables(page: BeautifulSoup) -> None:
 
 
 def render_table(element: Tag, texts: Mapping[int, str]) -> str:
-    """A pipe table; a cell that spans rows is repeated in each of them.
-
-    Args:
-        element: the table.
-        texts: the text of each cell, by the id of its element.
-    """
+    """A pipe table; a cell that spans rows is repeated in each. `texts` are those of cells, by `id`."""
 
     def to_cell(cell: Tag) -> TableCell:
         rows, columns = (parse_span(str(cell.get(name, ""))) for name in ("rowspan", "colspan"))

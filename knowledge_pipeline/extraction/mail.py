@@ -27,11 +27,7 @@ Extract = Callable[[str, bytes], ExtractedText]
 
 
 def read_eml(payload: bytes, extract: Extract) -> ExtractedText:
-    """One message: its subject, who wrote it to whom and when, its text, and what it attaches.
-
-    Raises:
-        DocumentSkipped: it has no header of a message.
-    """
+    """One message: its subject, who wrote it to whom and when, its text, and what it attaches."""
     message = _parse_message(payload)
     if not any(name in message for name in ("From", "To", "Subject", "Date", "Received", "Message-ID")):
         raise DocumentSkipped("not an e-mail, though its name says so")
@@ -44,11 +40,7 @@ def read_eml(payload: bytes, extract: Extract) -> ExtractedText:
 
 
 def read_mbox(payload: bytes, extract: Extract) -> ExtractedText:
-    """All messages in the order of the file.
-
-    Raises:
-        DocumentSkipped: it has no message.
-    """
+    """All messages in the order of the file."""
     del extract  # attachments of a whole mailbox are named, not read
     if not payload.startswith(b"From "):
         raise DocumentSkipped("not an MBOX file, though its name says so")

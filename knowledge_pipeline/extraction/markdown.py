@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 _NOT_IN_LANGUAGE = re.compile(r"[^\w+#.-]")
 _BACKTICKS = re.compile(r"`+")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 MAX_COLUMNS = 200
 """A wider table is not believed; its cells go on in the last column."""
 
@@ -21,6 +22,12 @@ class TableCell:
     text: str
     rows: int = 1
     columns: int = 1
+
+
+def find_first_heading(text: str) -> str:
+    """Its words; nothing for a text without one."""
+    heading = _HEADING.search(text)
+    return heading[1] if heading else ""
 
 
 def format_code_block(code: str, language: str = "") -> str:

@@ -34,9 +34,6 @@ def read_notebook(payload: bytes) -> ExtractedText:
     """The cells of a notebook in order, as Markdown; metadata's `format` is then "notebook".
 
     A file that is not a notebook stays as it is; metadata's `note` says so.
-
-    Raises:
-        DocumentSkipped: the file is empty or no text, or the notebook has no text.
     """
     text = decode_text(payload)
     try:

@@ -28,6 +28,7 @@ from knowledge_pipeline.extraction.markdown import (
     MAX_COLUMNS,
     TableCell,
     expand_spans,
+    find_first_heading,
     format_link,
     format_table,
     parse_span,
@@ -52,6 +53,7 @@ _HYPERLINK = re.compile(r'^\s*HYPERLINK\s+"(?P<url>[^"]+)"', re.IGNORECASE)
 _SKIPPED_TAGS = frozenset(
     f"{_W}{name}" for name in ("del", "moveFrom", "pPr", "rPr", "sdtPr", "rubyPr", "rt")
 )
+_CLOSED_TAGS = _SKIPPED_TAGS | {f"{_W}tc", f"{_W}tr"}
 _TEXT_BY_NAME = {"br": "\n", "cr": "\n", "noBreakHyphen": "-", "tab": " ", "ptab": " "}
 _TEXT_BY_TAG = {f"{_W}{name}": text for name, text in _TEXT_BY_NAME.items()}
 _NOTE_PREFIXES = {f"{_W}footnoteReference": "", f"{_W}endnoteReference": "end"}
@@ -62,9 +64,6 @@ def read_docx(payload: bytes) -> ExtractedText:
     """Paragraphs and tables in order, then notes, as Markdown; headers, footers and comments are left out.
 
     What tracked changes inserted is there, what they deleted is not, and neither is hidden text.
-
-    Raises:
-        DocumentSkipped: no Word document, broken, encrypted, or it unpacks to too much.
     """
     require_bounded_archive(payload, "DOCX")
     try:
@@ -73,8 +72,7 @@ def read_docx(payload: bytes) -> ExtractedText:
         written = document.core_properties.title
     except Exception as error:  # a broken file: zipfile, zlib, lxml and python-docx raise many kinds
         raise DocumentSkipped(describe_broken_archive(payload, "DOCX", error)) from error
-    first = re.search(r"^#+ (.+)$", text, re.MULTILINE)
-    title = " ".join((written or "").split()) or (first[1] if first else "")
+    title = " ".join((written or "").split()) or find_first_heading(text)
     return ExtractedText(text, title, {"format": "docx"}, language="markdown")
 
 
@@ -162,8 +160,12 @@ class DocxRenderer:
 
     def _iter_table(self, element: Any) -> Iterator[str]:
         """A table; one of one cell a row, or with tables in it, is laid out."""
-        kept = (row for row in _iter_nested(element, "tr") if _find_child(row, "trPr", "del") is None)
-        rows = [list(_iter_nested(row, "tc")) for row in kept]
+        kept = (
+            row
+            for row in _iter_nested(element, "tr", _CLOSED_TAGS)
+            if _find_child(row, "trPr", "del") is None
+        )
+        rows = [list(_iter_nested(row, "tc", _CLOSED_TAGS)) for row in kept]
         nested = any(next(cell.iter(f"{_W}tbl"), None) is not None for row in rows for cell in row)
         if nested or all(len(row) < 2 for row in rows):
             for row in rows:
@@ -223,7 +225,7 @@ class _ParagraphText:
             elif tag == f"{_W}instrText":
                 self._fields[-1][0].append(element.text or "")
             elif tag in _DRAWING_TAGS:
-                boxes = list(_iter_text_boxes(element))
+                boxes = list(_iter_nested(element, "txbxContent"))
                 self.boxes += boxes
                 if not boxes and (described := _describe_picture(element)):
                     self._write(f"[image: {described}]")
@@ -259,14 +261,6 @@ def _iter_elements(container: Any) -> Iterator[Any]:
             yield element
 
 
-def _iter_text_boxes(drawing: Any) -> Iterator[Any]:
-    for element in _iter_elements(drawing):
-        if element.tag == f"{_W}txbxContent":
-            yield element
-        else:
-            yield from _iter_text_boxes(element)
-
-
 def _describe_picture(drawing: Any) -> str:
     """The alternative text of a picture, if somebody wrote one."""
     for element in drawing.iter(f"{_WP}docPr", f"{_V}shape"):
@@ -275,13 +269,13 @@ def _describe_picture(drawing: Any) -> str:
     return ""
 
 
-def _iter_nested(container: Any, name: str) -> Iterator[Any]:
-    """Rows of a table or cells of a row, also those within content controls."""
+def _iter_nested(container: Any, name: str, closed: frozenset[str] = frozenset()) -> Iterator[Any]:
+    """Elements of a name, also those within others, such as content controls, but for closed ones."""
     for element in _iter_elements(container):
         if element.tag == f"{_W}{name}":
             yield element
-        elif element.tag not in _SKIPPED_TAGS and element.tag not in (f"{_W}tc", f"{_W}tr"):
-            yield from _iter_nested(element, name)
+        elif element.tag not in closed:
+            yield from _iter_nested(element, name, closed)
 
 
 def _find_child(element: Any, *names: str) -> Any:
@@ -330,40 +324,27 @@ class ListNumbering:
 
 def _read_number(element: Any) -> tuple[str | None, str | None]:
     """The list and the level that the properties of a paragraph or of a style name."""
-    properties = None if element is None else element.find(f"{_W}pPr/{_W}numPr")
-    if properties is None:
+    if element is None:
         return None, None
-    number, level = (properties.find(f"{_W}{name}") for name in ("numId", "ilvl"))
-    return (
-        None if number is None else number.get(f"{_W}val"),
-        None if level is None else level.get(f"{_W}val"),
-    )
+    return _get_value(element, "pPr", "numPr", "numId"), _get_value(element, "pPr", "numPr", "ilvl")
 
 
 def _iter_markers(numbering: Any) -> Iterator[tuple[tuple[str, int], str]]:
     """The marker of each level of each list; none for levels that show no sign."""
     abstract = {node.get(f"{_W}abstractNumId"): node for node in numbering.iter(f"{_W}abstractNum")}
     for number in numbering.iter(f"{_W}num"):
-        reference = number.find(f"{_W}abstractNumId")
-        definition = abstract.get(None if reference is None else reference.get(f"{_W}val"))
-        if definition is None:
-            continue
-        for level in definition.iter(f"{_W}lvl"):
-            kind, at = level.find(f"{_W}numFmt"), level.get(f"{_W}ilvl", "0")
-            written = "decimal" if kind is None else kind.get(f"{_W}val", "decimal")
-            if written != "none" and at.isdigit():
-                yield (number.get(f"{_W}numId", ""), int(at)), "-" if written == "bullet" else "1."
+        definition = abstract.get(_get_value(number, "abstractNumId"))
+        for level in () if definition is None else definition.iter(f"{_W}lvl"):
+            kind, at = _get_value(level, "numFmt"), level.get(f"{_W}ilvl", "0")
+            if kind != "none" and at.isdigit():
+                yield (number.get(f"{_W}numId", ""), int(at)), "-" if kind == "bullet" else "1."
 
 
 _LEFT_OUT = frozenset({PP_PLACEHOLDER.DATE, PP_PLACEHOLDER.FOOTER, PP_PLACEHOLDER.SLIDE_NUMBER})
 
 
 def read_pptx(payload: bytes) -> ExtractedText:
-    """The slides in order, hidden ones too: texts, tables, the speaker's notes, descriptions of pictures.
-
-    Raises:
-        DocumentSkipped: no presentation, broken, encrypted, or it unpacks to too much.
-    """
+    """The slides in order, hidden ones too: texts, tables, the speaker's notes, descriptions of pictures."""
     require_bounded_archive(payload, "PPTX")
     try:
         presentation = Presentation(BytesIO(payload))
@@ -416,14 +397,9 @@ def _iter_blocks(shapes: Any) -> Iterator[str]:
 
 def _render_text(frame: Any) -> str:
     """One paragraph as it is; several as a list, by their levels."""
-    lines = [
-        (paragraph.level, _join_lines(paragraph.text))
-        for paragraph in frame.paragraphs
-        if paragraph.text.strip()
-    ]
-    if len(lines) < 2:
-        return "".join(text for _, text in lines)
-    return "\n".join(f"{'  ' * level}- {text}" for level, text in lines)
+    filled = [paragraph for paragraph in frame.paragraphs if paragraph.text.strip()]
+    lines = [f"{'  ' * paragraph.level}- {_join_lines(paragraph.text)}" for paragraph in filled]
+    return _join_lines(filled[0].text) if len(filled) == 1 else "\n".join(lines)
 
 
 def _render_table(table: Any) -> str:
@@ -451,9 +427,6 @@ def read_spreadsheet(payload: bytes) -> ExtractedText:
     """All visible sheets in order, XLSX, XLSB, XLS and ODS; dates as in ISO 8601.
 
     Read by calamine, https://docs.rs/calamine: the values that formulas had when the file was saved.
-
-    Raises:
-        DocumentSkipped: no spreadsheet, broken, encrypted, or it unpacks to too much.
     """
     if payload.startswith(b"PK"):
         require_bounded_archive(payload, "spreadsheet")

@@ -26,9 +26,6 @@ def read_pdf(payload: bytes) -> ExtractedText:
     """Text of all pages, joined; `page_starts` says where each begins.
 
     The addresses of a page's links that its text does not contain stand at its end.
-
-    Raises:
-        DocumentSkipped: no PDF, broken, encrypted, too many pages, or without any text.
     """
     logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of every oddity of a file
     if b"%PDF-" not in payload[:1_024]:  # readers allow that much before it

@@ -19,9 +19,7 @@ TABLE_CUT_NOTE = "its tables are too long: each is cut after a million character
 def render_rows(rows: Iterable[Sequence[str]], heading: str) -> tuple[str, bool]:
     """Sections of a table, its first row that is not empty the header, and whether it was cut.
 
-    Args:
-        rows: texts of the cells; empty rows are left out, and cells beyond 200 are added to the last.
-        heading: what stands before "rows 2 to 40" in the heading of each section.
+    Empty rows are left out, cells beyond 200 added to the last. `heading` stands before "rows 2 to 40".
     """
     numbered = ((at, cells) for at, row in enumerate(rows, 1) if (cells := _narrow_row(row)))
     if (first := next(numbered, None)) is None:
@@ -73,9 +71,6 @@ _DELIMITERS = ",;\t|"
 
 def read_csv(payload: bytes) -> ExtractedText:
     """The rows of a file, whichever of `,`, `;`, `|` and tab separates its fields; the first is the header.
-
-    Raises:
-        DocumentSkipped: binary, empty, in an unknown encoding, or a field has no end.
 
     Source: RFC 4180, https://www.rfc-editor.org/rfc/rfc4180
     """

@@ -102,14 +102,9 @@ _OLD_FORMAT_START = b"\xd0\xcf\x11\xe0"  # a compound file: before 2007, or encr
 
 
 def require_bounded_archive(payload: bytes, kind: str) -> None:
-    """Refuse an office file, which is a ZIP archive, that unpacks to far more than a document has.
+    """Skip an office file that is no ZIP archive, or unpacks to far more than a document has.
 
-    Args:
-        payload: the file.
-        kind: its format in capitals, for the reason.
-
-    Raises:
-        DocumentSkipped: it is too large, or no ZIP archive.
+    `kind` is its format in capitals, for the reason.
     """
     try:
         with ZipFile(BytesIO(payload)) as archive:

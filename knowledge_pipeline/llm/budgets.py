@@ -139,14 +139,17 @@ class Budgets:
             LanguageModelUnavailable: the log of model calls was never read, and cannot be.
         """
         await asyncio.to_thread(self._reread_if_due)
-        now = datetime.now(UTC)
+        now, states = datetime.now(UTC), list[BudgetState]()
         with self._lock:
-            unlogged = [_to_spending(call) for call in self._unlogged]
-            logged = self._sums
-        states: list[BudgetState] = []
+            calls, logged = list(self._unlogged), self._sums
+        unlogged = [
+            Spending(
+                call.ended_at.date(), of.tenant, of.session, of.project, call.report is not None, call.cost
+            )
+            for call, of in ((call, call.account) for call in calls)
+        ]
         for budget, sums in zip(self._settings, logged, strict=True):
-            payer = find_payer(budget, account)
-            if payer:
+            if payer := find_payer(budget, account):
                 spent = sums.get(payer, 0.0) + sum_spending(budget, unlogged, now).get(payer, 0.0)
                 states.append(BudgetState(budget, *payer, start_of_window(budget, now), spent))
         return states
@@ -165,7 +168,7 @@ class Budgets:
         with self._lock:
             oldest = min((call.ended_at for call in self._unlogged), default=now)
         recent = min(oldest, now - _LATE)  # a call that ends while the log is read may be in it
-        started_s = time.monotonic()
+        started_s, month = time.monotonic(), now.date().replace(day=1)
         try:
             spendings, logged = read_spending(self._lake, now, recent)
         except (KnowledgeError, OSError, RuntimeError, ValueError) as error:
@@ -175,23 +178,17 @@ class Budgets:
             _log.warning("budgets are as they were: the log of model calls cannot be read")
         else:
             sums = [sum_spending(budget, spendings, now) for budget in self._settings]
-            with self._lock:
+            with self._lock:  # forget calls that the log has, and what was of a former month
                 self._sums = sums
-                self._keep_only_current(now, logged)
+                others = (call for call in self._unlogged if call.ended_at not in logged)
+                self._unlogged = [call for call in others if call.ended_at.date() >= month]
+                if self._read_on and self._read_on < month:
+                    self._logged.clear()
+                    self._answered.clear()
             self._read_on = now.date()
         took_s = time.monotonic() - started_s
         pause_s = max(self._reread_s, min(took_s / _MAX_READ_SHARE, _MAX_PAUSES * self._reread_s))
         self._next_read_s = time.monotonic() + pause_s
-
-    def _keep_only_current(self, now: datetime, logged: set[datetime]) -> None:
-        """Forget calls that the log has, and what was of a former month."""
-        start = now.date().replace(day=1)
-        self._unlogged = [
-            call for call in self._unlogged if call.ended_at not in logged and call.ended_at.date() >= start
-        ]
-        if self._read_on and self._read_on < start:
-            self._logged.clear()
-            self._answered.clear()
 
     def _warn_once(self, state: BudgetState) -> None:
         if state.level != "ok" and self._is_first(self._logged, state):
@@ -221,10 +218,9 @@ def sum_spending(budget: BudgetSettings, spendings: Iterable[Spending], now: dat
     sums: dict[Payer, float] = {}
     start = start_of_window(budget, now)
     for spending in spendings:
-        if spending.day >= start and (budget.reported or not spending.is_reported):
-            payer = find_payer(budget, spending)
-            if payer:
-                sums[payer] = sums.get(payer, 0.0) + spending.cost
+        counts = spending.day >= start and (budget.reported or not spending.is_reported)
+        if counts and (payer := find_payer(budget, spending)):
+            sums[payer] = sums.get(payer, 0.0) + spending.cost
     return sums
 
 
@@ -241,9 +237,3 @@ def find_payer(budget: BudgetSettings, of: UsageAccount | Spending) -> Payer | N
 def start_of_window(budget: BudgetSettings, now: datetime) -> date:
     """The first day of the day or month of a time, in UTC."""
     return now.date() if budget.window == "day" else now.date().replace(day=1)
-
-
-def _to_spending(call: ModelCall) -> Spending:
-    account, is_reported = call.account, call.report is not None
-    day = call.ended_at.date()
-    return Spending(day, account.tenant, account.session, account.project, is_reported, call.cost)

@@ -64,15 +64,6 @@ class RequestDialect:
     temperature: bool = True
     effort: bool = True
 
-    def build_body(self, max_tokens: int, effort: str | None) -> dict[str, Any]:
-        """The fields of a request, other than model and messages."""
-        fields: dict[str, Any] = {self.limit_key: max_tokens}
-        if self.temperature:
-            fields["temperature"] = 0
-        if self.effort and effort:
-            fields["reasoning_effort"] = effort
-        return fields
-
     def adapt_to(self, refusal: EndpointRefused) -> RequestDialect | None:
         """The dialect to try next; None where the refusal is about something else."""
         if self.limit_key == "max_tokens" and refusal.is_about_parameter("max_completion_tokens"):
@@ -141,12 +132,6 @@ class _CompletionRequest:
     def remaining_s(self) -> float:
         return self.deadline - time.monotonic()
 
-    @property
-    def estimated_prompt_tokens(self) -> int:
-        return sum(
-            _TOKENS_PER_MESSAGE + len(estimate_token_starts(message["content"])) for message in self.messages
-        )
-
     def compute_cost(self, settings: LanguageModelSettings) -> float:
         return (
             self.prompt_tokens * settings.price_per_million_input_tokens
@@ -156,8 +141,6 @@ class _CompletionRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Connection:
-    """A client of one event loop."""
-
     loop: asyncio.AbstractEventLoop
     client: httpx2.AsyncClient
     slots: asyncio.Semaphore
@@ -280,10 +263,14 @@ class LanguageModel:
             raise error from None
 
     async def _complete_once(self, request: _CompletionRequest, dialect: RequestDialect) -> Completion:
-        settings, prompt_tokens = self._settings, request.estimated_prompt_tokens
+        settings, texts = self._settings, (message["content"] for message in request.messages)
+        prompt_tokens = sum(_TOKENS_PER_MESSAGE + len(estimate_token_starts(text)) for text in texts)
         await asyncio.sleep(self._endpoint.reserve(prompt_tokens, max_wait_s=request.remaining_s))
-        body = {"model": settings.model, "messages": request.messages}
-        body |= dialect.build_body(request.max_tokens, settings.reasoning_effort)
+        body: dict[str, Any] = {"model": settings.model, "messages": request.messages}
+        body[dialect.limit_key] = request.max_tokens
+        body |= {"temperature": 0} if dialect.temperature else {}
+        if dialect.effort and settings.reasoning_effort:
+            body["reasoning_effort"] = settings.reasoning_effort
         connection = self._get_connection()
         async with connection.slots:
             request.requests += 1
@@ -304,30 +291,19 @@ class LanguageModel:
             request.prompt_tokens += prompt_tokens
             request.completion_tokens += len(estimate_token_starts(choice.raw_text))
         return Completion(
-            text=choice.text,
-            prompt_tokens=request.prompt_tokens,
-            completion_tokens=request.completion_tokens,
-            seconds=time.monotonic() - request.started_s,
-            cost=request.compute_cost(settings),
-            estimated=not billed,
-            cut=choice.truncated,
-        )
+            choice.text, request.prompt_tokens, request.completion_tokens,
+            seconds=time.monotonic() - request.started_s, cost=request.compute_cost(settings),
+            estimated=not billed, cut=choice.truncated,
+        )  # fmt: skip
 
     def _record_call(self, request: _CompletionRequest) -> None:
         if self._record and request.requests:
-            self._record(
-                ModelCall(
-                    ended_at=datetime.now(UTC),
-                    model=self.name,
-                    requests=request.requests,
-                    tokens=request.prompt_tokens + request.completion_tokens,
-                    cost=request.compute_cost(self._settings),
-                    seconds=time.monotonic() - request.started_s,
-                    account=get_current_account(),
-                    input_tokens=request.prompt_tokens,
-                    output_tokens=request.completion_tokens,
-                )
-            )
+            prompt_tokens, completion_tokens = request.prompt_tokens, request.completion_tokens
+            self._record(ModelCall(
+                datetime.now(UTC), self.name, request.requests, prompt_tokens + completion_tokens,
+                cost=request.compute_cost(self._settings), seconds=time.monotonic() - request.started_s,
+                account=get_current_account(), input_tokens=prompt_tokens, output_tokens=completion_tokens,
+            ))  # fmt: skip
 
     def _get_connection(self) -> _Connection:
         """The connection of the running loop: none can go from one loop to another."""

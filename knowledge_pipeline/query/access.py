@@ -130,18 +130,13 @@ def build_visibility_filter(access: Access) -> Filter:
         visible |= private & filters.has_any("principals", principals)
     if access.withheld_sources:
         visible &= ~filters.one_of("source", sorted(access.withheld_sources))
-    if access.audience_sources:
-        visible &= _build_audience_filter(access)
+    if access.audience_sources:  # of these, what is of one of the caller's audiences, and not withheld
+        seen = filters.has_any("principals", sorted(access.audiences))
+        for source in sorted({source for source, _ in access.withheld_documents}):
+            uris = sorted(uri for of, uri in access.withheld_documents if of == source)
+            seen &= ~(filters.eq("source", source) & filters.one_of("uri", uris))
+        visible &= ~filters.one_of("source", sorted(access.audience_sources)) | seen
     return visible
-
-
-def _build_audience_filter(access: Access) -> Filter:
-    """Of sources that are seen by audience alone, what is of one of the caller's, and not withheld."""
-    seen = filters.has_any("principals", sorted(access.audiences))
-    for source in sorted({source for source, _ in access.withheld_documents}):
-        uris = sorted(uri for of, uri in access.withheld_documents if of == source)
-        seen &= ~(filters.eq("source", source) & filters.one_of("uri", uris))
-    return ~filters.one_of("source", sorted(access.audience_sources)) | seen
 
 
 _log = logging.getLogger(__name__)
@@ -232,14 +227,10 @@ class Audiences:
                     tables = {}  # there is nothing to withhold
             if stamps != self._state.stamps or dict(tables) != dict(self._state.tables):
                 self._state = await asyncio.to_thread(self._read_state, stamps, tables)
-            self._next_look_at = time.monotonic() + self._choose_pause_s()
+            pause_s = 0.0 if self._look_s < _SHORT_LOOK_S else min(_PAUSE * self._look_s, _MAX_PAUSE_S)
+            pause_s = pause_s if self._lake.is_local else _POLL_INTERVAL_S
+            self._next_look_at = time.monotonic() + pause_s  # nobody sees for longer what is taken away
             return self._state
-
-    def _choose_pause_s(self) -> float:
-        """Until the next look: nobody sees for longer what a source has taken away."""
-        if not self._lake.is_local:
-            return _POLL_INTERVAL_S
-        return 0.0 if self._look_s < _SHORT_LOOK_S else min(_PAUSE * self._look_s, _MAX_PAUSE_S)
 
     def _read_stamps(self) -> _Stamps:
         started = time.thread_time()
@@ -273,16 +264,14 @@ class Audiences:
 
     def _find_changed_sources(self, stamps: _Stamps, indexes: Mapping[str, Any]) -> set[str] | None:
         """Sources of which a document or a released row may be another one; None: all."""
-        before, changed = self._state, set[str]()
+        before, absent = self._state, (None, object())
         if indexes.keys() != before.indexes.keys():
             return None
-        for source in stamps.keys() | before.stamps.keys():
-            if (
-                source not in stamps
-                or source not in before.stamps
-                or stamps[source][1] != before.stamps[source][1]
-            ):
-                changed.add(source[1])
+        changed = {
+            source[1]
+            for source in stamps.keys() | before.stamps.keys()
+            if stamps.get(source, absent)[1] != before.stamps.get(source, absent)[1]
+        }
         for space, now in indexes.items():
             sources = find_differing_sources(before.indexes[space], now)
             if sources is None:
@@ -347,11 +336,7 @@ class DeclaredSources:
         return self._config_path
 
     def sources(self) -> tuple[SourceConfig, ...]:
-        """All of them, secrets aside.
-
-        Raises:
-            ConfigError: there is no file, or it is wrong.
-        """
+        """All of them, secrets aside. Raises `ConfigError`: there is no file, or it is wrong."""
         loaded, path = self._loaded, self.path
         if loaded:
             fetch_listings(loaded, in_background=True)
@@ -403,9 +388,7 @@ class DeclaredSources:
     def find_managed(self, access: Access, name: str) -> tuple[SourceConfig, ...]:
         """The one of an id, else all of a type, of those that a caller manages.
 
-        Raises:
-            NotFound: there is none.
-            ConfigError: see `sources`.
+        Raises `NotFound`: there is none; `ConfigError`: see `sources`.
         """
         managed = self.list_managed(access)
         matches = [source for source in managed if source.id == name]

@@ -7,10 +7,12 @@ import re
 import uuid
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from cachetools import LRUCache
 
+from knowledge_pipeline.contract.describe import format_lines, link_to_lines, parse_first_line
 from knowledge_pipeline.contract.responses import (
     Citation,
     CodeNeighbour,
@@ -24,7 +26,6 @@ from knowledge_pipeline.contract.responses import (
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import Stopwatch
-from knowledge_pipeline.query.describe import format_lines, link_to_lines, parse_first_line
 from knowledge_pipeline.query.documents import Subject, find_relations
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.hits import Hit, IndexedChunk, RankedChunk
@@ -53,27 +54,24 @@ async def find_neighbours(graph: VisibleGraph, chunks: Sequence[IndexedChunk]) -
     (shown, incoming), (edges, targets) = await asyncio.gather(
         _read_shown(graph, chunks), _read_used(graph, chunks)
     )
-    whole = (
-        replace(chunk, use_edges=uses, import_edges=imports)
+    return [
+        _build_neighbours(chunk, incoming, uses, imports, targets)
         for chunk, (uses, imports) in zip(shown, edges, strict=True)
-    )
-    return [_build_neighbours(chunk, incoming, targets) for chunk in whole]
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class _ChunkInGraph:
-    """A chunk, and what stands in its lines and its file."""
+    """A chunk, and what stands in its lines."""
 
     chunk: IndexedChunk
     nodes: frozenset[str]  # that it shows the beginning of, or is a part of
     callable_nodes: frozenset[str]  # the same, and the class that one of them constructs
     names: Mapping[str, str]  # full name -> node, by which other sources may know it
-    use_edges: Sequence[Row] = ()  # that go out from its lines
-    import_edges: Sequence[Row] = ()  # of its file
 
     @classmethod
     def build(cls, chunk: IndexedChunk, definitions: Sequence[Row], aliases: Sequence[Row]) -> _ChunkInGraph:
-        """Pick a chunk's own rows out of those of all chunks; the edges are added later."""
+        """Pick a chunk's own rows out of those of all chunks."""
         file = (chunk.source, chunk.path)
         first, last = chunk.start_line, chunk.end_line
         in_file = (row for row in definitions if (row["source"], row["path"]) == file)
@@ -202,7 +200,15 @@ def _is_in_lines(row: Row, chunk: IndexedChunk) -> bool:
     return chunk.start_line <= row["line"] <= chunk.end_line
 
 
-def _build_neighbours(chunk: _ChunkInGraph, incoming: Sequence[Row], targets: _Definitions) -> CodeNeighbours:
+def _build_neighbours(
+    chunk: _ChunkInGraph,
+    incoming: Sequence[Row],
+    used: Sequence[Row],
+    imported: Sequence[Row],
+    targets: _Definitions,
+) -> CodeNeighbours:
+    """By sure edges: `incoming` ones of all chunks, and those that go out from its lines and its file."""
+
     def order_by_nearness(row: Row) -> tuple[bool, float, str, str, int]:
         is_elsewhere = row["source"] != chunk.chunk.source
         return is_elsewhere, -row["confidence"], row["source"], row["path"], row["line"]
@@ -218,14 +224,14 @@ def _build_neighbours(chunk: _ChunkInGraph, incoming: Sequence[Row], targets: _D
         )
 
     uses = sorted(
-        (row for row in chunk.use_edges if row["target_id"] not in chunk.nodes),
+        (row for row in used if row["target_id"] not in chunk.nodes),
         key=lambda row: (row["line"], row["target_id"] is None, row["target_name"]),
     )
     users = sorted((row for row in incoming if chunk.is_used_by(row)), key=order_by_nearness)
     linked = {
         "calls": list_used(row for row in uses if row["kind"] == "calls"),
         "called_by": list_users(("calls",)),
-        "imports": list_used(_order_imports(chunk)),
+        "imports": list_used(_order_imports(chunk.chunk, used, imported)),
         "extends": list_used(row for row in uses if row["kind"] in _INHERITANCE_KINDS),
         "implemented_by": list_users(_INHERITANCE_KINDS),
     }
@@ -240,13 +246,13 @@ def _build_neighbours(chunk: _ChunkInGraph, incoming: Sequence[Row], targets: _D
     return CodeNeighbours(**shown, omitted=omitted)
 
 
-def _order_imports(chunk: _ChunkInGraph) -> list[Row]:
+def _order_imports(chunk: IndexedChunk, uses: Sequence[Row], imports: Sequence[Row]) -> list[Row]:
     """What the file imports, what the chunk uses first; not the modules of what it imports by name."""
-    exact = {row["target_path"] for row in chunk.import_edges if row["target_name"]} - {None}
-    outer = (row["target_name"] for row in chunk.import_edges if row["target_id"] is None)
+    exact = {row["target_path"] for row in imports if row["target_name"]} - {None}
+    outer = (row["target_name"] for row in imports if row["target_id"] is None)
     modules = set[str]().union(*map(_iter_modules, outer))
     ends = ("target_id", "target_path", "target_name")
-    used = {row[end] for row in chunk.use_edges for end in ends} - {None}
+    used = {row[end] for row in uses for end in ends} - {None}
     used_names = used.union(*map(_iter_modules, used))
 
     def is_enclosing_module(row: Row) -> bool:
@@ -259,9 +265,9 @@ def _order_imports(chunk: _ChunkInGraph) -> list[Row]:
             is_used = row["target_name"] in used_names
         else:
             is_used = (row["target_id"] if row["target_name"] else row["target_path"]) in used
-        return not (is_used or _is_in_lines(row, chunk.chunk)), row["line"]
+        return not (is_used or _is_in_lines(row, chunk)), row["line"]
 
-    return sorted((row for row in chunk.import_edges if not is_enclosing_module(row)), key=order_by_use)
+    return sorted((row for row in imports if not is_enclosing_module(row)), key=order_by_use)
 
 
 def _iter_modules(name: str) -> Iterator[str]:
@@ -279,10 +285,6 @@ def _deduplicate(pairs: Iterable[tuple[CodeNeighbour, Row]]) -> list[tuple[CodeN
 
 MAX_ENRICHED = 5  # the best code results of a response
 MAX_KEPT = 10_000  # chunks whose relations are kept, and whose neighbours: a few KB each
-
-
-class GraphUnavailable(StoreError):
-    """The release has no code graph, or it cannot be opened."""
 
 
 class Enricher:
@@ -310,29 +312,24 @@ class Enricher:
     ) -> tuple[tuple[SearchResult, ...], str | None]:
         """Adds the most telling relations to each result, and neighbours in the code graph to the best code.
 
-        `chunks` are those of the results, and maybe more, in any order. Nothing is added that the caller
-        may not see. Also returns why results lack neighbours that they should have.
+        `chunks` are those of the results. Nothing is added that the caller may not see. Also returns why
+        results lack neighbours that they should have.
         """
-        self._forget_other_releases(open_release)
-        by_id = {chunk.id: chunk for chunk in chunks}
-        shown = [by_id[result.id] for result in results]
-        relations, (neighbours, graph_problem) = await asyncio.gather(
-            self._find_relations(open_release, access, shown if self._max_relations else [], watch),
-            self._find_neighbours(open_release, access, shown if with_neighbours else [], watch),
-        )
-        enriched = tuple(
-            replace(result, related=relations.get(result.id, ()), graph=neighbours.get(result.id))
-            for result in results
-        )
-        return enriched, graph_problem
-
-    def _forget_other_releases(self, open_release: OpenRelease) -> None:
         release = open_release.release
         versions = (*sorted(release.tables.items()), *sorted(release.graph.items()))
         if versions != self._versions:
             self._versions = versions
             self._relations.clear()
             self._neighbours.clear()
+        relations, (neighbours, graph_problem) = await asyncio.gather(
+            self._find_relations(open_release, access, chunks if self._max_relations else [], watch),
+            self._find_neighbours(open_release, access, chunks if with_neighbours else [], watch),
+        )
+        enriched = tuple(
+            replace(result, related=relations.get(result.id, ()), graph=neighbours.get(result.id))
+            for result in results
+        )
+        return enriched, graph_problem
 
     async def _find_relations(
         self, open_release: OpenRelease, access: Access, chunks: Sequence[IndexedChunk], watch: Stopwatch
@@ -365,11 +362,23 @@ class Enricher:
             return {}, None
         with watch.step("enrich"):
             try:
-                graph = await open_visible_graph(open_release, access)
-            except GraphUnavailable as problem:
+                reader = await open_release.open_graph_reader()
+            except StoreError as problem:
                 return {}, str(problem)
+            if reader is None:
+                return {}, "the release has no code graph: run `knowledge refresh`"
+            graph = VisibleGraph.for_access(reader, access)
+            versions = tuple(sorted(graph.reader.versions.items()))
             keys = {
-                chunk.id: (tuple(sorted(graph.reader.versions.items())), graph.visibility, *_locate(chunk))
+                chunk.id: (
+                    versions,
+                    graph.visibility,
+                    chunk.source,
+                    chunk.path,
+                    chunk.start_line,
+                    chunk.end_line,
+                    chunk.symbols,
+                )
                 for chunk in code
             }
             by_id = {id_: self._neighbours[key] for id_, key in keys.items() if key in self._neighbours}
@@ -377,26 +386,6 @@ class Enricher:
             for chunk, own in zip(missing, await find_neighbours(graph, missing), strict=True):
                 by_id[chunk.id] = self._neighbours[keys[chunk.id]] = own
         return {id_: neighbours or None for id_, neighbours in by_id.items()}, None
-
-
-def _locate(chunk: IndexedChunk) -> tuple[Hashable, ...]:
-    """What its neighbours depend on."""
-    return chunk.source, chunk.path, chunk.start_line, chunk.end_line, chunk.symbols
-
-
-async def open_visible_graph(open_release: OpenRelease, access: Access) -> VisibleGraph:
-    """The code graph as far as the caller may see it.
-
-    Raises:
-        GraphUnavailable: the release has none, or it cannot be opened.
-    """
-    try:
-        reader = await open_release.open_graph_reader()
-    except StoreError as error:
-        raise GraphUnavailable(str(error)) from error
-    if reader is None:
-        raise GraphUnavailable("the release has no code graph: run `knowledge refresh`")
-    return VisibleGraph.for_access(reader, access)
 
 
 _WORDS = re.compile(r"\w+|[^\w\s]")
@@ -440,44 +429,31 @@ def find_first_duplicates(texts: Iterable[str]) -> Iterator[int]:
         yield first
 
 
-def assemble(
-    hits: Iterable[Hit[IndexedChunk]], *, limit: int, explain: bool, drop_near_duplicates: bool = False
-) -> tuple[SearchResult, ...]:
-    """The best `limit` hits, in the order given; of equal contents only the first.
-
-    With `drop_near_duplicates` also only the first of nearly equal ones.
-    """
-    results: list[SearchResult] = []
-    seen_hashes: set[str] = set()
-    seen_shingles: list[Shingles] = []
-    for hit in hits:
-        if len(results) == limit:
-            break
-        if hit.chunk.content_hash in seen_hashes:
-            continue
-        seen_hashes.add(hit.chunk.content_hash)
-        if drop_near_duplicates:
-            own = shingles(hit.chunk.text)
-            if any(is_nearly_equal(own, seen) for seen in seen_shingles):
-                continue
-            seen_shingles.append(own)
-        results.append(to_result(hit.chunk, hit.score, hit.explanation if explain else None))
-    return tuple(results)
-
-
 async def assemble_best(
     hits: Sequence[Hit[RankedChunk]], scope: SearchScope
 ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...]]:
-    """See `assemble`; with the chunks that were read for it: many only where contents are alike."""
+    """The chunks and results of the best hits, in the order given; of equal contents only the first.
+
+    Of a diverse plan also only the first of nearly equal ones. Many are read only where contents are alike.
+    """
     plan, count = scope.plan, 2 * scope.plan.limit
     while True:
-        best = await read_hits(scope, hits[:count])
-        results = assemble(
-            best, limit=plan.limit, explain=plan.question.explain, drop_near_duplicates=plan.diverse
-        )
-        if len(results) == plan.limit or count >= len(hits):
-            return [hit.chunk for hit in best], results
+        first_by_content = dict[str, Hit[IndexedChunk]]()
+        for hit in await read_hits(scope, hits[:count]):
+            first_by_content.setdefault(hit.chunk.content_hash, hit)
+        distinct: Iterable[Hit[IndexedChunk]] = first_by_content.values()
+        if plan.diverse:
+            firsts = find_first_duplicates(hit.chunk.text for hit in first_by_content.values())
+            distinct = (
+                hit for at, (hit, first) in enumerate(zip(distinct, firsts, strict=True)) if first == at
+            )
+        shown = list(islice(distinct, plan.limit))
+        if len(shown) == plan.limit or count >= len(hits):
+            break
         count *= 4
+    explain = plan.question.explain
+    results = (to_result(hit.chunk, hit.score, hit.explanation if explain else None) for hit in shown)
+    return [hit.chunk for hit in shown], tuple(results)
 
 
 def to_result(chunk: IndexedChunk, score: float, explanation: ScoreExplanation | None = None) -> SearchResult:

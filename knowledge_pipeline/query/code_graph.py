@@ -1,4 +1,4 @@
-"""Walks over the code graph: resolves a target, follows edges, ranks related code, draws diagrams."""
+"""Walks over the code graph: resolves a target, follows edges, ranks related code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from math import log
 from typing import Literal, NamedTuple
 
 from knowledge_pipeline.contract.filters import Filters, NodeRole
-from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
+from knowledge_pipeline.contract.responses import GraphEdge, GraphNode
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.query.access import Access
@@ -145,7 +145,18 @@ class Walk:
             hops += [_Hop(edge, edge["source_id"], end) for end in ends]
         if conditions:
             frontier |= await self._admit_members(hop.end for hop in hops)
-        hops = [hop for hop in hops if hop.end in frontier and self._leads_to(hop)]
+        hops = [  # by id, or surely by the full name of what is in another source
+            hop
+            for hop in hops
+            if hop.end in frontier
+            and (
+                hop.edge["target_id"]
+                or (
+                    hop.edge["confidence"] >= MIN_CONFIDENCE
+                    and hop.edge["source"] != self.nodes[hop.end].source
+                )
+            )
+        ]
         far = await self._read_far_nodes((hop.start for hop in hops), "in", distance, between_files)
         self._add_edges(hop for hop in hops if hop.start in far)
         return far
@@ -211,13 +222,6 @@ class Walk:
         self._add_nodes((nodes[id_] for id_ in dict.fromkeys(hop.end for hop in hops)), "out", distance)
         return [hop for hop in hops if hop.end in self.nodes]
 
-    def _leads_to(self, hop: _Hop) -> bool:
-        """Whether an edge means a node: by its id, or surely by the full name of one of another source."""
-        edge = hop.edge
-        return bool(edge["target_id"]) or (
-            edge["confidence"] >= MIN_CONFIDENCE and edge["source"] != self.nodes[hop.end].source
-        )
-
     async def _read_far_nodes(
         self, ids: Iterable[str], direction: EdgeDirection, distance: int, between_files: bool
     ) -> set[str]:
@@ -242,6 +246,15 @@ class Walk:
                 continue
             self._found_count += 1
             self.nodes[node.id] = replace(node, role=_ROLES[direction], distance=distance)
+
+    def drop_internal_edges(self) -> None:
+        """Drop edges between the target's own parts, and members that no other node is connected to."""
+        members = {id_ for id_, node in self.nodes.items() if node.role == "member"}
+        own = members | {id_ for id_, node in self.nodes.items() if node.role == "target"}
+        if members or self.member_scope.files:
+            edges = self.edges.items()
+            self.edges = {key: edge for key, edge in edges if not {edge.source, edge.target} <= own}
+        self.drop_unconnected_members()
 
     def drop_unconnected_members(self) -> None:
         """Drop members of the start nodes that have no edge."""
@@ -500,8 +513,14 @@ async def rank_related_code(walk: Walk, targets: Sequence[GraphNode], ids: Colle
         scores[id_] += score
     unread = [id_ for id_, _ in _rank_scores(scores)[: 2 * walk.limit] if id_ not in nodes]
     nodes.update(await walk.graph.read_nodes(unread))
-    _add_place_bonuses(targets, own, scores, nodes)
-
+    files = {(node.source, node.path) for node in targets}
+    classes = {(node.source, node.path, node.name.rpartition(".")[0]) for node in targets if "." in node.name}
+    for id_ in scores.keys() & nodes.keys() - own:
+        node = nodes[id_]
+        if (node.source, node.path, node.name.rpartition(".")[0]) in classes:
+            scores[id_] += _SAME_CLASS_BONUS
+        elif (node.source, node.path) in files:
+            scores[id_] += _SAME_FILE_BONUS
     others = {id_ for id_, node in nodes.items() if node.kind not in ("outside", "file")} - own
     ranked = [(id_, score) for id_, score in _rank_scores(scores) if id_ in others]
     for id_, score in ranked[: walk.limit]:
@@ -536,19 +555,6 @@ async def _score_shared_uses(near: Walk, own_ids: set[str]) -> _Scores:
     return scores
 
 
-def _add_place_bonuses(
-    targets: Sequence[GraphNode], own_ids: set[str], scores: _Scores, nodes: dict[str, GraphNode]
-) -> None:
-    files = {(node.source, node.path) for node in targets}
-    classes = {(node.source, node.path, node.name.rpartition(".")[0]) for node in targets if "." in node.name}
-    for id_ in scores.keys() & nodes.keys() - own_ids:
-        node = nodes[id_]
-        if (node.source, node.path, node.name.rpartition(".")[0]) in classes:
-            scores[id_] += _SAME_CLASS_BONUS
-        elif (node.source, node.path) in files:
-            scores[id_] += _SAME_FILE_BONUS
-
-
 def _rank_scores(scores: _Scores) -> list[tuple[str, float]]:
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
 
@@ -578,7 +584,15 @@ async def find_used_types(index: Index, places: Collection[CodePlace], access: A
         NotFound: nothing is released yet, or there is no code graph.
     """
     graph = await open_code_graph(await index.open_release(), access)
-    starts = await asyncio.gather(*(_find_nodes(graph, location) for location in places))
+
+    async def find_nodes(target: str, source: str | None) -> list[GraphNode]:
+        try:
+            resolved = await find_target(graph, target, Filters(sources=(source,) if source else ()))
+        except (NotFound, InvalidQuery):
+            return []
+        return [node for node in resolved.nodes if ":" not in target or node.kind != "file"]
+
+    starts = await asyncio.gather(*(find_nodes(*location) for location in places))
     nodes = {node.id: node for several in starts for node in several}
     files = {(node.source, node.path) for node in nodes.values() if node.kind == "file"}
     if not nodes:
@@ -595,63 +609,3 @@ async def find_used_types(index: Index, places: Collection[CodePlace], access: A
         if uses[node.id] and node.kind in _TYPE_KINDS and node.lines and (node.source, node.path) not in files
     ]
     return sorted(types, key=lambda node: (-uses[node.id], node.source or "", node.path or "", node.name))
-
-
-async def _find_nodes(graph: VisibleGraph, location: CodePlace) -> tuple[GraphNode, ...]:
-    target, source = location
-    try:
-        resolved = await find_target(graph, target, Filters(sources=(source,) if source else ()))
-    except (NotFound, InvalidQuery):
-        return ()
-    is_file = ":" not in target
-    return tuple(node for node in resolved.nodes if is_file or node.kind != "file")
-
-
-_ARROWS = {"calls": "-->", "references": "-.->", "imports": "-.->", "extends": "==>", "implements": "==>"}
-_STYLES = {"references": "dashed", "imports": "dashed", "extends": "bold", "implements": "bold"}
-_MAX_NAME_CHARS = 80  # shown
-_MERMAID_ESCAPES = {ord(char): f"#{ord(char)};" for char in '"#<>&`'}
-
-
-def render_mermaid(response: GraphResponse) -> str:
-    """A flowchart with a box for each node and an arrow for each edge.
-
-    Syntax: https://mermaid.js.org/syntax/flowchart.html
-    """
-    numbers = {node.id: f"n{number}" for number, node in enumerate(response.nodes)}
-    lines = ["flowchart LR"]
-    for node in response.nodes:
-        # quotes would end the text, and `#` starts the number of a character
-        label = "<br/>".join(part.translate(_MERMAID_ESCAPES) for part in _label_lines(node))
-        start, end = ('(["', '"])') if node.kind == "outside" else ('["', '"]')
-        lines.append(f"    {numbers[node.id]}{start}{label}{end}")
-    for edge in response.edges:
-        arrow = _ARROWS.get(edge.kind, "-->")
-        lines.append(f"    {numbers[edge.source]} {arrow}|{edge.kind}| {numbers[edge.target]}")
-    if targets := [numbers[node.id] for node in response.targets]:
-        lines.append(f"    style {','.join(targets)} stroke-width:3px")
-    return "\n".join(lines) + "\n"
-
-
-def render_dot(response: GraphResponse) -> str:
-    """A directed graph in the language of Graphviz: https://graphviz.org/doc/info/lang.html"""
-    numbers = {node.id: f"n{number}" for number, node in enumerate(response.nodes)}
-    lines = ["digraph code {"]
-    lines.append('    rankdir=LR; node [fontname="sans-serif"]; edge [fontname="sans-serif", fontsize=10];')
-    for node in response.nodes:
-        label = "\\n".join(part.replace("\\", "\\\\").replace('"', '\\"') for part in _label_lines(node))
-        shape = "ellipse" if node.kind == "outside" else "box"
-        weight = 3 if node.role == "target" else 1
-        lines.append(f'    {numbers[node.id]} [label="{label}", shape={shape}, penwidth={weight}];')
-    for edge in response.edges:
-        style = _STYLES.get(edge.kind, "solid")
-        ends = f"{numbers[edge.source]} -> {numbers[edge.target]}"
-        lines.append(f"    {ends} [label={edge.kind}, style={style}];")
-    return "\n".join(lines) + "\n}\n"
-
-
-def _label_lines(node: GraphNode) -> list[str]:
-    """The name, and the path unless it is a file, each on one line."""
-    lines = [node.name, *([node.path] if node.path and node.kind != "file" else [])]
-    spaced = (" ".join(line.split()) for line in lines)
-    return [line if len(line) <= _MAX_NAME_CHARS else f"{line[: _MAX_NAME_CHARS - 1]}…" for line in spaced]

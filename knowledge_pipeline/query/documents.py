@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -90,7 +90,9 @@ async def describe_relations(index: Index, target: str, access: Access) -> Relat
         metadata = [json.loads(row["metadata"]) for row in rows]
         leading = (row for row, values in zip(rows, metadata, strict=True) if values.get("leads"))
         first = next(leading, rows[0])
-        mentions = keep_most_specific(mention for values in metadata for mention in _parse_mentions(values))
+        mentions = keep_most_specific(
+            Mention(**mention) for values in metadata for mention in values.get("mentions", ())
+        )
         documents.append(_to_related_document(first))
         names = tuple(metadata[0].get("names", ()))
         subjects.append(Subject(first["source"], first["uri"], names, tuple(mentions)))
@@ -126,7 +128,7 @@ async def _read_documents(readers: Sequence[IndexReader], visible: Filter, targe
     if len(documents) > _MAX_DOCUMENTS:
         raise InvalidQuery(f"{len(documents)} documents are called {target[:200]!r}: give more of the path")
     columns = (*_DOCUMENT_COLUMNS, "metadata")
-    conditions = [eq("source", source) & eq("uri", uri) for source, uri in documents]
+    conditions = (eq("source", source) & eq("uri", uri) for source, uri in documents)
     return [await find_rows(readers, visible & condition, columns) for condition in conditions]
 
 
@@ -140,49 +142,42 @@ async def find_relations(
     )
     mentioned_names = list(dict.fromkeys(mention.name for mention in mentions))[:_MAX_NAMES]
     own_names = list(dict.fromkeys(name for subject in subjects for name in subject.names))[:_MAX_NAMES]
+
+    async def find_listing(column: str, values: Sequence[str], read: str) -> list[Row]:
+        columns = (*_DOCUMENT_COLUMNS, read)
+        by_space = await gather_all(
+            reader.find_rows_listing(column, values, visible_rows, limit=_MAX_ROWS, columns=columns)
+            for reader in readers
+        )
+        return [row for rows in by_space for row in rows]
+
     mentioned, mentioning = await asyncio.gather(
-        _find_listing(readers, "names", mentioned_names, visible_rows, (*_DOCUMENT_COLUMNS, "names")),
-        _find_listing(readers, "mentions", own_names, visible_rows, (*_DOCUMENT_COLUMNS, "metadata")),
+        find_listing("names", mentioned_names, "names"), find_listing("mentions", own_names, "metadata")
     )
     rows_by_name: dict[str, list[Row]] = {}
     for row in mentioned:
         for name in row["names"]:
             rows_by_name.setdefault(name, []).append(row)
-    rows_with_mentions = [(row, list(_parse_mentions(json.loads(row["metadata"])))) for row in mentioning]
-    related = [_relate(subject, rows_by_name, rows_with_mentions) for subject in subjects]
+    every_name = frozenset(name for subject in subjects for name in subject.names)
+    incoming = [
+        (Mention(**mention), row)
+        for row in mentioning
+        for mention in json.loads(row["metadata"]).get("mentions", ())
+        if mention["name"] in every_name
+    ]
+    related = [_relate(subject, rows_by_name, incoming) for subject in subjects]
     return related, len(mentioning) >= _MAX_ROWS
 
 
-async def _find_listing(
-    readers: Sequence[IndexReader],
-    column: str,
-    values: Sequence[str],
-    where: Filter,
-    columns: Sequence[str],
-) -> list[Row]:
-    """Rows of all spaces that have any of the values in a list column, at most `_MAX_ROWS` of each."""
-    by_space = await gather_all(
-        reader.find_rows_listing(column, values, where, limit=_MAX_ROWS, columns=columns)
-        for reader in readers
-    )
-    return [row for rows in by_space for row in rows]
-
-
 def _relate(
-    subject: Subject,
-    rows_by_name: Mapping[str, Sequence[Row]],
-    rows_with_mentions: Iterable[tuple[Row, Sequence[Mention]]],
+    subject: Subject, rows_by_name: Mapping[str, Sequence[Row]], incoming: Sequence[tuple[Mention, Row]]
 ) -> list[Relation]:
     """Each document once for a direction, by its most telling kind; then the newest first."""
     names = frozenset(subject.names)
-    out = [(mention, row) for mention in subject.mentions for row in rows_by_name.get(mention.name, ())]
-    back = [
-        (mention, row)
-        for row, mentions in rows_with_mentions
-        for mention in mentions
-        if mention.name in names
-    ]
-    both: dict[Literal["to", "from"], list[tuple[Mention, Row]]] = {"to": out, "from": back}
+    both: dict[Literal["to", "from"], list[tuple[Mention, Row]]] = {
+        "to": [(mention, row) for mention in subject.mentions for row in rows_by_name.get(mention.name, ())],
+        "from": [(mention, row) for mention, row in incoming if mention.name in names],
+    }
     relations = [
         Relation(mention.kind, direction, mention.target, _to_related_document(row))
         for direction, pairs in both.items()
@@ -199,10 +194,6 @@ def _relate(
 
 def _to_related_document(row: Row) -> RelatedDocument:
     return RelatedDocument(**{name: row[name] for name in _DOCUMENT_COLUMNS})
-
-
-def _parse_mentions(metadata: Mapping[str, Any]) -> Iterator[Mention]:
-    yield from (Mention(**mention) for mention in metadata.get("mentions", ()))
 
 
 def _iter_conditions(target: str) -> Iterator[Filter]:
@@ -282,9 +273,7 @@ async def read_example(
 ) -> ExampleFile:
     """The one file at a path, or at the end of one ("auth.py" for "src/auth.py").
 
-    Raises:
-        NotFound: there is none that the caller may see.
-        InvalidQuery: there are several.
+    Raises `NotFound`: there is none that the caller may see; `InvalidQuery`: there are several.
     """
     condition = compile_filter(access, Filters(sources=(source,) if source else ()))
     path = replace_invalid_characters(path).removeprefix("./").lstrip("/")
@@ -384,18 +373,16 @@ def _find_refresh(lake: Lake, source: str, written: datetime) -> tuple[TracedRef
     first = done
     while first > 0 and rows[first]["stage"] != "snapshot" and rows[first - 1]["stage"] != "index":
         first -= 1
-    return tuple(_to_traced(row) for row in rows[first : done + 1])
-
-
-def _to_traced(row: dict[str, Any]) -> TracedRefresh:
-    run = row["run"]
-    return TracedRefresh(
-        stage=row["stage"],
-        done_at=row["at"],
-        seconds=row["seconds"],
-        changes=row["added"] + row["changed"] + row["removed"],
-        code=row["code"],
-        settings=json.loads(row["settings"]) if row["settings"] else {},
-        run=run,
-        run_url=build_run_url(run) if run else None,
+    return tuple(
+        TracedRefresh(
+            stage=row["stage"],
+            done_at=row["at"],
+            seconds=row["seconds"],
+            changes=row["added"] + row["changed"] + row["removed"],
+            code=row["code"],
+            settings=json.loads(row["settings"]) if row["settings"] else {},
+            run=row["run"],
+            run_url=build_run_url(row["run"]) if row["run"] else None,
+        )
+        for row in rows[first : done + 1]
     )

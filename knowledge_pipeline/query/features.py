@@ -25,7 +25,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -33,7 +33,7 @@ import Stemmer
 
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.file_languages import ROLE_WORDS, find_side_role
-from knowledge_pipeline.query.hits import IndexedChunk, RankedChunk
+from knowledge_pipeline.query.hits import IndexedChunk
 from knowledge_pipeline.query.understand import QUESTION_KINDS, ParsedQuery, list_kinds
 from knowledge_pipeline.store.fragments import OutlineFile, Outlines
 from knowledge_pipeline.times import parse_time
@@ -89,7 +89,7 @@ def compute_features(
         return rows
     columns = {name: rows[:, at] for at, name in enumerate(FEATURES)}
     question = _QuestionWords.build(query)
-    families = np.array(list(map(_find_family, chunks.files)))
+    families = np.array([_FAMILIES.get(file.source_type, "other") for file in chunks.files])
     of_rows = families[chunks.file_numbers]
     columns["fused"][:] = _scale_by_family(fused, of_rows)
     columns["similarity"][:] = _scale_by_family(similarities, of_rows)
@@ -111,11 +111,8 @@ def compute_features(
 
 def has_several_families(chunks: Outlines) -> bool:
     """Whether candidates are of more than one family of sources."""
-    return len(set(map(_find_family, chunks.files))) > 1
-
-
-def _find_family(file: OutlineFile) -> str:
-    return _FAMILIES.get(file.source_type, "other")
+    source_types = {file.source_type for file in chunks.files}
+    return len({_FAMILIES.get(source_type, "other") for source_type in source_types}) > 1
 
 
 def count_better_of_file(file_numbers: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -144,11 +141,6 @@ def stem(word: str) -> str:
     """What the forms of an English word have in common."""
     # A stemmer is made for each word, in 2 us, because threads cannot share one.
     return cast("Any", Stemmer).Stemmer("english", 0).stemWord(word)
-
-
-def has_path(chunk: RankedChunk | OutlineFile) -> bool:
-    """Whether people chose the path of a chunk or a file, as they do that of code and documentation."""
-    return chunk.source_type in PATH_TYPES
 
 
 def _scale_by_family(values: np.ndarray, families: np.ndarray) -> np.ndarray:
@@ -224,23 +216,18 @@ class _QuestionWords:
         roles = (role for role, words in _ROLE_STEMS.items() if not stems.isdisjoint(words))
         return cls(stems, beginnings, frozenset(roles))
 
-    def has(self, name: tuple[str, frozenset[str]]) -> bool:
-        """Whether a stem is its own, or begins with one or the other way round: `extract`, `extractor`.
-
-        The stem comes with its forms: itself and its beginnings.
-        """
-        stem, forms = name
-        return stem in self.beginnings or not self.stems.isdisjoint(forms)
-
 
 def _read_files(files: Sequence[OutlineFile], question: _QuestionWords) -> dict[str, np.ndarray]:
     """`file_name`, and whether a file has a role that the question does not ask for; by file."""
     columns = {name: np.zeros(len(files)) for name in ("file_name", *ROLE_WORDS)}
     for at, file in enumerate(files):
-        if not has_path(file):
+        if file.source_type not in PATH_TYPES:
             continue
         name = _read_path(file.path, file.source)
-        columns["file_name"][at] = bool(name.stems) and all(map(question.has, name.stems))
+        # a stem is asked for if the question has it, or one that begins with it or the other way round
+        columns["file_name"][at] = bool(name.stems) and all(
+            stem in question.beginnings or not question.stems.isdisjoint(forms) for stem, forms in name.stems
+        )
         if name.role and name.role not in question.roles:
             columns[name.role][at] = 1.0
     return columns
@@ -249,7 +236,9 @@ def _read_files(files: Sequence[OutlineFile], question: _QuestionWords) -> dict[
 class _FileName(NamedTuple):
     """What the name of a file says."""
 
-    stems: Sequence[tuple[str, frozenset[str]]]  # of its words, each with its forms for `_QuestionWords.has`
+    stems: Sequence[
+        tuple[str, frozenset[str]]
+    ]  # of its words, each with its forms: itself and its beginnings
     role: str | None  # see `SideRole`
 
 
@@ -335,7 +324,8 @@ def compute_text_features(
     texts = [_read_words(chunk.text[:_MAX_CHARS]) for chunk in chunks]
     around = [_read_words(f"{chunk.header} {chunk.path}") for chunk in chunks]
     words = [text | other for text, other in zip(texts, around, strict=True)]
-    rows[:, 0] = [_share_asked(_read_heading(chunk), frozenset(stems)) for chunk in chunks]
+    headings = [_stem_all(_read_words(_read_heading(chunk))) for chunk in chunks]
+    rows[:, 0] = [len(own.intersection(stems)) / len(own) if own else 0.0 for own in headings]
     rows[:, 1] = _measure_nearest_words(list(dict.fromkeys(query_words)), words, vectors)
     rows[:, 2] = _measure_pairs(stems, chunks, texts)
     if _ASKS_FOR_NEW.search(query.text):
@@ -346,7 +336,7 @@ def compute_text_features(
 @lru_cache(maxsize=2_048)
 def _read_words(text: str) -> frozenset[str]:
     """The lower-case words of a text, those of identifiers apart."""
-    return frozenset(part for word in set(_WORD.findall(text)) for part in split_parts(word))
+    return frozenset(chain.from_iterable(map(split_parts, set(_WORD.findall(text)))))
 
 
 def _read_heading(chunk: IndexedChunk) -> str:
@@ -355,12 +345,6 @@ def _read_heading(chunk: IndexedChunk) -> str:
     if chunk.source_type not in _HISTORY and trail:
         return trail.rpartition("\n")[2].rpartition(">")[2]
     return chunk.title or ""
-
-
-def _share_asked(heading: str, stems: frozenset[str]) -> float:
-    """How many of a heading's words the question has, as a share."""
-    own = _stem_all(_read_words(heading))
-    return len(own & stems) / len(own) if own else 0.0
 
 
 @lru_cache(maxsize=4_096)
@@ -375,7 +359,7 @@ def _measure_nearest_words(
 
     A word counts by the number of its pieces, which is larger where it is rare.
     """
-    numbers = {word: at for at, word in enumerate(dict.fromkeys(word for own in words for word in own))}
+    numbers = {word: at for at, word in enumerate(dict.fromkeys(chain.from_iterable(words)))}
     if not numbers:
         return np.zeros(len(words))
     cosines = _multiply(vectors.look_up(query_words), vectors.look_up(list(numbers)))
@@ -414,7 +398,7 @@ def _measure_pairs(
 @lru_cache(maxsize=1_024)
 def _list_parts(text: str) -> tuple[str, ...]:
     """The lower-case words of a text in their order, without those that say how it is said."""
-    parts = (part for word in _WORD.findall(text) for part in split_parts(word))
+    parts = chain.from_iterable(map(split_parts, _WORD.findall(text)))
     return tuple(part for part in parts if part not in _FUNCTION_WORDS)
 
 

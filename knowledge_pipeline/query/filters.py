@@ -19,9 +19,7 @@ _Compile = Callable[[Sequence[str]], Filter]
 _NO_FILTERS = Filters()  # most restrictions are none
 
 _EARLIEST, _LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
-_TYPES_WITH_CHANGES = frozenset(
-    {"git_history", "github_pr"}
-)  # of documents that name the files which they change
+_TYPES_WITH_CHANGES = frozenset({"git_history", "github_pr"})  # that name the files which they change
 _OF_CODE = filters.eq("source_type", "code")
 _OF_TICKETS = filters.one_of("source_type", ("custom", "jira"))
 _LANGUAGE_ALIASES = {"c++": "cpp", "c#": "c_sharp", "csharp": "c_sharp", "shell": "bash", "golang": "go"}
@@ -47,19 +45,13 @@ def compile_filter(access: Access, *restrictions: Filters) -> Filter:
             branches = map(replace_invalid_characters, restriction.branches)
             conditions.append(filters.on_branch(branches, own))
         if restriction.paths:
-            conditions.append(_at_or_changing(restriction.paths, _find_common_types(restrictions)))
+            conditions.append(_at_or_changing(restriction.paths, restrictions))
     return reduce(lambda left, right: left & right, conditions)
 
 
-def _find_common_types(restrictions: Iterable[Filters]) -> frozenset[str]:
-    """The types of sources that all restrictions name which name any."""
-    types = [
-        frozenset[str](restriction.source_types) for restriction in restrictions if restriction.source_types
-    ]
-    return reduce(lambda one, other: one & other, types) if types else frozenset()
-
-
-def _at_or_changing(paths: Sequence[str], types: frozenset[str]) -> Filter:
+def _at_or_changing(paths: Sequence[str], restrictions: Iterable[Filters]) -> Filter:
+    of_each = [frozenset[str](it.source_types) for it in restrictions if it.source_types]
+    types = reduce(lambda one, other: one & other, of_each) if of_each else frozenset[str]()
     conditions = [_at_paths(paths)] if not types or types - _TYPES_WITH_CHANGES else []
     if types & _TYPES_WITH_CHANGES:
         patterns = map(_normalize_path, paths)
@@ -92,10 +84,6 @@ def to_conditions(restriction: Filters) -> list[Filter]:
 def replace_invalid_characters(value: str) -> str:
     """Text that the store can take: NUL and invalid Unicode become `?`."""
     return value.encode("utf-8", "replace").decode().replace("\x00", "?")
-
-
-def _match_exactly(column: str) -> _Compile:
-    return lambda values: filters.one_of(column, values)
 
 
 def _match_any(build: Callable[[str], Filter]) -> _Compile:
@@ -176,8 +164,8 @@ _FIELD_COMPILERS: dict[str, _Compile] = {
     "extensions": lambda values: filters.one_of(
         "extension", sorted({"." + value.lower().removeprefix(".") for value in values})
     ),
-    "sources": _match_exactly("source"),
-    "source_types": _match_exactly("source_type"),
+    "sources": lambda values: filters.one_of("source", values),
+    "source_types": lambda values: filters.one_of("source_type", values),
     "repos": _match_any(lambda value: filters.glob("repo", value) | filters.glob("repo", f"**/{value}")),
     "branches": filters.on_branch,
     "paths": _at_paths,

@@ -85,45 +85,39 @@ class GraphRequest:
         return self.operation.default_depth or 1 if self.depth is None else self.depth
 
 
-class CodeGraph:
-    """Queries the code graph of an index, usually that of the live release. For one event loop."""
+async def query_graph(index: Index, request: GraphRequest, access: Access) -> GraphResponse:
+    """Find the target in the code graph, and walk from it as the request's operation does.
 
-    def __init__(self, index: Index) -> None:
-        self._index = index
-
-    async def query(self, request: GraphRequest, access: Access) -> GraphResponse:
-        """Find the target, and walk from it as the request's operation does.
-
-        Raises:
-            InvalidQuery: the target is empty.
-            NotFound: nothing is released, there is no code graph, or it has no such target that the
-                caller may see.
-        """
-        watch = Stopwatch()
-        with watch.step("open"):
-            opened = await self._index.open_release()
-            graph = await open_code_graph(opened, access)
-        with watch.step("look_up"):
-            target = await find_target(graph, request.target, request.filters)
-        walk = Walk(graph, request.max_nodes)
-        if target.nodes:
-            with watch.step("walk"):
-                walk.add_start_nodes(target.nodes)
-                await _traverse(walk, target.nodes, request)
-        return GraphResponse(
-            query_id=str(uuid.uuid4()),
-            took_ms=watch.took_ms,
-            release=opened.release.release,
-            degraded=tuple(opened.missing),
-            operation=request.operation.path,
-            target=request.target,
-            nodes=tuple(sorted(walk.nodes.values(), key=_node_sort_key)),
-            edges=tuple(sorted(walk.edges.values(), key=_EDGE_ORDER)),
-            candidates=target.candidates,
-            notes=tuple(_build_notes(request, target, walk)),
-            timings_ms=watch.timings_ms,
-            steps=tuple(watch.steps),
-        )
+    Raises:
+        InvalidQuery: the target is empty.
+        NotFound: nothing is released, there is no code graph, or it has no such target that the caller may
+            see.
+    """
+    watch = Stopwatch()
+    with watch.step("open"):
+        opened = await index.open_release()
+        graph = await open_code_graph(opened, access)
+    with watch.step("look_up"):
+        target = await find_target(graph, request.target, request.filters)
+    walk = Walk(graph, request.max_nodes)
+    if target.nodes:
+        with watch.step("walk"):
+            walk.add_start_nodes(target.nodes)
+            await _traverse(walk, target.nodes, request)
+    return GraphResponse(
+        query_id=str(uuid.uuid4()),
+        took_ms=watch.took_ms,
+        release=opened.release.release,
+        degraded=tuple(opened.missing),
+        operation=request.operation.path,
+        target=request.target,
+        nodes=tuple(sorted(walk.nodes.values(), key=_order_targets_first)),
+        edges=tuple(sorted(walk.edges.values(), key=_EDGE_ORDER)),
+        candidates=target.candidates,
+        notes=tuple(_build_notes(request, target, walk)),
+        timings_ms=watch.timings_ms,
+        steps=tuple(watch.steps),
+    )
 
 
 async def _traverse(walk: Walk, targets: Sequence[GraphNode], request: GraphRequest) -> None:
@@ -156,22 +150,11 @@ async def _traverse(walk: Walk, targets: Sequence[GraphNode], request: GraphRequ
         case "analyze_dependencies":
             dependents = (EdgePath("in", _DEPENDENT_KINDS, depth), EdgePath("in", ("imports",)))
             await walk.follow_all(ids, *dependents, EdgePath("out", USE_KINDS))
-    _drop_internal_edges(walk)
+    walk.drop_internal_edges()
 
 
-def _drop_internal_edges(walk: Walk) -> None:
-    """Drop edges between the target's own parts, and members that no other node is connected to."""
-    members = {id_ for id_, node in walk.nodes.items() if node.role == "member"}
-    own = members | {id_ for id_, node in walk.nodes.items() if node.role == "target"}
-    if members or walk.member_scope.files:
-        walk.edges = {
-            key: edge for key, edge in walk.edges.items() if edge.source not in own or edge.target not in own
-        }
-    walk.drop_unconnected_members()
-
-
-def _node_sort_key(node: GraphNode) -> tuple[Any, ...]:
-    """The targets first, then by score, else by role and distance."""
+def _order_targets_first(node: GraphNode) -> tuple[Any, ...]:
+    """Then by score, else by role and distance."""
     role = ("target", "member", "used_by", "uses").index(node.role)
     rank = (2, -node.score) if node.score is not None else (role, 0.0)
     return *rank, node.distance, node.source or "~", node.path or "", node.name

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
 from sys import intern
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
@@ -35,13 +36,9 @@ _NO_BOOSTS: Mapping[str, float] = {}
 def read_outline(row: Row) -> ChunkOutline:
     """The outline of a row with `OUTLINE_COLUMNS`."""
     payload = row["shown"]
-    return ChunkOutline(
-        payload["id"],
-        intern(payload["source"]),
-        intern(payload["path"]),
-        _list_symbols(payload),
-        intern(payload["source_type"]),
-    )
+    source, path, source_type = map(intern, (payload["source"], payload["path"], payload["source_type"]))
+    symbols: list[str | None] = [payload["symbol"], *payload["metadata"].get("symbols", ())]
+    return ChunkOutline(payload["id"], source, path, tuple(filter(None, dict.fromkeys(symbols))), source_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +77,11 @@ class IndexedChunk:
         }
         names, mentions = metadata.pop("names", ()), metadata.pop("mentions", ())
         metadata.pop("leads", None)
+        symbols = dict.fromkeys([payload["symbol"], *payload["metadata"].get("symbols", ())])
         return cls(
             **{name: payload[name] for name in (*_FIELDS, *_SPAN_FIELDS)},
             text=row["text"],
-            symbols=_list_symbols(payload),
+            symbols=tuple(filter(None, symbols)),
             names=tuple(names),
             mentions=tuple(Mention(**mention) for mention in mentions),
             metadata=metadata,
@@ -107,11 +105,6 @@ def to_outlines(chunks: Iterable[RankedChunk]) -> Outlines:
     return Outlines.of(
         ChunkOutline(chunk.id, chunk.source, chunk.path, chunk.symbols, chunk.source_type) for chunk in chunks
     )
-
-
-def _list_symbols(payload: Mapping[str, Any]) -> tuple[str, ...]:
-    symbols = dict.fromkeys([payload["symbol"], *payload["metadata"].get("symbols", ())])
-    return tuple(filter(None, symbols))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,7 +238,7 @@ _MIN_TAKEN = 400  # outlines of a file, two questions': a process that asks once
 _ROWS_PER_TAKEN = 8  # of a file that are read in about twice the time that it takes to take one
 
 Place = tuple[str, int]
-"""See `IndexReader.locate`."""
+"""What the columns of a row follow from: its files, which are never written again, and its place in them."""
 
 Value = TypeVar("Value")
 
@@ -271,9 +264,9 @@ class RowCache:
         self._max_held_rows = max_held_rows
         self._loaded: dict[str, OutlineColumns | None] = {}  # by file; None: it is being read
         self._taken = Counter[str]()  # outlines of the rows of each file
-        self._outlines = _Recent[ChunkOutline](max_outline_bytes, lambda _: _OUTLINE_BYTES)
-        self._chunks = _Recent[IndexedChunk](max_chunk_bytes, lambda chunk: _ROW_BYTES + len(chunk.text))
-        self._vectors = _Recent[np.ndarray](max_vector_bytes, lambda vector: 100 + vector.nbytes)
+        self._outlines = _Recent[ChunkOutline](max_outline_bytes, _OUTLINE_BYTES)
+        self._chunks = _Recent[IndexedChunk](max_chunk_bytes, _ROW_BYTES, lambda chunk: len(chunk.text))
+        self._vectors = _Recent[np.ndarray](max_vector_bytes, 100, attrgetter("nbytes"))
         self._files = frozenset[str]()
 
     def evict_other_files(self, readers: Iterable[IndexReader]) -> None:
@@ -295,7 +288,13 @@ class RowCache:
     async def read_outlines(self, reader: IndexReader, rows: np.ndarray) -> Outlines:
         """Outlines of rows that searches of this reader found: ids, ascending."""
         of_files = np.split(rows, np.flatnonzero(np.diff(rows >> 32)) + 1)
-        cached = [self._find_loaded(reader, own) for own in of_files]
+        columns = [
+            self._loaded.get(reader.files[int(own[0]) >> 32]) if len(own) else None for own in of_files
+        ]
+        cached = [  # None also where not all of a file's rows are held: a version before may have more
+            of_file.find(own & 0xFFFFFFFF) if of_file else None
+            for of_file, own in zip(columns, of_files, strict=True)
+        ]
         uncached = (own.tolist() for own, outlines in zip(of_files, cached, strict=True) if outlines is None)
         read = iter([Outlines.of(outlines) for outlines in await self._read_missing(reader, list(uncached))])
         return Outlines.join([next(read) if outlines is None else outlines for outlines in cached])
@@ -309,20 +308,14 @@ class RowCache:
             waiting.append(self.read_vectors(reader, rows.tolist()))
         await gather_all(waiting)
 
-    def _find_loaded(self, reader: IndexReader, rows: np.ndarray) -> Outlines | None:
-        """Outlines of rows of one file, if all of them are held: a version before may have more."""
-        columns = self._loaded.get(reader.files[int(rows[0]) >> 32]) if len(rows) else None
-        return columns.find(rows & 0xFFFFFFFF) if columns else None
-
     async def _read_missing(
         self, reader: IndexReader, of_files: Sequence[Collection[int]]
     ) -> list[list[ChunkOutline]]:
         """Outlines of rows of files whose outlines are not in memory."""
         outlines, missing = self._outlines.split(reader, list(chain.from_iterable(of_files)))
         if missing:
-            for row, values in (await reader.take_rows(missing, OUTLINE_COLUMNS)).items():
-                outlines[row] = read_outline(values)
-                self._outlines.put(reader.locate(row), outlines[row])
+            rows = await reader.take_rows(missing, OUTLINE_COLUMNS)
+            outlines |= self._outlines.keep(reader, {row: read_outline(rows[row]) for row in rows})
             await self._load_hot_files(reader, missing)
         return [[outlines[row] for row in own] for own in of_files]
 
@@ -353,9 +346,8 @@ class RowCache:
         """Chunks of rows that a search of this reader found, by row id."""
         chunks, missing = self._chunks.split(reader, rows)
         if missing:
-            for row, values in (await reader.take_rows(missing, CHUNK_COLUMNS)).items():
-                chunks[row] = IndexedChunk.from_row(values)
-                self._chunks.put(reader.locate(row), chunks[row])
+            read = await reader.take_rows(missing, CHUNK_COLUMNS)
+            chunks |= self._chunks.keep(reader, {row: IndexedChunk.from_row(read[row]) for row in read})
         return chunks
 
     async def read_vectors(self, reader: IndexReader, rows: Collection[int]) -> dict[int, np.ndarray]:
@@ -363,10 +355,7 @@ class RowCache:
         if matrix := reader.memory.find_holder(rows):
             return matrix.take(rows)
         vectors, missing = self._vectors.split(reader, rows)
-        for row, vector in (await reader.take_vectors(missing)).items():
-            vectors[row] = vector
-            self._vectors.put(reader.locate(row), vector)
-        return vectors
+        return {**vectors, **self._vectors.keep(reader, await reader.take_vectors(missing))}
 
 
 class _Recent(Generic[Value]):
@@ -375,37 +364,39 @@ class _Recent(Generic[Value]):
     A look-up takes a tenth of one in a list of uses, and there are two hundred in a search.
     """
 
-    def __init__(self, max_bytes: int, size_of: Callable[[Value], int]) -> None:
-        self._generation_bytes, self._size_of = max_bytes // 2, size_of
+    def __init__(self, max_bytes: int, row_bytes: int, size_of: Callable[[Value], int] | None = None) -> None:
+        """A value takes `row_bytes`, and what `size_of` says in addition."""
+        self._generation_bytes, self._row_bytes, self._size_of = max_bytes // 2, row_bytes, size_of
         self._young: dict[Place, Value] = {}
         self._old: dict[Place, Value] = {}
         self._young_bytes = 0
 
     def split(self, reader: IndexReader, rows: Collection[int]) -> tuple[dict[int, Value], list[int]]:
         """What is kept of some rows of a reader, and which are missing."""
-        values: dict[int, Value] = {}
+        young, old = dict[int, Value](), dict[int, Value]()
         missing: list[int] = []
-        files = reader.files  # as `IndexReader.locate` does, without two hundred calls
         for row in rows:
-            location = (files[row >> 32], row & 0xFFFFFFFF)
-            value = self._young.get(location)
-            if value is None and (value := self._old.get(location)) is not None:
-                self.put(location, value)
-            if value is None:
-                missing.append(row)
+            location = (reader.files[row >> 32], row & 0xFFFFFFFF)
+            if (value := self._young.get(location)) is not None:
+                young[row] = value
+            elif (value := self._old.get(location)) is not None:
+                old[row] = value
             else:
-                values[row] = value
-        return values, missing
+                missing.append(row)
+        return {**young, **self.keep(reader, old)}, missing
 
     def keep_files(self, files: Collection[str]) -> None:
         """Forget the rows of other files."""
         self._young = {location: value for location, value in self._young.items() if location[0] in files}
         self._old = {location: value for location, value in self._old.items() if location[0] in files}
-        self._young_bytes = sum(map(self._size_of, self._young.values()))
+        self._young_bytes = len(self._young) * self._row_bytes
+        self._young_bytes += sum(map(self._size_of, self._young.values())) if self._size_of else 0
 
-    def put(self, location: Place, value: Value) -> None:
-        """Keep a value."""
-        self._young[location] = value
-        self._young_bytes += self._size_of(value)
-        if self._young_bytes > self._generation_bytes:
-            self._old, self._young, self._young_bytes = self._young, {}, 0
+    def keep(self, reader: IndexReader, values: Mapping[int, Value]) -> Mapping[int, Value]:
+        """Keep the values of some rows, which are returned."""
+        for row, value in values.items():
+            self._young[reader.files[row >> 32], row & 0xFFFFFFFF] = value
+            self._young_bytes += self._row_bytes + (self._size_of(value) if self._size_of else 0)
+            if self._young_bytes > self._generation_bytes:
+                self._old, self._young, self._young_bytes = self._young, {}, 0
+        return values

@@ -51,11 +51,7 @@ class OpenRelease:
         return {}
 
     async def open_readers(self) -> tuple[IndexReader, ...]:
-        """A reader for each space.
-
-        Raises:
-            SpaceUnreadable: a table cannot be opened.
-        """
+        """A reader for each space. Raises `SpaceUnreadable`: a table cannot be opened."""
         readers, unreadable = await self.open_readable_readers()
         if unreadable:
             raise next(iter(unreadable.values()))
@@ -64,8 +60,7 @@ class OpenRelease:
     async def open_readable_readers(self) -> tuple[tuple[IndexReader, ...], Mapping[str, SpaceUnreadable]]:
         """A reader for each space that can be read, and why others cannot.
 
-        Raises:
-            SpaceUnreadable: none can be opened.
+        Raises `SpaceUnreadable`: none can be opened.
         """
         readers: list[IndexReader] = []
         unreadable: dict[str, SpaceUnreadable] = {}
@@ -104,8 +99,7 @@ class OpenRelease:
     async def mark_unreadable(self, error: SpaceUnreadable) -> None:
         """Do without a space that cannot be read, and open it again after a while.
 
-        Raises:
-            SpaceUnreadable: it can be read; only this question's condition cannot be evaluated.
+        Raises `SpaceUnreadable`: it can be read; only this question's condition cannot be evaluated.
         """
         key = (error.space, self.release.tables[error.space])
         if key in self._readers:
@@ -115,11 +109,7 @@ class OpenRelease:
         self._unreadable[error.space] = (error, time.monotonic() + RETRY_UNREADABLE_S)
 
     async def open_graph_reader(self) -> GraphReader | None:
-        """The code graph; None if the release has none.
-
-        Raises:
-            StoreError: it cannot be opened.
-        """
+        """The code graph; None if the release has none. Raises `StoreError`: it cannot be opened."""
         if self._graph is None and self.release.graph:
             self._graph = await open_graph(self._lake.root, self.release.graph)
         return self._graph
@@ -189,11 +179,7 @@ class LiveIndex:
         self._opening = asyncio.Lock()
 
     async def open_release(self) -> OpenRelease:
-        """The live release.
-
-        Raises:
-            NotFound: nothing is released yet.
-        """
+        """The live release. Raises `NotFound`: nothing is released yet."""
         if self._opened and time.monotonic() < self._polled_at + self._poll_interval_s:
             return self._opened
         table = self._lake.releases()
@@ -221,9 +207,7 @@ class LiveIndex:
     async def prewarm(self) -> None:
         """Read the indexes of the live release into memory.
 
-        Raises:
-            NotFound: nothing is released yet.
-            SpaceUnreadable: none can be read.
+        Raises `NotFound`: nothing is released yet; `SpaceUnreadable`: none can be read.
         """
         readers, _ = await (await self.open_release()).open_readable_readers()
         for reader in readers:

@@ -53,6 +53,14 @@ PROFILES: Mapping[SearchType, SearchProfile] = {
 }
 
 
+def get_profile(type_: str) -> SearchProfile:
+    """The profile of a search type. Raises `InvalidQuery` if there is no such type."""
+    for name, profile in PROFILES.items():
+        if name == type_:
+            return profile
+    raise InvalidQuery(f"found the search type {type_!r}; allowed: {', '.join(PROFILES)}")
+
+
 _TYPE_BY_INTENT: Mapping[Intent, SearchType] = {
     "find_history": "historical",
     "find_implementation": "code",
@@ -116,12 +124,9 @@ def plan_search(
 ) -> SearchPlan:
     """Understand a question; `example` is the file at its path.
 
-    Raises:
-        InvalidQuery: the question, its filters, type, mode or limit make no sense.
+    Raises `InvalidQuery`: the question, its filters, type, mode or limit make no sense.
     """
-    profile = PROFILES.get(question.type)
-    if profile is None:
-        raise InvalidQuery(f"found the search type {question.type!r}; allowed: {', '.join(PROFILES)}")
+    profile = get_profile(question.type)
     if question.mode not in get_args(SearchMode):
         allowed = ", ".join(get_args(SearchMode))
         raise InvalidQuery(f"found the search mode {question.mode!r}; allowed: {allowed}")

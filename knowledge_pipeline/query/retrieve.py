@@ -37,7 +37,7 @@ from knowledge_pipeline.query.hits import (
 from knowledge_pipeline.query.plan import SearchPlan
 from knowledge_pipeline.query.understand import ParsedQuery, parse_plain_text
 from knowledge_pipeline.store.filters import one_of
-from knowledge_pipeline.store.fragments import OutlineFile
+from knowledge_pipeline.store.fragments import Outlines
 from knowledge_pipeline.store.search import NO_ROWS, IndexReader, ScoredRows
 from knowledge_pipeline.store.vectors import compute_cosines
 from knowledge_pipeline.sync_facade import gather_all
@@ -260,7 +260,7 @@ async def apply_relevance_feedback(
     `hits` are the fused candidates, best first; `share` is the weight of the best, against 1 of the query.
     """
     chunks = hits.chunks
-    of_prose = chunks.mark_files(is_prose)
+    of_prose = _mark_prose(chunks)
     if not of_prose.any():
         return candidates
     positions: list[int] = hits.order[of_prose[hits.order]].tolist()
@@ -293,7 +293,7 @@ async def _refine_space(
     vector = to_unit_length(query_vector + shift, fallback=query_vector)
     prose_alone = scope.plan.condition & ~one_of("source_type", _CODE_SOURCE_TYPES)
     nearest = await reader.search_vector(vector, prose_alone, limit=scope.plan.candidate_limit)
-    of_prose = candidates.chunks.mark_files(is_prose)
+    of_prose = _mark_prose(candidates.chunks)
     before, code = candidates.list_nearest(of_prose), candidates.list_nearest(~of_prose)
     found_rows = set(nearest.row_ids.tolist())
     lost = np.array([row for row in before.row_ids.tolist() if row not in found_rows], np.int64)
@@ -303,9 +303,10 @@ async def _refine_space(
     return replace(refined, query_vector=query_vector)
 
 
-def is_prose(file: OutlineFile) -> bool:
-    """Whether a file is text for people."""
-    return file.source_type not in _CODE_SOURCE_TYPES
+def _mark_prose(chunks: Outlines) -> np.ndarray:
+    """Whether each is of a file that is text for people."""
+    files = np.array([file.source_type not in _CODE_SOURCE_TYPES for file in chunks.files], bool)
+    return files[chunks.file_numbers]
 
 
 def _rescale_scores(scored: ScoredRows, *, reference: ScoredRows) -> ScoredRows:

@@ -26,7 +26,7 @@ import numpy as np
 
 from knowledge_pipeline.config.settings import CacheSettings, QuerySettings, Settings
 from knowledge_pipeline.contract.filters import Filters
-from knowledge_pipeline.contract.responses import GraphNode, SearchResponse, SearchResult
+from knowledge_pipeline.contract.responses import GraphNode, GraphResponse, SearchResponse, SearchResult
 from knowledge_pipeline.embedding.query_embedder import QueryEmbedder
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.errors import InvalidQuery
@@ -38,6 +38,7 @@ from knowledge_pipeline.query.code_graph import CodePlace, find_used_types
 from knowledge_pipeline.query.documents import read_by_id, read_example, read_lines
 from knowledge_pipeline.query.features import TEXT_FEATURES, compute_text_features
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
+from knowledge_pipeline.query.graph_queries import GraphRequest, query_graph
 from knowledge_pipeline.query.hits import (
     Hit,
     Hits,
@@ -74,7 +75,6 @@ from knowledge_pipeline.query.understand import (
     ParsedQuery,
     PassageForm,
     QueryExpansion,
-    expand_by_rules,
     parse_plain_text,
 )
 from knowledge_pipeline.store.lake import Lake
@@ -101,8 +101,8 @@ async def keep_candidates(
     return candidates
 
 
-class LanguageModelSteps(Protocol):
-    """What a language model does in a search, where the settings ask for it: `extensions.llm_steps`."""
+class SearchExtension(Protocol):
+    """What rewrites questions and reranks by a language model, where configured: `extensions.llm_steps`."""
 
     reranker: RerankStep | None
 
@@ -136,8 +136,8 @@ class Engine:
     """Answers from one store, or from the cache. Belongs to one event loop; end it with `aclose` there,
     or `close` anywhere. Every public method takes an `Access`; what it may see is decided inside the store.
 
-    Reads the live release, or the `index` given. `llm` does the steps that need a language model, where the
-    settings have any; a `cache` keeps responses.
+    Reads the live release, or the `index` given. An `extension` does the steps that the core lacks, where
+    the settings ask for any; a `cache` keeps responses.
     """
 
     def __init__(
@@ -146,13 +146,15 @@ class Engine:
         lake: Lake,
         *,
         index: Index | None = None,
-        llm: LanguageModelSteps | None = None,
+        extension: SearchExtension | None = None,
         cache: AnswerCache | None = None,
     ) -> None:
-        self._settings, self._llm = settings.query, llm
+        self._settings, self._extension = settings.query, extension
         self._index = index or LiveIndex(lake)
         self._embedder = QueryEmbedder(settings)
-        self._reranker = (llm.reranker if llm else None) or Reranker(settings.query.rerank)
+        self._reranker = extension.reranker if extension else None
+        if self._reranker is None and settings.query.rerank.model:
+            self._reranker = Reranker(settings.query.rerank)
         self._enricher = Enricher(settings.query.max_related)
         self._cache = cache or AnswerCache(CacheSettings(ttl_minutes=0))
         self._rows, self._words = RowCache(), WordVectors()
@@ -161,20 +163,19 @@ class Engine:
     def close(self) -> None:
         """Free the threads; the engine answers nothing afterwards."""
         self._embedder.close()
-        self._reranker.close()
+        if self._reranker:
+            self._reranker.close()
 
     async def aclose(self) -> None:
         """`close`, and cancel the calls of the language model, on the engine's event loop."""
         self.close()
-        if self._llm:
-            await self._llm.aclose()
+        if self._extension:
+            await self._extension.aclose()
 
     async def prewarm(self) -> None:
         """Read what ranking needs of the live release before a query has to wait for it.
 
-        Raises:
-            NotFound: nothing is released yet.
-            SpaceUnreadable: none can be read.
+        Raises `NotFound`: nothing is released yet; `SpaceUnreadable`: none can be read.
         """
         readers, _ = await (await self._index.open_release()).open_readable_readers()
         for reader in readers:
@@ -262,9 +263,9 @@ class Engine:
         )
         if graph_problem:
             problems["graph"] = graph_problem
-        if self._llm:
+        if self._extension:
             is_refused = bool(_LANGUAGE_MODEL_STEPS & problems.keys())
-            problems |= await self._llm.list_budget_problems(plan.access.account, is_refused=is_refused)
+            problems |= await self._extension.list_budget_problems(plan.access.account, is_refused=is_refused)
         explanation = _explain(plan, expansion, retrieved, problems) if plan.question.explain else None
         signals = retrieved[0].signals
         return build_response(
@@ -279,15 +280,13 @@ class Engine:
     async def _expand(self, plan: SearchPlan, watch: Stopwatch) -> QueryExpansion:
         """What a language model or rules add to the question; nothing to an example."""
         settings = self._settings
-        if plan.profile.is_example or not settings.rewrites_queries:
+        if self._extension is None or plan.profile.is_example or not settings.rewrites_queries:
             return QueryExpansion()
         with watch.step("prepare"):
-            if self._llm is None:
-                return expand_by_rules(plan.query.text, settings)
             if plan.question.mode == "words":  # a hypothetical answer has a vector alone
                 settings = settings.model_copy(update={"hyde": False})
             form = "code" if plan.question.type == "code" else "prose"
-            return await self._llm.expand(plan.query.text, settings, form)
+            return await self._extension.expand(plan.query.text, settings, form)
 
     async def _retrieve(self, sub_query: SubQuery, scope: SearchScope, ranker: str | None) -> RetrievalResult:
         """Steps 2 to 4 for one sub-query."""
@@ -347,7 +346,7 @@ class Engine:
     ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...], dict[str, str]]:
         """Steps 5 and 6: the chunks that were read, the results among them, and what was left out."""
         plan, problems = scope.plan, dict[str, str]()
-        if self._reranker.is_enabled_for(plan.question.type):
+        if self._reranker and self._reranker.is_enabled_for(plan.question.type):
             with scope.watch.step("rerank"):
                 best = await read_hits(scope, hits[: plan.rerank_limit])
                 hits, skip_reason = await self._reranker.rerank(plan.query.text, best)
@@ -360,8 +359,7 @@ class Engine:
     async def get(self, id: str, access: Access) -> SearchResponse:
         """One chunk by its id, or all chunks of a document by "source:uri", in their order.
 
-        Raises:
-            NotFound: there is none that the caller may see, or nothing is released yet.
+        Raises `NotFound`: there is none that the caller may see, or nothing is released yet.
         """
         watch = Stopwatch()
         with watch.step("open"):
@@ -389,8 +387,7 @@ class Engine:
     ) -> SearchResponse:
         """The chunks that have some lines: source, path and line of each, in this order.
 
-        Raises:
-            NotFound: nothing is released yet.
+        Raises `NotFound`: nothing is released yet.
         """
         watch = Stopwatch()
         with watch.step("open"):
@@ -404,18 +401,21 @@ class Engine:
         """See `code_graph.find_used_types`."""
         return await find_used_types(self._index, places, access)
 
+    async def query_graph(self, request: GraphRequest, access: Access) -> GraphResponse:
+        """See `graph_queries.query_graph`."""
+        return await query_graph(self._index, request, access)
+
     async def check_embedder(self) -> str | None:
         """Why queries cannot be embedded now; None if they can.
 
-        Raises:
-            NotFound: nothing is released yet.
+        Raises `NotFound`: nothing is released yet.
         """
         readers, _ = await (await self._index.open_release()).open_readable_readers()
         return await self._embedder.check({reader.space: reader.dimensions for reader in readers})
 
     async def check_reranker(self) -> str | None:
         """Why results cannot be reranked now; None if they can."""
-        return await self._reranker.check()
+        return await self._reranker.check() if self._reranker else None
 
 
 def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQuery]:

@@ -40,18 +40,24 @@ async def check_health(
     money. Runs on the engine's event loop.
     """
     store = await check_store(index)
-    is_readable = store.status == "ok"
-    checks = {
-        "embedder": _with_timeout(_check_embedder(engine)) if is_readable else _skip_check(),
+    checks: dict[str, Awaitable[ComponentHealth]] = {
         "reranker": _with_timeout(_check_reranker(settings, engine)),
         "language_model": _with_timeout(_check_language_model(settings)),
-        "graph": _check_graph(index) if is_readable else _skip_check(),
         "disk": asyncio.to_thread(_check_disk, lake),
     }
-    components = await asyncio.gather(*checks.values())
-    by_name = dict(zip(checks, components, strict=True))
-    stores = await _check_missing_stores(index) if is_readable else {}
-    return {"store": store, **stores, **by_name, "query_log": _check_query_log(settings, log)}
+    missing: Mapping[str, str] = {}
+    if store.status == "ok":
+        checks |= {"embedder": _with_timeout(_check_embedder(engine)), "graph": _check_graph(index)}
+        missing = (await index.open_release()).missing  # stores of a federation
+    components = dict(zip(checks, await asyncio.gather(*checks.values()), strict=True))
+    skipped = ComponentHealth("unknown", "it cannot be checked while the store is unhealthy")
+    names = ("embedder", "reranker", "language_model", "graph", "disk")
+    return {
+        "store": store,
+        **dict.fromkeys(missing, ComponentHealth("unhealthy", "it cannot be asked: answers do without it")),
+        **{name: components.get(name, skipped) for name in names},
+        "query_log": _check_query_log(settings, log),
+    }
 
 
 async def check_store(index: Index) -> ComponentHealth:
@@ -65,12 +71,6 @@ async def check_store(index: Index) -> ComponentHealth:
     if not all(await asyncio.gather(*(reader.is_readable() for reader in readers))):
         return ComponentHealth("unhealthy", "the live release cannot be read")
     return ComponentHealth("ok")
-
-
-async def _check_missing_stores(index: Index) -> dict[str, ComponentHealth]:
-    """The stores of a federation that answers do without."""
-    missing = (await index.open_release()).missing
-    return dict.fromkeys(missing, ComponentHealth("unhealthy", "it cannot be asked: answers do without it"))
 
 
 async def _check_embedder(engine: Engine) -> ComponentHealth:
@@ -145,15 +145,10 @@ async def _with_timeout(check: Awaitable[ComponentHealth]) -> ComponentHealth:
         return ComponentHealth("unknown", "it could not be checked")
 
 
-async def _skip_check() -> ComponentHealth:
-    return ComponentHealth("unknown", "it cannot be checked while the store is unhealthy")
-
-
 async def read_status(settings: Settings, lake: Lake, index: Index, access: Access) -> StatusResponse:
     """Count the rows of the live release that the caller may see.
 
-    Raises:
-        NotFound: nothing is released yet.
+    Raises `NotFound`: nothing is released yet.
     """
     opened = await index.open_release()
     readers = await opened.open_readers()

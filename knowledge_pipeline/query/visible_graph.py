@@ -6,14 +6,14 @@ neither found nor counted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from knowledge_pipeline.contract.describe import format_lines, link_to_lines
 from knowledge_pipeline.contract.filters import NodeRole
 from knowledge_pipeline.contract.responses import GraphNode
 from knowledge_pipeline.query.access import Access, build_visibility_filter
-from knowledge_pipeline.query.describe import format_lines, link_to_lines
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.graph import GraphReader, RowLookup, node_id
@@ -50,36 +50,35 @@ class MemberScope:
 
     def incoming_conditions(self) -> Iterator[Filter]:
         """Edges of the same source that end at a member; of files those that start elsewhere."""
-        for source, paths in self._iter_paths_by_source():
-            yield source & filters.one_of("target_path", paths) & ~filters.one_of("path", paths)
-        for definition in self.definitions:
-            yield _match_file(definition, "target_path") & filters.starts_with(
-                "target_name", f"{definition.name}."
-            )
+        return self._iter_conditions(
+            lambda paths: filters.one_of("target_path", paths) & ~filters.one_of("path", paths),
+            ("target_path", "target_name"),
+        )
 
     def outgoing_conditions(self) -> Iterator[Filter]:
         """Edges that start at a member; of files those that end elsewhere."""
-        for source, paths in self._iter_paths_by_source():
-            elsewhere = filters.is_null("target_path") | ~filters.one_of("target_path", paths)
-            yield source & filters.one_of("path", paths) & elsewhere
-        for definition in self.definitions:
-            yield _match_file(definition, "path") & filters.starts_with("source_name", f"{definition.name}.")
+        outside = filters.is_null("target_path")
+        return self._iter_conditions(
+            lambda paths: filters.one_of("path", paths) & (outside | ~filters.one_of("target_path", paths)),
+            ("path", "source_name"),
+        )
 
     def symbol_conditions(self) -> Iterator[Filter]:
         """The members themselves, and the files."""
-        for source, paths in self._iter_paths_by_source():
-            yield source & filters.one_of("path", paths)
-        for definition in self.definitions:
-            yield _match_file(definition, "path") & filters.starts_with("name", f"{definition.name}.")
+        return self._iter_conditions(lambda paths: filters.one_of("path", paths), ("path", "name"))
 
-    def _iter_paths_by_source(self) -> Iterator[tuple[Filter, list[str]]]:
+    def _iter_conditions(
+        self, match_files: Callable[[list[str]], Filter], columns: tuple[str, str]
+    ) -> Iterator[Filter]:
+        """By the paths of files, source by source; by path and name, of which the columns are, of members."""
         for source in sorted({source or "" for source, _ in self.files}):
-            paths = sorted(path or "" for held_in, path in self.files if held_in == source)
-            yield filters.eq("source", source), paths
-
-
-def _match_file(node: GraphNode, path: str) -> Filter:
-    return filters.eq("source", node.source or "") & filters.eq(path, node.path or "")
+            paths = sorted(path or "" for of_source, path in self.files if of_source == source)
+            yield filters.eq("source", source) & match_files(paths)
+        for definition in self.definitions:
+            in_file = filters.eq("source", definition.source or "") & filters.eq(
+                columns[0], definition.path or ""
+            )
+            yield in_file & filters.starts_with(columns[1], f"{definition.name}.")
 
 
 MAX_ROWS = 10_000  # read in one step

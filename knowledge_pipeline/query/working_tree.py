@@ -7,21 +7,24 @@ at the newest commit that has their lines as they were indexed.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cachetools import LRUCache
+
 from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.contract.describe import format_lines
 from knowledge_pipeline.contract.filters import FileState
 from knowledge_pipeline.contract.responses import BlamedLines, RelatedDocument, SearchResponse, SearchResult
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.describe import format_lines
 from knowledge_pipeline.query.documents import Subject, find_relations
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.open_release import Index
@@ -30,10 +33,11 @@ from knowledge_pipeline.relations import DocumentContext, extract_mentions, reso
 if TYPE_CHECKING:
     from knowledge_pipeline.connectors.git.blame import BlamedRange, Checkout
     from knowledge_pipeline.connectors.git.command import CommitSummary
-    from knowledge_pipeline.contract.responses import ContextResponse
+    from knowledge_pipeline.contract.responses import ContextExcerpt, ContextResponse
 
 
 _MAX_BYTES = 4_000_000  # larger files are judged by their time alone
+_WORST_FIRST: tuple[FileState, ...] = ("missing", "changed", "same")
 _REDACTED = "[REDACTED:"  # a line that the index holds without its secret
 
 
@@ -62,12 +66,13 @@ class WorkingTree:
     def mark_context(self, context: ContextResponse) -> ContextResponse:
         """The context, its excerpts marked as the worst of their chunks."""
         results = self.mark_results(context.results)
-        states: dict[str, FileState | None] = {result.id: result.file_state for result in results}
-        excerpts = tuple(
-            replace(excerpt, file_state=_worst(states.get(id_) for id_ in excerpt.chunks))
-            for excerpt in context.excerpts
-        )
-        return replace(context, excerpts=excerpts, results=results)
+        states = {result.id: result.file_state for result in results}
+        excerpts: list[ContextExcerpt] = []
+        for excerpt in context.excerpts:
+            own = {states.get(id_) for id_ in excerpt.chunks}
+            worst = next((state for state in _WORST_FIRST if state in own), None)
+            excerpts.append(replace(excerpt, file_state=worst))
+        return replace(context, excerpts=tuple(excerpts), results=results)
 
     def _compare(
         self, result: SearchResult, open_file: Callable[[Path, str], _File | FileState | None]
@@ -99,19 +104,16 @@ def _open_file(folder: Path, name: str) -> _File | FileState | None:
         if not path.resolve().is_relative_to(folder.resolve()):
             return None
         stat = path.stat()
-        text = _read_text(path) if stat.st_size <= _MAX_BYTES else None
+        content = path.read_bytes() if stat.st_size <= _MAX_BYTES else None
     except FileNotFoundError:
         return "missing"
     except OSError:
         return None
+    text = None
+    if content is not None:
+        with suppress(UnicodeDecodeError):
+            text = content.decode().replace("\r\n", "\n")
     return _File(datetime.fromtimestamp(stat.st_mtime, UTC), text)
-
-
-def _read_text(path: Path) -> str | None:
-    try:
-        return path.read_bytes().decode().replace("\r\n", "\n")
-    except UnicodeDecodeError:
-        return None
 
 
 def has_content(text: str, content: str) -> bool:
@@ -126,11 +128,6 @@ def has_content(text: str, content: str) -> bool:
         else:
             parts[-1].append(line)
     return all("\n".join(part) in text for part in parts)
-
-
-def _worst(states: Iterable[FileState | None]) -> FileState | None:
-    present = set(states)
-    return next((state for state in ("missing", "changed", "same") if state in present), None)
 
 
 _SOURCE_TYPES = frozenset({"code", "markdown", "openapi", "archive", "files"})  # whose documents are files
@@ -164,8 +161,8 @@ class Blame:
             for source in sources
             if source.type in _SOURCE_TYPES and isinstance(source.connection, LocalConnection | GitConnection)
         }
-        self._cache, self._index = cache, index
-        self._kept: OrderedDict[_Key, _Blamed] = OrderedDict()
+        self._cache, self._index, self._lock = cache, index, threading.Lock()
+        self._kept: LRUCache[_Key, _Blamed] = LRUCache(_MAX_KEPT)
 
     async def mark_results(
         self, results: Sequence[SearchResult], access: Access
@@ -218,16 +215,11 @@ class Blame:
             return {}
         readers, _ = await (await self._index.open_release()).open_readable_readers()
         related, _ = await find_relations(readers, compile_filter(access), list(subjects.values()))
-        return {
-            commit: tuple(
-                dict.fromkeys(
-                    relation.document
-                    for relation in relations
-                    if relation.document.source_type == "github_pr"
-                )
-            )
-            for commit, relations in zip(subjects, related, strict=True)
-        }
+        pull_requests: dict[str, tuple[RelatedDocument, ...]] = {}
+        for commit, relations in zip(subjects, related, strict=True):
+            documents = dict.fromkeys(relation.document for relation in relations)
+            pull_requests[commit] = tuple(it for it in documents if it.source_type == "github_pr")
+        return pull_requests
 
     def _blame_all(self, results: Sequence[SearchResult]) -> tuple[dict[str, _Blamed], str | None]:
         """By the id of a result, and the last reason why one has no answer."""
@@ -269,13 +261,14 @@ class Blame:
         if commit is None:
             return None
         key = (checkout.repository, commit, f"{checkout.prefix}{path}", span.start_line, span.end_line)
-        if key not in self._kept:
+        with self._lock:
+            blamed = self._kept.get(key)
+        if blamed is None:
             ranges = tuple(blame_lines(checkout, commit, path, span.start_line, span.end_line))
-            commits = read_commits(checkout, sorted({range_.commit for range_ in ranges}))
-            self._kept[key] = _Blamed(ranges, commits)
-            while len(self._kept) > _MAX_KEPT:
-                self._kept.popitem(last=False)
-        return self._kept[key]
+            blamed = _Blamed(ranges, read_commits(checkout, sorted({range_.commit for range_ in ranges})))
+            with self._lock:
+                self._kept[key] = blamed
+        return blamed
 
 
 def _to_blamed_lines(

@@ -12,7 +12,7 @@ import binascii
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from knowledge_pipeline.sanitizing.findings import REDACTION_PREFIX, Finding, find_occurrences
@@ -30,170 +30,159 @@ _LONG_WORD = re.compile(r"[A-Za-z0-9_./+=~:@-]{17,}+")
 """What any token is part of: all characters of all tokens, and the length of the shortest."""
 
 
-class _TokenFormat(NamedTuple):
-    kind: str
-    prefixes: tuple[str, ...]  # every match starts with one of them
-    pattern: re.Pattern[str]
-
-
-def _build_format(kind: str, prefixes: str, pattern: str) -> _TokenFormat:
-    alone = rf"(?<![A-Za-z0-9_])(?:{pattern})(?![A-Za-z0-9])"
-    return _TokenFormat(kind, tuple(prefixes.split()), re.compile(alone))
-
-
-def _build_issued(kind: str, prefixes: str, rest: str) -> _TokenFormat:
-    """A format whose tokens are one of the prefixes and what follows it."""
-    return _build_format(kind, prefixes, f"(?:{'|'.join(map(re.escape, prefixes.split()))})(?:{rest})")
-
-
-_FORMATS = (
+_TOKENS = (
     # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html
-    _build_format("aws_key", "AKIA ASIA ABIA ACCA", r"A(?:KIA|SIA|BIA|CCA)[A-Z2-7]{16}"),
+    ("aws_key", "AKIA ASIA ABIA ACCA", r"[A-Z2-7]{16}"),
     # https://github.blog/2021-04-05-behind-githubs-new-authentication-token-formats/
-    _build_format("github_token", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{36,255}"),
-    _build_format("github_token", "github_pat_", r"github_pat_[A-Za-z0-9_]{50,255}"),
+    ("github_token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,255}"),
+    ("github_token", "github_pat_", r"[A-Za-z0-9_]{50,255}"),
     # https://docs.gitlab.com/security/tokens/#token-prefixes
-    _build_format(
+    (
         "gitlab_token",
         "glpat- gldt- glft- glsoat- glrt- glrtr- glcbt- glimt- glptt- glagent- gloas- glffct-",
-        r"gl(?:pat|dt|ft|soat|rtr?|cbt|imt|ptt|agent|oas|ffct)-[A-Za-z0-9_-]{20,300}(?:\.[a-z0-9]{2}\.[a-z0-9]{9})?",
+        r"[A-Za-z0-9_-]{20,300}(?:\.[a-z0-9]{2}\.[a-z0-9]{9})?",
     ),
     # https://docs.slack.dev/authentication/tokens
-    _build_format("slack_token", "xox", r"xox[abeoprs](?:\.xox[bp])?-\d{1,20}-[A-Za-z0-9-]{10,250}"),
-    _build_format("slack_token", "xapp-", r"xapp-\d-[A-Z0-9]{6,20}-\d{6,20}-[a-f0-9]{20,100}"),
-    _build_format(
-        "slack_webhook",
-        "https://hooks.slack.com/",
-        r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/]{20,120}",
-    ),
+    ("slack_token", "xox", r"[abeoprs](?:\.xox[bp])?-\d{1,20}-[A-Za-z0-9-]{10,250}"),
+    ("slack_token", "xapp-", r"\d-[A-Z0-9]{6,20}-\d{6,20}-[a-f0-9]{20,100}"),
+    ("slack_webhook", "https://hooks.slack.com/", r"(?:services|workflows|triggers)/[A-Za-z0-9/]{20,120}"),
     # https://docs.stripe.com/keys, https://docs.stripe.com/webhooks
-    _build_format(
-        "stripe_key", "sk_live_ rk_live_ sk_test_ rk_test_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,255}"
-    ),
-    _build_format("stripe_key", "whsec_", r"whsec_[A-Za-z0-9+/]{32,100}={0,2}"),
+    ("stripe_key", "sk_live_ rk_live_ sk_test_ rk_test_", r"[A-Za-z0-9]{16,255}"),
+    ("stripe_key", "whsec_", r"[A-Za-z0-9+/]{32,100}={0,2}"),
     # https://cloud.google.com/docs/authentication/api-keys
-    _build_format("google_key", "AIza", r"AIza[A-Za-z0-9_-]{35}"),
-    _build_format("google_key", "GOCSPX-", r"GOCSPX-[A-Za-z0-9_-]{28}"),
-    _build_format("google_key", "ya29.", r"ya29\.[A-Za-z0-9_-]{30,1000}"),
+    ("google_key", "AIza", r"[A-Za-z0-9_-]{35}"),
+    ("google_key", "GOCSPX-", r"[A-Za-z0-9_-]{28}"),
+    ("google_key", "ya29.", r"[A-Za-z0-9_-]{30,1000}"),
     # RFC 7519; header and payload are JSON objects, which begin with eyJ in base64url
-    _build_format(
-        "jwt", "eyJ", r"eyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,8000}\.[A-Za-z0-9_-]{16,1500}"
-    ),
+    ("jwt", "eyJ", r"[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,8000}\.[A-Za-z0-9_-]{16,1500}"),
     # https://docs.npmjs.com/about-access-tokens, https://pypi.org/help/#apitoken
-    _build_format("npm_token", "npm_", r"npm_[A-Za-z0-9]{36}"),
-    _build_format("pypi_token", "pypi-AgE", r"pypi-AgE[A-Za-z0-9_-]{50,1000}"),
-    _build_format("openai_key", "sk-", r"sk-[A-Za-z0-9_-]{10,200}T3BlbkFJ[A-Za-z0-9_-]{10,200}"),
-    _build_format("openai_key", "sk-proj- sk-svcacct-", r"sk-(?:proj|svcacct)-[A-Za-z0-9_-]{32,300}"),
-    _build_format("anthropic_key", "sk-ant-", r"sk-ant-[A-Za-z0-9_-]{40,300}"),
-    _build_format("huggingface_token", "hf_", r"hf_(?=[a-z0-9]{0,40}[A-Z])[A-Za-z0-9]{34,40}"),
-    _build_format("sendgrid_key", "SG.", r"SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
-    _build_format("twilio_key", "SK", r"SK[0-9a-f]{32}"),
-    _build_format("digitalocean_token", "dop_v1_ doo_v1_ dor_v1_", r"do[opr]_v1_[a-f0-9]{64}"),
-    _build_format("shopify_token", "shpat_ shpca_ shppa_ shpss_", r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
-    _build_format("databricks_token", "dapi", r"dapi[0-9a-f]{32}(?:-\d)?"),
-    _build_format("vault_token", "hvs. hvb.", r"hv[sb]\.[A-Za-z0-9_-]{24,200}"),
-    _build_format("age_key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
-    _build_format("azure_key", "AccountKey=", r"AccountKey=[A-Za-z0-9+/]{86}=="),
+    ("npm_token", "npm_", r"[A-Za-z0-9]{36}"),
+    ("pypi_token", "pypi-AgE", r"[A-Za-z0-9_-]{50,1000}"),
+    ("openai_key", "sk-", r"[A-Za-z0-9_-]{10,200}T3BlbkFJ[A-Za-z0-9_-]{10,200}"),
+    ("openai_key", "sk-proj- sk-svcacct-", r"[A-Za-z0-9_-]{32,300}"),
+    ("anthropic_key", "sk-ant-", r"[A-Za-z0-9_-]{40,300}"),
+    ("huggingface_token", "hf_", r"(?=[a-z0-9]{0,40}[A-Z])[A-Za-z0-9]{34,40}"),
+    ("sendgrid_key", "SG.", r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
+    ("twilio_key", "SK", r"[0-9a-f]{32}"),
+    ("digitalocean_token", "dop_v1_ doo_v1_ dor_v1_", r"[a-f0-9]{64}"),
+    ("shopify_token", "shpat_ shpca_ shppa_ shpss_", r"[a-fA-F0-9]{32}"),
+    ("databricks_token", "dapi", r"[0-9a-f]{32}(?:-\d)?"),
+    ("vault_token", "hvs. hvb.", r"[A-Za-z0-9_-]{24,200}"),
+    ("age_key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{58}"),
+    ("azure_key", "AccountKey=", r"[A-Za-z0-9+/]{86}=="),
     # https://developer.1password.com/docs/service-accounts/security
-    _build_issued("onepassword_token", "ops_eyJ", r"[A-Za-z0-9+/_-]{200,1500}={0,2}"),
+    ("onepassword_token", "ops_eyJ", r"[A-Za-z0-9+/_-]{200,1500}={0,2}"),
     # https://support.atlassian.com/organization-administration/docs/understand-user-api-tokens
-    _build_issued("atlassian_token", "ATATT3 ATCTT3", r"[A-Za-z0-9_=-]{60,400}"),
+    ("atlassian_token", "ATATT3 ATCTT3", r"[A-Za-z0-9_=-]{60,400}"),
     # https://confluence.atlassian.com/bitbucketserver/http-access-tokens-939515499.html
-    _build_issued("bitbucket_token", "BBDC-", r"[A-Za-z0-9+/@_-]{32,64}"),
+    ("bitbucket_token", "BBDC-", r"[A-Za-z0-9+/@_-]{32,64}"),
     # https://docs.aws.amazon.com/bedrock/latest/userguide/api-keys.html
-    _build_issued("aws_key", "ABSK", r"[A-Za-z0-9+/]{100,300}={0,2}"),
+    ("aws_key", "ABSK", r"[A-Za-z0-9+/]{100,300}={0,2}"),
     # https://buildkite.com/docs/apis/managing-api-tokens
-    _build_issued("buildkite_token", "bkua_", r"[a-f0-9]{40}"),
+    ("buildkite_token", "bkua_", r"[a-f0-9]{40}"),
     # https://circleci.com/docs/managing-api-tokens
-    _build_issued("circleci_token", "CCIPAT_ CCIPRJ_", r"[A-Za-z0-9]{22}_[a-f0-9]{40}"),
+    ("circleci_token", "CCIPAT_ CCIPRJ_", r"[A-Za-z0-9]{22}_[a-f0-9]{40}"),
     # https://www.contentful.com/developers/docs/references/authentication
-    _build_issued("contentful_token", "CFPAT-", r"[A-Za-z0-9_-]{43}"),
+    ("contentful_token", "CFPAT-", r"[A-Za-z0-9_-]{43}"),
     # https://doc.rust-lang.org/cargo/reference/registry-authentication.html
-    _build_issued("crates_token", "cio", r"[A-Za-z0-9]{32}"),
+    ("crates_token", "cio", r"[A-Za-z0-9]{32}"),
     # https://docs.databricks.com/dev-tools/auth/oauth-m2m
-    _build_issued("databricks_token", "dose", r"[0-9a-f]{32}(?:-\d)?"),
+    ("databricks_token", "dose", r"[0-9a-f]{32}(?:-\d)?"),
     # https://discord.com/developers/docs/resources/webhook
-    _build_issued(
+    (
         "discord_webhook",
         "https://discord.com/api/webhooks/ https://discordapp.com/api/webhooks/",
         r"\d{16,20}/[A-Za-z0-9_-]{60,80}",
     ),
     # https://docs.docker.com/security/access-tokens, https://docs.docker.com/engine/swarm/join-nodes
-    _build_issued("docker_token", "dckr_pat_ dckr_oat_", r"[A-Za-z0-9_-]{27,40}"),
-    _build_issued("docker_token", "SWMTKN-1-", r"[a-z0-9]{48,52}-[a-z0-9]{24,26}"),
-    _build_issued("docker_token", "SWMKEY-1-", r"[A-Za-z0-9+/]{43}"),
+    ("docker_token", "dckr_pat_ dckr_oat_", r"[A-Za-z0-9_-]{27,40}"),
+    ("docker_token", "SWMTKN-1-", r"[a-z0-9]{48,52}-[a-z0-9]{24,26}"),
+    ("docker_token", "SWMKEY-1-", r"[A-Za-z0-9+/]{43}"),
     # https://docs.doppler.com/reference/auth-token-formats
-    _build_issued(
+    (
         "doppler_token",
         "dp.st. dp.pt. dp.ct. dp.sa. dp.scim. dp.audit.",
         r"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}",
     ),
     # https://docs.dynatrace.com/docs/dynatrace-api/basics/dynatrace-api-authentication
-    _build_issued("dynatrace_token", "dt0", r"[a-z]\d{2}\.[A-Z0-9]{8,24}\.[A-Z0-9]{64}"),
+    ("dynatrace_token", "dt0", r"[a-z]\d{2}\.[A-Z0-9]{8,24}\.[A-Z0-9]{64}"),
     # https://developers.figma.com/docs/rest-api/authentication
-    _build_issued("figma_token", "figd_", r"[A-Za-z0-9_-]{38,50}"),
+    ("figma_token", "figd_", r"[A-Za-z0-9_-]{38,50}"),
     # https://grafana.com/docs/grafana/latest/administration/service-accounts
-    _build_issued("grafana_token", "glsa_", r"[A-Za-z0-9]{32}_[a-fA-F0-9]{8}"),
-    _build_issued("grafana_token", "glc_eyJ", r"[A-Za-z0-9+/]{40,400}={0,2}"),
+    ("grafana_token", "glsa_", r"[A-Za-z0-9]{32}_[a-fA-F0-9]{8}"),
+    ("grafana_token", "glc_eyJ", r"[A-Za-z0-9+/]{40,400}={0,2}"),
     # https://console.groq.com/docs/quickstart, https://docs.x.ai, https://openrouter.ai/docs/api-reference
-    _build_issued("groq_key", "gsk_", r"[A-Za-z0-9]{52}"),
-    _build_issued("xai_key", "xai-", r"[A-Za-z0-9]{70,90}"),
-    _build_issued("openrouter_key", "sk-or-v1-", r"[0-9a-f]{64}"),
+    ("groq_key", "gsk_", r"[A-Za-z0-9]{52}"),
+    ("xai_key", "xai-", r"[A-Za-z0-9]{70,90}"),
+    ("openrouter_key", "sk-or-v1-", r"[0-9a-f]{64}"),
     # https://docs.nvidia.com/ngc, https://docs.perplexity.ai, https://replicate.com/docs/reference/http
-    _build_issued("nvidia_key", "nvapi-", r"[A-Za-z0-9_-]{60,70}"),
-    _build_issued("perplexity_key", "pplx-", r"[A-Za-z0-9]{48}"),
-    _build_issued("replicate_token", "r8_", r"[A-Za-z0-9]{37}"),
+    ("nvidia_key", "nvapi-", r"[A-Za-z0-9_-]{60,70}"),
+    ("perplexity_key", "pplx-", r"[A-Za-z0-9]{48}"),
+    ("replicate_token", "r8_", r"[A-Za-z0-9]{37}"),
     # https://devcenter.heroku.com/articles/authentication
-    _build_issued("heroku_key", "HRKU-", r"[A-Za-z0-9_-]{60}"),
+    ("heroku_key", "HRKU-", r"[A-Za-z0-9_-]{60}"),
     # https://linear.app/developers/graphql, https://docs.langchain.com/langsmith
-    _build_issued("linear_key", "lin_api_ lin_oauth_", r"[A-Za-z0-9]{40,64}"),
-    _build_issued("langsmith_key", "lsv2_pt_ lsv2_sk_", r"[0-9a-f]{32}_[0-9a-f]{10}"),
+    ("linear_key", "lin_api_ lin_oauth_", r"[A-Za-z0-9]{40,64}"),
+    ("langsmith_key", "lsv2_pt_ lsv2_sk_", r"[0-9a-f]{32}_[0-9a-f]{10}"),
     # https://docs.mapbox.com/help/dive-deeper/access-tokens: sk. is secret, pk. is public
-    _build_issued("mapbox_token", "sk.eyJ", r"[A-Za-z0-9_-]{40,120}\.[A-Za-z0-9_-]{22}"),
+    ("mapbox_token", "sk.eyJ", r"[A-Za-z0-9_-]{40,120}\.[A-Za-z0-9_-]{22}"),
     # https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors
-    _build_issued("teams_webhook", "webhook.office.com/webhookb2/", r"[A-Za-z0-9@/-]{100,250}"),
+    ("teams_webhook", "webhook.office.com/webhookb2/", r"[A-Za-z0-9@/-]{100,250}"),
     # https://docs.newrelic.com/docs/apis/intro-apis/new-relic-api-keys
-    _build_issued("new_relic_key", "NRAK-", r"[A-Z0-9]{27}"),
+    ("new_relic_key", "NRAK-", r"[A-Z0-9]{27}"),
     # https://developers.notion.com/reference/authentication
-    _build_issued("notion_token", "ntn_", r"[A-Za-z0-9]{40,50}"),
+    ("notion_token", "ntn_", r"[A-Za-z0-9]{40,50}"),
     # https://docs.openshift.com/container-platform/latest/authentication
-    _build_issued("openshift_token", "sha256~", r"[A-Za-z0-9_-]{43}"),
+    ("openshift_token", "sha256~", r"[A-Za-z0-9_-]{43}"),
     # https://docs.pinecone.io/guides/projects/manage-api-keys
-    _build_issued("pinecone_key", "pcsk_", r"[A-Za-z0-9]{5,6}_[A-Za-z0-9]{60,70}"),
+    ("pinecone_key", "pcsk_", r"[A-Za-z0-9]{5,6}_[A-Za-z0-9]{60,70}"),
     # https://planetscale.com/docs/concepts/planetscale-api-oauth-applications
-    _build_issued(
-        "planetscale_token", "pscale_tkn_ pscale_oauth_ pscale_pw_", r"[A-Za-z0-9_.-]{31,63}[A-Za-z0-9_-]"
-    ),
+    ("planetscale_token", "pscale_tkn_ pscale_oauth_ pscale_pw_", r"[A-Za-z0-9_.-]{31,63}[A-Za-z0-9_-]"),
     # https://posthog.com/docs/api: phx_ is personal, phc_ is public
-    _build_issued("posthog_key", "phx_", r"[A-Za-z0-9]{40,60}"),
+    ("posthog_key", "phx_", r"[A-Za-z0-9]{40,60}"),
     # https://learning.postman.com/docs/developer/postman-api/authentication
-    _build_issued("postman_key", "PMAK-", r"[a-f0-9]{24}-[a-f0-9]{34}"),
+    ("postman_key", "PMAK-", r"[a-f0-9]{24}-[a-f0-9]{34}"),
     # https://docs.prefect.io, https://www.pulumi.com/docs/pulumi-cloud/access-management/access-tokens
-    _build_issued("prefect_key", "pnu_ pnb_", r"[A-Za-z0-9]{36}"),
-    _build_issued("pulumi_token", "pul-", r"[a-f0-9]{40}"),
+    ("prefect_key", "pnu_ pnb_", r"[A-Za-z0-9]{36}"),
+    ("pulumi_token", "pul-", r"[a-f0-9]{40}"),
     # https://guides.rubygems.org/api-key-scopes
-    _build_issued("rubygems_key", "rubygems_", r"[a-f0-9]{48}"),
+    ("rubygems_key", "rubygems_", r"[a-f0-9]{48}"),
     # https://docs.sentry.io/security-legal-pii/security/token-formats
-    _build_issued("sentry_token", "sntryu_", r"[a-f0-9]{64}"),
-    _build_issued("sentry_token", "sntrys_eyJ", r"[A-Za-z0-9+/=]{60,400}_[A-Za-z0-9+/]{43}"),
+    ("sentry_token", "sntryu_", r"[a-f0-9]{64}"),
+    ("sentry_token", "sntrys_eyJ", r"[A-Za-z0-9+/=]{60,400}_[A-Za-z0-9+/]{43}"),
     # https://docs.sonarsource.com/sonarqube-server/user-guide/managing-tokens
-    _build_issued("sonar_token", "sqp_ squ_ sqa_", r"[a-f0-9]{40}"),
+    ("sonar_token", "sqp_ squ_ sqa_", r"[a-f0-9]{40}"),
     # https://sourcegraph.com/docs/cli/how-tos/creating_an_access_token
-    _build_issued("sourcegraph_token", "sgp_", r"(?:[a-f0-9]{16}_|local_)?[a-f0-9]{40}"),
+    ("sourcegraph_token", "sgp_", r"(?:[a-f0-9]{16}_|local_)?[a-f0-9]{40}"),
     # https://developer.squareup.com/docs/build-basics/access-tokens
-    _build_issued("square_token", "sq0atp- sq0csp-", r"[A-Za-z0-9_-]{22,43}"),
+    ("square_token", "sq0atp- sq0csp-", r"[A-Za-z0-9_-]{22,43}"),
     # https://developers.brevo.com/docs/getting-started
-    _build_issued("brevo_key", "xkeysib-", r"[a-f0-9]{64}-[A-Za-z0-9]{16}"),
+    ("brevo_key", "xkeysib-", r"[a-f0-9]{64}-[A-Za-z0-9]{16}"),
     # https://supabase.com/docs/guides/api/api-keys
-    _build_issued("supabase_key", "sb_secret_", r"[A-Za-z0-9_-]{22,40}"),
-    _build_issued("supabase_key", "sbp_", r"[a-f0-9]{40}"),
+    ("supabase_key", "sb_secret_", r"[A-Za-z0-9_-]{22,40}"),
+    ("supabase_key", "sbp_", r"[a-f0-9]{40}"),
     # https://tailscale.com/kb/1277/key-prefixes
-    _build_issued(
+    (
         "tailscale_key",
         "tskey-",
         r"(?:api|auth|client|scim|webhook)-[A-Za-z0-9]{8,20}(?:CNTRL)?-[A-Za-z0-9]{20,50}",
     ),
 )
+"""Kinds of tokens: what one begins with, and what follows that."""
+
+
+class _TokenFormat(NamedTuple):
+    kind: str
+    prefixes: Sequence[str]  # every match starts with one of them
+    pattern: re.Pattern[str]
+
+
+def _build_format(kind: str, prefixes: Sequence[str], rest: str) -> _TokenFormat:
+    pattern = rf"(?<![A-Za-z0-9_])(?:{'|'.join(map(re.escape, prefixes))})(?:{rest})(?![A-Za-z0-9])"
+    return _TokenFormat(kind, prefixes, re.compile(pattern))
+
+
+_FORMATS = [_build_format(kind, prefixes.split(), rest) for kind, prefixes, rest in _TOKENS]
 
 
 def _find_tokens(text: str) -> Iterator[Finding]:

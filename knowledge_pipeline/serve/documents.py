@@ -7,13 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from knowledge_pipeline.context.select import build_excerpts
-from knowledge_pipeline.contract.responses import (
-    Citation,
-    DocumentChunk,
-    DocumentResponse,
-    SearchResponse,
-    SearchResult,
-)
+from knowledge_pipeline.contract import responses
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
 
@@ -23,14 +17,11 @@ _GAP = "\n\n"  # in place of text that is not indexed
 
 
 async def read_document(
-    base: AsyncKnowledgeBase, id: str, access: Access, build: Callable[[SearchResponse], BuiltT]
-) -> tuple[SearchResponse, BuiltT]:
+    base: AsyncKnowledgeBase, id: str, access: Access, build: Callable[[responses.SearchResponse], BuiltT]
+) -> tuple[responses.SearchResponse, BuiltT]:
     """What `build` makes of the document with an id, or of the one that holds the chunk with that id.
 
     Beside it, the response with the document's first chunk alone; see `AsyncKnowledgeBase.build_document`.
-
-    Raises:
-        NotFound: there is none that the caller may see.
     """
     if ":" not in id:  # a chunk's
         chunk = await base.get(id, access=access.unlogged)
@@ -38,13 +29,13 @@ async def read_document(
     return await base.build_document(id, build, access=access)
 
 
-async def load_document(base: AsyncKnowledgeBase, id: str, access: Access) -> DocumentResponse:
+async def load_document(base: AsyncKnowledgeBase, id: str, access: Access) -> responses.DocumentResponse:
     """The document itself; see `read_document`."""
     answer, document = await read_document(base, id, access, _build_document)
     return replace(document, query_id=answer.query_id)
 
 
-def _build_document(answer: SearchResponse) -> DocumentResponse:
+def _build_document(answer: responses.SearchResponse) -> responses.DocumentResponse:
     results = answer.results
     first, excerpts = results[0], build_excerpts(results)
     shared = {
@@ -52,7 +43,7 @@ def _build_document(answer: SearchResponse) -> DocumentResponse:
         for name, value in first.metadata.items()
         if all(result.metadata.get(name) == value for result in results)
     }
-    return DocumentResponse(
+    return responses.DocumentResponse(
         query_id=answer.query_id,
         took_ms=answer.took_ms,
         release=answer.release,
@@ -67,7 +58,7 @@ def _build_document(answer: SearchResponse) -> DocumentResponse:
         complete=len(excerpts) == 1,
         metadata=shared,
         chunks=tuple(
-            DocumentChunk(
+            responses.DocumentChunk(
                 result.id,
                 result.citation.lines,
                 result.metadata.get("section") or result.metadata.get("symbol"),
@@ -78,11 +69,11 @@ def _build_document(answer: SearchResponse) -> DocumentResponse:
     )
 
 
-def document_id_of(result: SearchResult) -> str:
+def document_id_of(result: responses.SearchResult) -> str:
     """`source:uri` of the document that a result is from."""
     return f"{result.citation.source}:{result.span.uri}"
 
 
-def document_url_of(citation: Citation) -> str | None:
+def document_url_of(citation: responses.Citation) -> str | None:
     """The address of a cited document, without the lines."""
     return citation.url.removesuffix(f"#{citation.lines}") if citation.url else None

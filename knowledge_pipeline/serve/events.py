@@ -62,11 +62,7 @@ class EventFollower:
         return self._newest or 0
 
     async def read_after(self, position: int) -> list[Event]:
-        """The events after a position, in order.
-
-        Raises:
-            StoreUnavailable: the object store does not answer.
-        """
+        """The events after a position, in order. Raises StoreUnavailable: the object store is away."""
         await self._look()
         if position >= (self._newest or 0):
             return []
@@ -258,10 +254,7 @@ class EventStreams:
         *,
         follow: bool,
     ) -> AsyncGenerator[bytes]:
-        """The text after a position, until the server ends, the client goes, or `identify` raises.
-
-        `identify` returns who the caller is now; without `follow` it ends after what there is.
-        """
+        """The text after a position, until the server ends, the client goes, or `identify` raises."""
         yield f"id: {position}\nretry: {RECONNECT_MS}\n\n".encode()  # so that who reconnects misses nothing
         key, access = identity.rate_limit_key, identity.access
         spoke_s = checked_s = time.monotonic()
@@ -295,9 +288,8 @@ def iter_visible_events(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Positions and JSON of the events of some types, or of all, that a caller may see.
 
-    Events count documents and hold errors, so those of a source are for those who manage it: the source's
-    tenant, and who sees everything. That there is a new release is for everyone; what it holds is for those
-    who see everything.
+    Events count documents and hold errors, so those of a source are for its tenant, and who sees everything.
+    That there is a new release is for everyone; what it holds is for those who see everything.
     """
     managed: set[str] | None = None
     for event in events:

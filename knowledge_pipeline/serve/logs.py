@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TextIO, cast
@@ -31,7 +31,7 @@ _MESSAGE_FIELDS = frozenset({"logger", "method", "route", "status", "duration_ms
 _MAX_FRAMES = 20  # of a traceback, the innermost ones
 
 
-@dataclass(slots=True)
+@dataclass
 class RequestLogEntry:
     """What is known so far of one request; of several responses, the first counts."""
 
@@ -44,7 +44,6 @@ class RequestLogEntry:
     query: str | None = None  # only if content is logged
 
 
-_ENTRY_FIELDS = tuple(field.name for field in fields(RequestLogEntry))
 _access_log = logging.getLogger(ACCESS_LOG)
 _current_entry: ContextVar[RequestLogEntry | None] = ContextVar("current_entry", default=None)
 
@@ -88,11 +87,10 @@ def log_request(
     """Write the line of a request."""
     if not _access_log.isEnabledFor(logging.INFO):
         return
-    values: dict[str, Any] = {name: getattr(entry, name) for name in _ENTRY_FIELDS}
-    query = values.pop("query")
-    request = values | {"method": method, "route": route, "status": status, "duration_ms": duration_ms}
-    if query is not None:
-        request["query"] = redact(query)
+    request = vars(entry) | {"method": method, "route": route, "status": status, "duration_ms": duration_ms}
+    del request["query"]
+    if entry.query is not None:
+        request["query"] = redact(entry.query)
     _access_log.info("%s %s %s, %s ms", method, route, status, duration_ms, extra={"request": request})
 
 

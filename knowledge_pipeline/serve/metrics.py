@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -50,43 +51,28 @@ class Metrics(Observer):
         if _WORKERS_FOLDER in os.environ:
             self._scraped = CollectorRegistry()
             MultiProcessCollector(self._scraped)
-        self._queries_ended = Counter(
-            "knowledge_queries", "Queries by outcome.", ["interface", "outcome"], registry=self._registry
+        counter = partial(Counter, registry=self._registry)
+        gauge = partial(Gauge, registry=self._registry, multiprocess_mode="livesum")
+        histogram = partial(Histogram, registry=self._registry, buckets=_DURATION_BUCKETS_S)
+        self._queries_ended = counter("knowledge_queries", "Queries by outcome.", ["interface", "outcome"])
+        self._queries_in_progress = gauge("knowledge_queries_in_progress", "Queries that are being answered.")
+        self._queries_queued = gauge("knowledge_queries_queued", "Queries that wait for their turn.")
+        self._cache_hits = counter(
+            "knowledge_search_cache_hits", "Searches answered from the cache.", ["type"]
         )
-        self._queries_in_progress = Gauge(
-            "knowledge_queries_in_progress",
-            "Queries that are being answered.",
-            registry=self._registry,
-            multiprocess_mode="livesum",
-        )
-        self._queries_queued = Gauge(
-            "knowledge_queries_queued",
-            "Queries that wait for their turn.",
-            registry=self._registry,
-            multiprocess_mode="livesum",
-        )
-        self._cache_hits = Counter(
-            "knowledge_search_cache_hits",
-            "Searches answered from the cache.",
-            ["type"],
-            registry=self._registry,
-        )
-        self._degraded_answers = Counter(
-            "knowledge_degraded_answers", "Answers that lack a step.", ["step"], registry=self._registry
-        )
-        self._query_duration = self._histogram(
+        self._degraded_answers = counter("knowledge_degraded_answers", "Answers that lack a step.", ["step"])
+        self._query_duration = histogram(
             "knowledge_query_duration_seconds",
             "Time from a query to its answer, including the wait for its turn.",
-            "interface",
+            ["interface"],
         )
-        self._search_duration = self._histogram(
+        self._search_duration = histogram(
             "knowledge_search_duration_seconds",
             "Time that the knowledge base took for an answer.",
-            "interface",
-            "type",
+            ["interface", "type"],
         )
-        self._step_duration = self._histogram(
-            "knowledge_search_step_duration_seconds", "Time that one step of an answer took.", "step"
+        self._step_duration = histogram(
+            "knowledge_search_step_duration_seconds", "Time that one step of an answer took.", ["step"]
         )
         ProcessCollector(registry=self._scraped)
         self._scraped.register(_StoreCollector(settings))
@@ -101,11 +87,11 @@ class Metrics(Observer):
 
     def register_refreshes(self, refreshes: RefreshQueue) -> None:
         """Export the refreshes of a server as well."""
-        self._scraped.register(_RefreshCollector(refreshes))
+        self._scraped.register(_FunctionCollector(partial(_collect_refreshes, refreshes)))
 
     def register_query_log(self, is_logging: Callable[[], bool]) -> None:
         """Export whether queries are logged, asked at each scrape."""
-        self._scraped.register(_QueryLogCollector(is_logging))
+        self._scraped.register(_FunctionCollector(partial(_collect_query_log, is_logging)))
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """All metrics in the format that `Accept` prefers, and its content type; reads the store."""
@@ -137,37 +123,31 @@ class Metrics(Observer):
         for step, took_ms in getattr(answer, "timings_ms", {}).items():
             self._step_duration.labels(step).observe(took_ms / 1000)
 
-    def _histogram(self, name: str, documentation: str, *labels: str) -> Histogram:
-        return Histogram(name, documentation, labels, buckets=_DURATION_BUCKETS_S, registry=self._registry)
+
+class _FunctionCollector(Collector):
+    def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
+        self.collect = collect
 
 
-class _QueryLogCollector(Collector):
-    def __init__(self, is_logging: Callable[[], bool]) -> None:
-        self._is_logging = is_logging
-
-    def collect(self) -> Iterator[Metric]:
-        sentence = "Whether the last query and refusal could be logged."
-        yield GaugeMetricFamily("knowledge_query_log_up", sentence, value=float(self._is_logging()))
+def _collect_query_log(is_logging: Callable[[], bool]) -> Iterator[Metric]:
+    sentence = "Whether the last query and refusal could be logged."
+    yield GaugeMetricFamily("knowledge_query_log_up", sentence, value=float(is_logging()))
 
 
-class _RefreshCollector(Collector):
-    def __init__(self, refreshes: RefreshQueue) -> None:
-        self._refreshes = refreshes
-
-    def collect(self) -> Iterator[Metric]:
-        states = [refresh.status for refresh in self._refreshes.list_all()]
-        active = GaugeMetricFamily(
-            "knowledge_refreshes_active", "Refreshes that are queued or running.", labels=["state"]
-        )
-        for state in ("queued", "running"):
-            active.add_metric([state], states.count(state))
-        yield active
-        finished = CounterMetricFamily(
-            "knowledge_refreshes_finished", "Refreshes that have finished.", labels=["state"]
-        )
-        for state in ("succeeded", "failed"):
-            finished.add_metric([state], self._refreshes.finished_counts[state])
-        yield finished
+def _collect_refreshes(refreshes: RefreshQueue) -> Iterator[Metric]:
+    states = [refresh.status for refresh in refreshes.list_all()]
+    active = GaugeMetricFamily(
+        "knowledge_refreshes_active", "Refreshes that are queued or running.", labels=["state"]
+    )
+    for state in ("queued", "running"):
+        active.add_metric([state], states.count(state))
+    yield active
+    finished = CounterMetricFamily(
+        "knowledge_refreshes_finished", "Refreshes that have finished.", labels=["state"]
+    )
+    for state in ("succeeded", "failed"):
+        finished.add_metric([state], refreshes.finished_counts[state])
+    yield finished
 
 
 class _StoreCollector(Collector):
@@ -181,10 +161,6 @@ class _StoreCollector(Collector):
         self._last_read_s = -STORE_READ_INTERVAL_S
         self._lock = threading.Lock()
 
-    def describe(self) -> Iterable[Metric]:
-        """Nothing: the store is read at a scrape, not when the server starts."""
-        return ()
-
     def collect(self) -> Iterable[Metric]:
         with self._lock:
             if time.monotonic() - self._last_read_s >= STORE_READ_INTERVAL_S:
@@ -192,31 +168,25 @@ class _StoreCollector(Collector):
             return self._cached_metrics
 
     def _collect_store(self) -> Iterator[Metric]:
-        up = GaugeMetricFamily("knowledge_store_up", "Whether the store could be read for these metrics.")
+        is_up = True
         try:
             yield from (*self._collect_release(), self._collect_freshness())
         except (KnowledgeError, OSError, RuntimeError, ValueError):
-            up.add_metric([], 0)
-        else:
-            up.add_metric([], 1)
-        yield up
+            is_up = False
+        sentence = "Whether the store could be read for these metrics."
+        yield GaugeMetricFamily("knowledge_store_up", sentence, value=float(is_up))
 
     def _collect_release(self) -> Iterator[Metric]:
         live = releases.find_live_release(self._lake)
-        number = GaugeMetricFamily("knowledge_release_number", "The live release.")
-        since = GaugeMetricFamily(
-            "knowledge_release_created_timestamp_seconds", "When the live release was created."
-        )
-        rows = GaugeMetricFamily("knowledge_release_chunks", "Chunks of the live release.")
-        unembedded = GaugeMetricFamily(
-            "knowledge_release_chunks_unembedded", "Chunks of the live release that have no vector yet."
-        )
-        if live:
-            unembedded.add_metric([], live.unembedded)
-            number.add_metric([], live.release)
-            since.add_metric([], live.created_at.timestamp())
-            rows.add_metric([], live.rows)
-        yield from (number, since, rows, unembedded)
+        since = "When the live release was created."
+        unembedded = "Chunks of the live release that have no vector yet."
+        for name, sentence, value in (
+            ("number", "The live release.", live and live.release),
+            ("created_timestamp_seconds", since, live and live.created_at.timestamp()),
+            ("chunks", "Chunks of the live release.", live and live.rows),
+            ("chunks_unembedded", unembedded, live and live.unembedded),
+        ):
+            yield GaugeMetricFamily(f"knowledge_release_{name}", sentence, value=value)
 
     def _collect_freshness(self) -> Metric:
         """Of each type, the source that was refreshed longest ago, so that none hides behind another."""

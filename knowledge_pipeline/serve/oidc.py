@@ -16,7 +16,7 @@ from collections.abc import Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
@@ -40,9 +40,7 @@ TIMEOUT_S = 5.0  # of one request
 MAX_WAITING = 8  # requests that wait for keys at once, and sign-ins; the threads are needed for others
 
 _MAX_BYTES = 1_000_000
-_ALGORITHMS: Mapping[
-    tuple[str, str], tuple[str, ...]
-] = {  # by type and curve of a key, asymmetric ones alone
+_ALGORITHMS = {  # by type and curve of a key, asymmetric ones alone
     ("RSA", ""): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     ("EC", "P-256"): ("ES256",),
     ("EC", "P-384"): ("ES384",),
@@ -99,12 +97,9 @@ class IdentityProvider:
         return self._get_snapshot(max_age_s=MAX_AGE_S).metadata
 
     def find_key(self, key_id: str) -> SigningKey | None:
-        """The key of an id; None if it has none.
+        """The key of an id; None if it has none. Raises `IdentityUnavailable`.
 
         Keys are read again for an id that is not known, at most every `RETRY_INTERVAL_S`.
-
-        Raises:
-            IdentityUnavailable: it would have to be asked, and does not answer, or too many wait for that.
         """
         keys = self._get_snapshot(max_age_s=MAX_AGE_S).keys
         if key_id not in keys:
@@ -114,9 +109,7 @@ class IdentityProvider:
     def exchange(self, form: Mapping[str, str]) -> dict[str, Any]:
         """The response of the token endpoint to a form, to which the client's own credentials are added.
 
-        Raises:
-            IdentityServerRefused: it refuses the form, or the client.
-            IdentityUnavailable: it does not answer, or too many wait for that.
+        Raises `IdentityServerRefused` where it refuses the form or the client, else `IdentityUnavailable`.
         """
         metadata, secret = self.get_metadata(), self._settings.client_secret
         client_id, auth, sent = self._settings.client_id, None, dict(form)
@@ -131,10 +124,6 @@ class IdentityProvider:
             request = client.build_request("POST", metadata.token_endpoint, data=sent)
             return self._read_json(request, client, auth=auth, refusal=IdentityServerRefused)
 
-    def warm(self) -> None:
-        """Begin to read, and wait for nothing."""
-        self._start_reading()
-
     def close(self) -> None:
         """Read nothing any more."""
         self._executor.shutdown(wait=False, cancel_futures=True)
@@ -144,9 +133,9 @@ class IdentityProvider:
         snapshot, now_s = self._snapshot, time.monotonic()
         if snapshot and now_s - snapshot.read_s <= max_age_s:
             if now_s - snapshot.read_s > REFRESH_INTERVAL_S:
-                self._start_reading()
+                self.start_reading()
             return snapshot
-        reading = self._start_reading()
+        reading = self.start_reading()
         if reading is None:
             raise self._build_error("did not answer a moment ago")
         with self._hold(self._waiting):
@@ -155,8 +144,8 @@ class IdentityProvider:
             except FutureTimeout:
                 raise self._build_error("does not answer") from None
 
-    def _start_reading(self) -> Future[_Snapshot] | None:
-        """The read that is under way, or a new one; None so soon after one that failed."""
+    def start_reading(self) -> Future[_Snapshot] | None:
+        """Wait for nothing: the read that is under way, or a new one; None so soon after one that failed."""
         with self._lock:
             if self._reading and not self._reading.done():
                 return self._reading
@@ -209,9 +198,8 @@ class IdentityProvider:
             slots.release()
 
     def _open_client(self) -> httpx2.Client:
-        return httpx2.Client(
-            verify=get_ssl_context(), timeout=TIMEOUT_S, headers={"Accept": "application/json"}
-        )
+        headers = {"Accept": "application/json"}
+        return httpx2.Client(verify=get_ssl_context(), timeout=TIMEOUT_S, headers=headers)
 
     def _read_json(
         self,
@@ -248,10 +236,8 @@ class IdentityProvider:
     def _build_error(
         self, what: str, kind: type[IdentityUnavailable] = IdentityUnavailable
     ) -> IdentityUnavailable:
-        return kind(
-            f"the identity server {self._settings.issuer} {what}; "
-            "tokens of `knowledge token create` go on working"
-        )
+        server, working = f"the identity server {self._settings.issuer}", "tokens of `knowledge token create`"
+        return kind(f"{server} {what}; {working} go on working")
 
 
 class IdentityServerRefused(IdentityUnavailable):
@@ -298,10 +284,7 @@ class OidcSubject:
 
     def access_by(self, interface: str) -> Access:
         """What they may see, as they ask by an interface."""
-        seen = self.access
-        return Access(
-            seen.tenant, seen.principals, everything=seen.everything, caller=Caller(interface, self.id)
-        )
+        return replace(self.access, caller=Caller(interface, self.id))
 
 
 def name_subject(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
@@ -315,12 +298,7 @@ def name_subject(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
 
 
 def resolve_subject(settings: OidcSettings, claims: Mapping[str, Any], subject_id: str) -> OidcSubject:
-    """Whom the claims of a valid token name.
-
-    Raises:
-        Unauthenticated: a claim has another form than it should.
-        Forbidden: the groups were left out, no mapping has the tenant, or no listed group is theirs.
-    """
+    """Whom the claims of a valid token name. Raises `Unauthenticated` for their form, and `Forbidden`."""
     groups = _read_groups(settings, claims)
     listed = [group for group in settings.groups if group.group in groups]
     if settings.only_listed_groups and not listed:
@@ -343,7 +321,9 @@ def _build_access(
     principals = {name for group in listed for name in group.principals}
     if settings.group_names_are_principals:
         principals |= groups - {group.group for group in listed}
-    if email := _read_verified_email(settings, claims):
+    email = _find_claim(claims, settings.claims.email)
+    is_verified = settings.emails_are_verified or claims.get("email_verified") is True
+    if is_verified and isinstance(email, str) and "@" in email:  # else they may have chosen it themselves
         principals.add(email)
     return Access(tenant, frozenset(principals) if tenant else frozenset())
 
@@ -385,13 +365,6 @@ def _read_groups(settings: OidcSettings, claims: Mapping[str, Any]) -> frozenset
     return frozenset(groups)
 
 
-def _read_verified_email(settings: OidcSettings, claims: Mapping[str, Any]) -> str | None:
-    """Their address, by which sources know them; None where they may have chosen it themselves."""
-    email = _find_claim(claims, settings.claims.email)
-    is_verified = settings.emails_are_verified or claims.get("email_verified") is True
-    return email if is_verified and isinstance(email, str) and "@" in email else None
-
-
 def _find_claim(claims: Mapping[str, Any], name: str) -> Any:
     """The claim of a name, which may have dots itself, else the one that it leads to through objects."""
     if name in claims:
@@ -426,12 +399,7 @@ class JwtVerifier:
         self._provider = provider
 
     def verify_access_token(self, token: str) -> Mapping[str, Any]:
-        """The claims of a token that a program sends with its requests.
-
-        Raises:
-            Unauthenticated: it is not valid, or not meant for this server.
-            IdentityUnavailable: its key is not known, and cannot be had now.
-        """
+        """The claims of a token that a program sends. Raises `Unauthenticated`, or `IdentityUnavailable`."""
         claims = self._verify(token, audience=self._settings.audience or self._settings.client_id)
         kind = str(claims.get("typ", "")).lower()
         if kind in _TYPES_OF_OTHER_TOKENS or any(name in claims for name in _CLAIMS_OF_ID_TOKENS):
@@ -444,7 +412,9 @@ class JwtVerifier:
         client = next((claims[name] for name in _CLIENT_CLAIMS if name in claims), None)
         if settings.allowed_clients and client not in settings.allowed_clients:
             raise Forbidden(_OTHER_CLIENT)
-        missing = set(settings.required_scopes) - set(_list_scopes(claims))
+        scopes = claims.get("scope", claims.get("scp", ""))  # text with spaces, as Entra's `scp`, or a list
+        granted = map(str, scopes) if is_list(scopes) else str(scopes).split()
+        missing = set(settings.required_scopes) - set(granted)
         if missing:
             raise Forbidden(f"the token lacks the scope {', '.join(sorted(missing))}: ask for it at sign-in")
 
@@ -513,9 +483,3 @@ class JwtVerifier:
         if parts["payload"].get("iss") != self._settings.issuer:
             raise Unauthenticated(_OTHER_ISSUER)
         return algorithm, key_id
-
-
-def _list_scopes(claims: Mapping[str, Any]) -> list[str]:
-    """Those of a token: text with spaces (`scope`, Entra's `scp`) or a list (`scp` of others)."""
-    scopes = claims.get("scope", claims.get("scp", ""))
-    return [str(scope) for scope in scopes] if is_list(scopes) else str(scopes).split()

@@ -181,7 +181,7 @@ def _read_tail(file: IO[bytes]) -> bytes:
 
 
 def _parse_outcome(code: int, out: bytes, err: bytes) -> ProcessOutcome:
-    """What was printed; `cli.refresh` and `defs.refresh_command` print the form."""
+    """What was printed; `cli.refresh` and `defs.recorded_refresh` print the form."""
     outcome = _parse_json_object(out)
     live = outcome.get("release")
     release = live.get("release") if is_object(live) else None

@@ -35,10 +35,10 @@ from knowledge_pipeline.errors import (
 from knowledge_pipeline.extras import require_modules
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.answer_cache import SharedAnswerCache
 from knowledge_pipeline.query.logs import RefusalLog
 from knowledge_pipeline.serve.logs import LogObserver
 from knowledge_pipeline.serve.observers import Observers, outcome_of
+from knowledge_pipeline.serve.shared_answers import SharedAnswerCache
 from knowledge_pipeline.serve.targets import parse_targets
 from knowledge_pipeline.serve.tokens import OWN_PREFIX, Scope, TokenStore, read_bearer_token
 from knowledge_pipeline.store.lake import Lake
@@ -72,11 +72,7 @@ class RequestLimiter:
         self._asked_s: dict[str, deque[float]] = {}  # by key, the latest caller last
 
     def acquire(self, key: str, *, per_minute: int) -> None:
-        """Count one request.
-
-        Raises:
-            TooManyRequests: there were `per_minute` within the last minute.
-        """
+        """Count one request. Raises `TooManyRequests`: there were `per_minute` within the last minute."""
         wait_s = self._count(key, per_minute)
         if wait_s is not None:
             raise TooManyRequests(
@@ -112,14 +108,12 @@ class CallerShares:
         self._most = most or max(2, (cpu_count() or 1) // 2)
         self._slots = WeakValueDictionary[str, asyncio.Semaphore]()  # of the callers that ask now
 
-    @asynccontextmanager
-    async def hold(self, key: str) -> AsyncGenerator[None]:
-        """Wait for one of a caller's slots, and hold it."""
+    def hold(self, key: str) -> asyncio.Semaphore:
+        """One of a caller's slots, to wait for and to hold."""
         slots = self._slots.get(key)
         if slots is None:
             slots = self._slots[key] = asyncio.Semaphore(self._most)
-        async with slots:
-            yield
+        return slots
 
 
 class RecentCallers:
@@ -263,10 +257,7 @@ class Service:
     def identify(self, token: str | None, origin: Origin) -> Identity:
         """Who sends a request, by token or, without one, by origin; it may wait for the identity server.
 
-        Raises:
-            Unauthenticated: a token is required, or this one is not valid.
-            Forbidden: the identity server knows them, and they may not use this one.
-            IdentityUnavailable: the identity server would have to be asked, and does not answer.
+        Raises `Unauthenticated`, `Forbidden` for whom the identity server knows, or `IdentityUnavailable`.
         """
         return self._identify(lambda: token, origin)
 
@@ -275,10 +266,7 @@ class Service:
     ) -> Identity:
         """Who sends a request, by the token in its headers or else in its cookie; see `identify`.
 
-        Other headers may label it.
-
-        Raises:
-            InvalidQuery: a header has no label.
+        Other headers may label it. Raises `InvalidQuery`: one has no label.
         """
         identity = self._identify(lambda: read_bearer_token(headers) or cookie or None, origin)
         return identity.with_labels(read_labels(headers, _LABEL_HEADERS))
@@ -322,12 +310,8 @@ class Service:
     ) -> ResultT:
         """The result of an operation on `base`, which has to use the access of the identity.
 
-        Raises:
-            Forbidden: the identity lacks the scope.
-            TooManyRequests: it has sent too many requests.
-            Overloaded: so many wait that it would not be answered in time.
-            ResponseTimeout: the operation took too long.
-            KnowledgeError: what the operation raises.
+        Raises `Forbidden` without the scope, `TooManyRequests`, `Overloaded`, `ResponseTimeout`, or what the
+        operation raises.
         """
         observed = self._observers.observe_query(identity.access.caller)
         with observed, self._log_refusals(identity.access, identity.address):
@@ -356,11 +340,6 @@ class Service:
             access, address = identity.access, identity.address
         with suppress(NotFound), self._log_refusals(access, address):
             raise NotFound("there is no such address")
-
-    @property
-    def answers_this_machine(self) -> bool:
-        """Whether programs of this machine, and no others, are answered without a token."""
-        return answers_this_machine(self.settings.serve)
 
     async def warm(self) -> None:
         """Read the indexes, and load a local model, before the first query has to wait for them."""
@@ -401,12 +380,10 @@ class Service:
         """Callers without a token see only what is public: a proxy can look like a local program."""
         serve, per_minute = self.settings.serve, self.settings.serve.requests_per_minute
         if secret is None:
-            if serve.anonymous != "public" and not (self.answers_this_machine and origin.is_local):
+            if serve.anonymous != "public" and not (answers_this_machine(serve) and origin.is_local):
                 raise Unauthenticated(_SIGN_IN)
-            access, key = (
-                Access(None, frozenset(), caller=Caller(origin.interface)),
-                f"address {origin.address}",
-            )
+            access = Access(None, frozenset(), caller=Caller(origin.interface))
+            key = f"address {origin.address}"
             return Identity(access, frozenset({"query"}), key, per_minute, origin.address)
         if self.oidc and not secret.startswith(OWN_PREFIX):
             subject = self.oidc.identify(secret)

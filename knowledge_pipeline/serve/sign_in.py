@@ -13,33 +13,20 @@ import hmac
 import json
 import re
 import secrets
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from cachetools import TTLCache
 from pydantic import TypeAdapter
 
 from knowledge_pipeline.config.operation import OidcSettings
 from knowledge_pipeline.errors import Forbidden, Unauthenticated
-from knowledge_pipeline.serve.oidc import (
-    IdentityProvider,
-    IdentityServerRefused,
-    JwtVerifier,
-    OidcSubject,
-    name_subject,
-    resolve_subject,
-)
-from knowledge_pipeline.serve.tokens import hash_secret
+from knowledge_pipeline.serve import oidc
+from knowledge_pipeline.serve.tokens import CALLBACK_PATH, MAX_PENDING_S, hash_secret
 from knowledge_pipeline.store.local_state import SharedState
 from knowledge_pipeline.text import is_object
-
-CALLBACK_PATH = "/sign-in/callback"
-MAX_PENDING_S = 600
 
 _MAX_PATH_CHARS = 1_500
 _ERROR_NAME = re.compile(r"[a-z_]{1,60}")
@@ -78,26 +65,18 @@ class SignInFlow:
     def __init__(
         self,
         settings: OidcSettings,
-        provider: IdentityProvider,
-        verifier: JwtVerifier,
-        state: SharedState | None = None,
+        provider: oidc.IdentityProvider,
+        verifier: oidc.JwtVerifier,
+        state: SharedState,
     ) -> None:
-        """Prepare; with a `state`, a sign-in is finished once by all processes that share it."""
-        self._state = state
-        self._settings = settings
-        self._provider = provider
-        self._verifier = verifier
-        self._used: TTLCache[str, bool] = TTLCache(10_000, MAX_PENDING_S)  # states that were answered
-        self._lock = threading.Lock()
+        """Prepare; a sign-in is finished once by all that share a `state`."""
+        self._settings, self._provider, self._verifier, self._state = settings, provider, verifier, state
 
     def begin(self, path: str) -> tuple[str, PendingSignIn]:
-        """The address to send a browser to, and what it has to keep.
-
-        Raises:
-            IdentityUnavailable: the identity server's addresses are not known.
-        """
+        """The address to send a browser to, and what it has to keep. Raises `IdentityUnavailable`."""
         kept = path if len(path) <= _MAX_PATH_CHARS else "/"
-        pending = PendingSignIn(_draw(), _draw(), _draw(), kept)
+        state, nonce, code_verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        pending = PendingSignIn(state, nonce, code_verifier, kept)
         challenge = hashlib.sha256(pending.code_verifier.encode()).digest()
         query = {
             "response_type": "code",
@@ -114,30 +93,20 @@ class SignInFlow:
     def finish(self, answer: Mapping[str, str], pending: PendingSignIn) -> Mapping[str, Any]:
         """The claims of the person whom the identity server has sent back with an answer.
 
-        Raises:
-            Unauthenticated: it answers no sign-in of this browser, or one that is over, or refuses it.
-            IdentityUnavailable: the identity server does not answer.
+        Raises `Unauthenticated` for an answer to no sign-in of this browser, or to one that is over or
+        refused, and `IdentityUnavailable`.
         """
-        if not hmac.compare_digest(
-            answer.get("state", "").encode("utf-8", "replace"), pending.state.encode()
-        ):
+        sent_state = answer.get("state", "").encode("utf-8", "replace")
+        if not hmac.compare_digest(sent_state, pending.state.encode()):
             raise Unauthenticated(_AGAIN)
-        if self._is_used(pending.state) or answer.get("iss", self._settings.issuer) != self._settings.issuer:
+        is_first = self._state.put("sign-in", pending.state, b"", ttl_s=MAX_PENDING_S)
+        if not is_first or answer.get("iss", self._settings.issuer) != self._settings.issuer:
             raise Unauthenticated(_AGAIN)
         if "code" not in answer:
             error = answer.get("error", "")
             name = error if _ERROR_NAME.fullmatch(error) else "without a reason"
             raise Unauthenticated(f"the identity server refused the sign-in ({name}): start it again")
         return self._verifier.verify_id_token(self._redeem(answer["code"], pending), nonce=pending.nonce)
-
-    def _is_used(self, state: str) -> bool:
-        """Whether a sign-in was finished before; it is from now on."""
-        if self._state:
-            return not self._state.put("sign-in", state, b"", ttl_s=MAX_PENDING_S)
-        with self._lock:
-            is_used = state in self._used
-            self._used[state] = True
-            return is_used
 
     def build_sign_out_url(self) -> str | None:
         """Where the person can sign out of the identity server itself; None where it has no such page."""
@@ -157,7 +126,7 @@ class SignInFlow:
         }
         try:
             token: object = self._provider.exchange(form).get("id_token")
-        except IdentityServerRefused as error:
+        except oidc.IdentityServerRefused as error:
             raise Unauthenticated(str(error)) from None
         if not isinstance(token, str):
             raise Unauthenticated(
@@ -170,76 +139,37 @@ class SignInFlow:
         return f"{self._settings.origin}{CALLBACK_PATH}"
 
 
-def _draw() -> str:
-    return secrets.token_urlsafe(32)
-
-
 def _add_query(url: str, query: Mapping[str, str]) -> str:
     return f"{url}{'&' if '?' in url else '?'}{urlencode(query)}"
 
 
 PREFIX = "kps_"
 
-_MAX_SESSIONS = 10_000  # the oldest ends for one more
-
 
 class PageSessions:
-    """All sessions, by a digest of their secret. Threads may share it.
+    """All sessions in a state, by a digest of their secret. Threads may share it.
 
     A session ends with the token that it began with, when its person signs out, and with the server.
     """
 
-    def __init__(self) -> None:
-        self._subjects: OrderedDict[str, OidcSubject] = OrderedDict()
-        self._lock = threading.Lock()
+    def __init__(self, state: SharedState) -> None:
+        self._state = state
+        self._adapter = TypeAdapter(oidc.OidcSubject)
 
-    def create(self, subject: OidcSubject) -> str:
+    def create(self, subject: oidc.OidcSubject) -> str:
         """The secret of a new session."""
         secret = f"{PREFIX}{secrets.token_urlsafe(32)}"
-        with self._lock:
-            self._subjects[hash_secret(secret)] = subject
-            while len(self._subjects) > _MAX_SESSIONS:
-                self._subjects.popitem(last=False)
+        ttl_s = max(0.0, subject.expires_at_s - time.time())
+        self._state.put("session", hash_secret(secret), self._adapter.dump_json(subject), ttl_s=ttl_s)
         return secret
 
-    def find(self, secret: str) -> OidcSubject | None:
+    def find(self, secret: str) -> oidc.OidcSubject | None:
         """Whose session it is; None if it is not known, or over."""
-        digest = hash_secret(secret)
-        with self._lock:
-            subject = self._subjects.get(digest)
-            if subject and subject.expires_at_s <= time.time():
-                del self._subjects[digest]
-                return None
-            return subject
+        content = self._state.get("session", hash_secret(secret))
+        return self._adapter.validate_json(content) if content else None
 
     def end(self, secret: str) -> bool:
         """End a session; whether there was one."""
-        with self._lock:
-            return self._subjects.pop(hash_secret(secret), None) is not None
-
-
-class SharedPageSessions(PageSessions):
-    """The sessions of all processes that share a state."""
-
-    def __init__(self, state: SharedState) -> None:
-        super().__init__()
-        self._state = state
-
-    def create(self, subject: OidcSubject) -> str:
-        """See `PageSessions.create`."""
-        secret = f"{PREFIX}{secrets.token_urlsafe(32)}"
-        content = TypeAdapter(OidcSubject).dump_json(subject)
-        ttl_s = max(0.0, subject.expires_at_s - time.time())
-        self._state.put("session", hash_secret(secret), content, ttl_s=ttl_s)
-        return secret
-
-    def find(self, secret: str) -> OidcSubject | None:
-        """See `PageSessions.find`."""
-        content = self._state.get("session", hash_secret(secret))
-        return TypeAdapter(OidcSubject).validate_json(content) if content else None
-
-    def end(self, secret: str) -> bool:
-        """See `PageSessions.end`."""
         return self._state.remove("session", hash_secret(secret))
 
 
@@ -247,57 +177,45 @@ _SESSION_OVER = "the session is over: sign in again"
 
 
 class OidcAuthenticator:
-    """One identity server, and the sessions of those who signed in there: all that the server uses of it.
-
-    Threads may share it.
-    """
+    """One identity server, and the sessions of those who signed in there. Threads may share it."""
 
     def __init__(self, settings: OidcSettings, state: SharedState | None = None) -> None:
         """Prepare; with a `state`, sessions are those of all processes that share it."""
         self._settings = settings
-        self._provider = IdentityProvider(settings)
-        self._verifier = JwtVerifier(settings, self._provider)
+        self._provider = oidc.IdentityProvider(settings)
+        self._verifier = oidc.JwtVerifier(settings, self._provider)
+        state = state or SharedState(None)
         self.sign_in = SignInFlow(settings, self._provider, self._verifier, state)
-        self.sessions = SharedPageSessions(state) if state else PageSessions()
+        self.sessions = PageSessions(state)
 
-    def identify(self, secret: str) -> OidcSubject:
-        """Whose access token or session it is.
-
-        Raises:
-            Unauthenticated: it is not valid.
-            Forbidden: they may not use this server.
-            IdentityUnavailable: the identity server would have to be asked, and does not answer.
-        """
+    def identify(self, secret: str) -> oidc.OidcSubject:
+        """Whose access token or session it is. Raises as `Service.identify`."""
         if secret.startswith(PREFIX):
             subject = self.sessions.find(secret)
             if subject is None:
                 raise Unauthenticated(_SESSION_OVER)
             return subject
-        claims = self._verifier.verify_access_token(secret)
-        return self._resolve(claims, is_access_token=True)
+        return self._resolve(self._verifier.verify_access_token(secret), is_access_token=True)
 
-    def finish_sign_in(self, answer: Mapping[str, str], cookie: str) -> tuple[OidcSubject, str, str]:
-        """Who has signed in, the secret of their session, and the path to show next.
-
-        Raises as `identify`.
-        """
+    def finish_sign_in(self, answer: Mapping[str, str], cookie: str) -> tuple[oidc.OidcSubject, str, str]:
+        """Who has signed in, the secret of their session, and the path to show next. Raises as `identify`."""
         pending = PendingSignIn.from_cookie(cookie)
         subject = self._resolve(self.sign_in.finish(answer, pending), is_access_token=False)
         return subject, self.sessions.create(subject), pending.path
 
     def warm(self) -> None:
         """Begin to read the keys, before the first token has to wait for them."""
-        self._provider.warm()
+        self._provider.start_reading()
 
     def close(self) -> None:
         """Read nothing any more."""
         self._provider.close()
 
-    def _resolve(self, claims: Mapping[str, Any], *, is_access_token: bool) -> OidcSubject:
-        subject_id = name_subject(self._settings, claims)
+    def _resolve(self, claims: Mapping[str, Any], *, is_access_token: bool) -> oidc.OidcSubject:
+        subject_id = oidc.name_subject(self._settings, claims)
         try:
             if is_access_token:
                 self._verifier.require_allowed(claims)
-            return resolve_subject(self._settings, claims, subject_id)
+            return oidc.resolve_subject(self._settings, claims, subject_id)
         except Forbidden as error:
             raise Forbidden(str(error), subject=subject_id) from None

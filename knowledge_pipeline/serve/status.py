@@ -1,39 +1,36 @@
-"""The health of a knowledge base and its watchers, and the states of its sources."""
+"""The health of a knowledge base and its watchers, its sources and their states, and how it is used."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Collection as Container
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 from cachetools import TTLCache
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings, build_run_url
 from knowledge_pipeline.config.sources import AccessSettings
-from knowledge_pipeline.contract.operation import (
-    ComponentHealth,
-    HealthResponse,
-    LastEvent,
-    SourceState,
-    WatcherHealth,
-    WatcherHealthResponse,
-)
+from knowledge_pipeline.contract import operation
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access, sees_whole_source
 from knowledge_pipeline.query.status import check_store
 from knowledge_pipeline.serve.refresh_history import list_last_events
 from knowledge_pipeline.sql_models.configured_sources import build_configured_sources, load_source_states
+from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
-from knowledge_pipeline.store.progress import WatcherReport, list_watchers
+from knowledge_pipeline.store.progress import list_watchers
 
 CACHE_TTL_S = 5.0  # more frequent requests put no more load on the components
 
@@ -48,21 +45,21 @@ class HealthCheck:
         self._all = _Cached(self._check_all)
         self._store = _Cached(self._check_store)
 
-    async def check(self) -> HealthResponse:
+    async def check(self) -> operation.HealthResponse:
         """The state of every component, and of the whole."""
         return await self._all.get()
 
-    async def check_store(self) -> ComponentHealth:
+    async def check_store(self) -> operation.ComponentHealth:
         """Whether there is a release, and its tables can be read."""
         return await self._store.get()
 
-    async def _check_all(self) -> HealthResponse:
+    async def _check_all(self) -> operation.HealthResponse:
         components = await self._base.health()
         unhealthy = {name for name, component in components.items() if component.status == "unhealthy"}
         status = "unhealthy" if "store" in unhealthy else "degraded" if unhealthy else "ok"
-        return HealthResponse(status, components)
+        return operation.HealthResponse(status, components)
 
-    async def _check_store(self) -> ComponentHealth:
+    async def _check_store(self) -> operation.ComponentHealth:
         # In a thread: the first check loads the store's library, and other requests wait for this loop.
         return await asyncio.to_thread(asyncio.run, check_store(self._base.open_index()))
 
@@ -83,7 +80,7 @@ class _Cached(Generic[ResultT]):
             return self._latest[1]
 
 
-def check_watchers(folder: Path) -> WatcherHealthResponse:
+def check_watchers(folder: Path) -> operation.WatcherHealthResponse:
     """How the watchers of a store are, by its local folder: in counts, as anybody may ask."""
     reports = list_watchers(folder)
     problems = [report.problem for report in reports if report.problem]
@@ -94,34 +91,36 @@ def check_watchers(folder: Path) -> WatcherHealthResponse:
     else:
         behind = sum(len(report.heartbeat.behind) for report in reports)
         status, detail = "ok", f"{len(reports)} running, {behind} sources behind"
-    return WatcherHealthResponse(status, detail, tuple(map(_to_watcher_health, reports)))
-
-
-def _to_watcher_health(report: WatcherReport) -> WatcherHealth:
-    beat = report.heartbeat
-    return WatcherHealth(
-        status="unhealthy" if report.problem else "ok",
-        state=beat.state,
-        started_at=datetime.fromtimestamp(beat.started_at, UTC),
-        looked_at=datetime.fromtimestamp(beat.looked_at, UTC),
-        sources=beat.sources,
-        behind=len(beat.behind),
-        last_error_at=datetime.fromtimestamp(beat.last_error_at, UTC) if beat.last_error_at else None,
-        detail=report.problem,
-    )
+    watchers: list[operation.WatcherHealth] = []
+    for report in reports:
+        beat, error_at = report.heartbeat, report.heartbeat.last_error_at
+        watcher = operation.WatcherHealth(
+            status="unhealthy" if report.problem else "ok",
+            state=beat.state,
+            started_at=datetime.fromtimestamp(beat.started_at, UTC),
+            looked_at=datetime.fromtimestamp(beat.looked_at, UTC),
+            sources=beat.sources,
+            behind=len(beat.behind),
+            last_error_at=datetime.fromtimestamp(error_at, UTC) if error_at else None,
+            detail=report.problem,
+        )
+        watchers.append(watcher)
+    return operation.WatcherHealthResponse(status, detail, tuple(watchers))
 
 
 _log = logging.getLogger(__name__)
 
 _KEPT_S = 60.0  # ages are in tenths of hours
 
-_States = tuple[Mapping[str, SourceState], Mapping[str, AccessSettings]]
+_States = tuple[Mapping[str, operation.SourceState], Mapping[str, AccessSettings]]
 """By source: its state, and who may see it, of those that are configured."""
 
 _kept = TTLCache[Hashable, _States, float](maxsize=8, ttl=_KEPT_S)
 
 
-async def load_states(settings: Settings, config: Path | None, access: Access) -> Mapping[str, SourceState]:
+async def load_states(
+    settings: Settings, config: Path | None, access: Access
+) -> Mapping[str, operation.SourceState]:
     """The states of sources that the caller may see whole; empty, and the log says why, on an error.
 
     Whether one is stale is what the SQL model `stale_sources` says, kept while nothing is written.
@@ -142,10 +141,10 @@ async def load_states(settings: Settings, config: Path | None, access: Access) -
 
 def _load_states_with_events(settings: Settings, config: Path | None) -> _States:
     states, declared = _load_states(settings, config)
-    events: dict[str, LastEvent] = {}
+    events: dict[str, operation.LastEvent] = {}
     for event in list_last_events(Lake(settings.store).folder):
         source, at = event.pop("source"), datetime.fromisoformat(event.pop("at"))
-        events[source] = LastEvent(at=at, **event)
+        events[source] = operation.LastEvent(at=at, **event)
     return {id_: replace(state, last_event=events.get(id_)) for id_, state in states.items()}, declared
 
 
@@ -165,9 +164,104 @@ def _load_states(settings: Settings, config: Path | None) -> _States:
     return _kept[key]
 
 
-def _to_state(row: Mapping[str, Any]) -> SourceState:
+def _to_state(row: Mapping[str, Any]) -> operation.SourceState:
     names = ("state", "reason", "age_hours", "trigger", "skipped", "skipped_reasons", "cost", "last_run")
     run = row["last_run"]
-    return SourceState(
+    return operation.SourceState(
         **{name: row[name] for name in names}, last_run_url=build_run_url(run) if run else None
     )
+
+
+MAX_HOURS = 24 * 366
+
+_QUERY_LOG_COLUMNS = ("type", "interface", "results", "took_ms", "cached", "degraded")
+_BATCH_ROWS = 8192
+
+
+async def list_collections(
+    settings: Settings, base: AsyncKnowledgeBase, access: Access, config: Path | None = None
+) -> operation.CollectionsResponse:
+    """The sources with content that the caller may see, and whether they are stale.
+
+    `config` is the knowledge.yaml that the settings are from, which may have changed since.
+    """
+    status, lake = await base.status(access=access), Lake(settings.store)
+    types, times = await asyncio.gather(
+        asyncio.to_thread(lake.list_stored_sources),
+        asyncio.to_thread(_load_refresh_times, lake, status.by_source),
+    )
+    types |= {source.id: source.type for source in base.settings.sources}
+    states = await load_states(settings, config, access)
+    collections = (
+        operation.Collection(
+            source,
+            types.get(source, ""),
+            rows,
+            times.get(source),
+            rows - status.unembedded_rows.get(source, 0),
+            states.get(source),
+        )
+        for source, rows in status.by_source.items()
+    )
+    return operation.CollectionsResponse(status.release, status.released_at, tuple(collections), status.pin)
+
+
+async def compute_stats(
+    settings: Settings, base: AsyncKnowledgeBase, access: Access, *, hours: int
+) -> operation.StatsResponse:
+    """How much is indexed, and recent queries: of the caller's tenant, or all for an operator."""
+    status = await base.status(access=access)
+    queries = None
+    if settings.logs.queries and (access.everything or access.tenant):
+        queries = await base.compute(_summarize_queries, Lake(settings.store), access, hours)
+    return operation.StatsResponse(status.release, status.rows, status.by_type, hours, queries)
+
+
+def _load_refresh_times(lake: Lake, sources: Container[str]) -> dict[str, datetime]:
+    """When each source was last read, as far as the log goes back."""
+    table = open_log(lake, "refreshes")
+    newest: dict[str, datetime] = {}
+    if table.exists:
+        for row in table.read_rows(["source", "at"], eq("stage", "snapshot")).to_pylist():
+            if row["source"] in sources:
+                at: datetime = row["at"]
+                newest[row["source"]] = max(at, newest.get(row["source"], at))
+    return newest
+
+
+def _summarize_queries(lake: Lake, access: Access, hours: int) -> operation.QueryStats:
+    """Counts over the rows as they are streamed; of each only its time is kept, in 8 bytes."""
+    where = at_least("at", datetime.now(UTC) - timedelta(hours=hours))
+    if not access.everything:
+        where &= eq("tenant", access.tenant or "")
+    zero_results, cached, degraded = 0, 0, 0
+    by_type, by_interface = Counter[str](), Counter[str]()
+    times = [np.empty(0)]
+    batches: Any = lake.log_table("queries").iter_batches(_QUERY_LOG_COLUMNS, where, batch_rows=_BATCH_ROWS)
+    for batch in batches:  # of pyarrow, whose columns have no types
+        zero_results += int(np.count_nonzero(batch["results"].to_numpy() == 0))
+        cached += batch["cached"].true_count
+        degraded += int(np.count_nonzero(batch["degraded"].value_lengths().to_numpy()))
+        for column, counts in (("type", by_type), ("interface", by_interface)):
+            counts.update({row["values"]: row["counts"] for row in batch[column].value_counts().to_pylist()})
+        times.append(batch["took_ms"].to_numpy())
+    all_times = np.concatenate(times)
+    return operation.QueryStats(
+        count=len(all_times),
+        zero_result_count=zero_results,
+        degraded=degraded,
+        cached=cached,
+        by_type=by_type,
+        by_interface=by_interface,
+        p50_ms=_compute_percentile(all_times, 50),
+        p95_ms=_compute_percentile(all_times, 95),
+        p99_ms=_compute_percentile(all_times, 99),
+    )
+
+
+def _compute_percentile(values: np.ndarray, percent: int) -> float | None:
+    """The value that `percent` of a hundred values do not exceed; None if there are no values."""
+    if not len(values):
+        return None
+    rank = max(0, -(-len(values) * percent // 100) - 1)
+    return round(float(np.partition(values, rank)[rank]), 3)

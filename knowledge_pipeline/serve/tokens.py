@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -27,6 +27,9 @@ SCOPES: tuple[Scope, ...] = ("query", "admin", "metrics", "events", "report")
 _PREFIX = "kpt"
 OWN_PREFIX = f"{_PREFIX}_"
 """What every token of a store begins with."""
+
+CALLBACK_PATH = "/sign-in/callback"  # where an identity server sends a browser back to, with an answer
+MAX_PENDING_S = 600  # from the beginning of such a sign-in to its end
 
 _RELOAD_INTERVAL_S = 1.0  # how long a revoked token may still be accepted
 
@@ -79,10 +82,7 @@ class TokenStore:
     ) -> tuple[Token, str]:
         """Make a token: what it allows, and the secret itself, which is not kept.
 
-        Raises:
-            InvalidQuery: a name is empty or cannot name a tenant or a principal; principals without
-                a tenant; an unknown scope or none; a limit or a time below one.
-            Busy: other processes are writing tokens.
+        Raises `InvalidQuery` for what no token can have, and `Busy` while other processes write tokens.
         """
         now = datetime.now(UTC)
         token = Token(
@@ -99,8 +99,7 @@ class TokenStore:
         )
         _validate_token(token)
         secret = _create_secret(token.id)
-        row: dict[str, Any] = {name: getattr(token, name) for name in Token.__dataclass_fields__}
-        row |= {"principals": list(token.principals), "scopes": sorted(token.scopes)}
+        row = {**asdict(token), "principals": list(token.principals), "scopes": sorted(token.scopes)}
         rows.upsert_token(self._lake, {**row, "digest": hash_secret(secret)})
         return token, secret
 
@@ -128,9 +127,7 @@ class TokenStore:
     def revoke(self, id_or_name: str) -> Token:
         """End a token; a running server refuses it within a second.
 
-        Raises:
-            NotFound: no token that still is valid has this id or name.
-            InvalidQuery: several have the name.
+        Raises `NotFound` if no valid token has this id or name, and `InvalidQuery` if several have the name.
         """
         now = datetime.now(UTC)
         valid = {row["id"]: row for row in rows.list_tokens(self._lake) if _token_from_row(row).is_valid(now)}
@@ -175,11 +172,7 @@ class TokenStore:
 
 
 def read_bearer_token(headers: Mapping[str, str]) -> str | None:
-    """The token of an `Authorization` header; None without the header.
-
-    Raises:
-        Unauthenticated: the header holds no bearer token.
-    """
+    """The token of an `Authorization` header; None without one. Raises `Unauthenticated` for another kind."""
     header = headers.get("authorization")
     if header is None:
         return None

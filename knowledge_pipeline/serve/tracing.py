@@ -87,7 +87,18 @@ class TracingObserver(Observer):
         span = self._tracer.start_span(f"search {kind}", start_time=start_ns)
         if not span.is_recording():
             return
-        span.set_attributes(_query_attributes(kind, access.caller, answer))
+        span.set_attributes(
+            {
+                **_kind_attributes(_RETRIEVER),
+                **_caller_attributes(access.caller),
+                "knowledge.type": kind,
+                "knowledge.outcome": "ok",
+                "knowledge.query_id": answer.query_id,
+                "knowledge.release": answer.release,
+                "knowledge.degraded": list(answer.degraded),
+                "knowledge.cached": isinstance(answer, SearchResponse) and answer.cached,
+            }
+        )
         span.set_attributes(dict(_iter_document_attributes(answer, content=self._include_content)))
         if self._include_content:
             span.set_attribute(SpanAttributes.INPUT_VALUE, redact(text))
@@ -111,11 +122,16 @@ class TracingObserver(Observer):
         """One span for each step; a part of another step is its child."""
         whole: list[tuple[Step, AnySpan]] = []
         for step in sorted(steps, key=lambda step: step.name in _PARENT_STEPS):
-            around = (span for other, span in whole if _contains_step(other, step))
-            parent = next(around, query_span)
+            parents = (
+                span
+                for other, span in whole
+                if other.name == _PARENT_STEPS.get(step.name)
+                and other.start_ms <= step.start_ms
+                and step.end_ms <= other.end_ms
+            )
             span = self._tracer.start_span(
                 step.name,
-                context=set_span_in_context(parent),
+                context=set_span_in_context(next(parents, query_span)),
                 start_time=start_ns + _ms_to_ns(step.start_ms),
                 attributes=_kind_attributes(_SPAN_KINDS.get(step.name, _CHAIN)),
             )
@@ -165,19 +181,6 @@ def _caller_attributes(caller: Caller) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _query_attributes(kind: str, caller: Caller, answer: AnyResponse) -> dict[str, Any]:
-    return {
-        **_kind_attributes(_RETRIEVER),
-        **_caller_attributes(caller),
-        "knowledge.type": kind,
-        "knowledge.outcome": "ok",
-        "knowledge.query_id": answer.query_id,
-        "knowledge.release": answer.release,
-        "knowledge.degraded": list(answer.degraded),
-        "knowledge.cached": isinstance(answer, SearchResponse) and answer.cached,
-    }
-
-
 def _iter_document_attributes(answer: AnyResponse, *, content: bool) -> Iterator[tuple[str, Any]]:
     """The attributes of the results, best first."""
     results: tuple[SearchResult | GraphNode, ...] = ()
@@ -192,11 +195,6 @@ def _iter_document_attributes(answer: AnyResponse, *, content: bool) -> Iterator
             cited = {name: getattr(result.citation, name) for name in ("source", "path", "lines")}
             yield f"{of}.{DocumentAttributes.DOCUMENT_CONTENT}", result.content
             yield f"{of}.{DocumentAttributes.DOCUMENT_METADATA}", json.dumps(cited, ensure_ascii=False)
-
-
-def _contains_step(step: Step, part: Step) -> bool:
-    inside = step.start_ms <= part.start_ms and part.end_ms <= step.end_ms
-    return _PARENT_STEPS.get(part.name) == step.name and inside
 
 
 def _ms_to_ns(ms: float) -> int:

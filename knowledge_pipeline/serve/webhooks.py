@@ -29,9 +29,7 @@ from knowledge_pipeline.connectors.events import (
     Headers,
     Payload,
     WebhookService,
-    descend,
     is_equal,
-    list_objects,
     read_text,
     require_bearer,
 )
@@ -41,7 +39,7 @@ from knowledge_pipeline.connectors.jira.events import SERVICE as JIRA
 from knowledge_pipeline.connectors.slack.events import SERVICE as SLACK
 from knowledge_pipeline.errors import InvalidQuery, Unauthenticated
 from knowledge_pipeline.store.local_state import SharedState
-from knowledge_pipeline.text import is_object
+from knowledge_pipeline.text import descend, is_object, list_objects
 
 if TYPE_CHECKING:
     from knowledge_pipeline.serve.oidc import JwtVerifier

@@ -87,12 +87,8 @@ class Launch:
 def divide_limits(serve: ServeSettings, workers: int) -> ServeSettings:
     """The share that one of several workers has of what the whole server may hold at once, rounded up."""
     most = serve.max_concurrent_per_caller or max(2, (cpu_count() or 1) // 2)
-    totals = {
-        "max_connections": serve.max_connections,
-        "max_concurrent": serve.max_concurrent,
-        "max_concurrent_per_caller": most,
-        "max_total_body_bytes": serve.max_total_body_bytes,
-    }
+    names = ("max_connections", "max_concurrent", "max_total_body_bytes")
+    totals = {name: getattr(serve, name) for name in names} | {"max_concurrent_per_caller": most}
     return serve.model_copy(update={name: ceil(total / workers) for name, total in totals.items()})
 
 
@@ -136,7 +132,6 @@ class _Worker:
 
     process: SpawnProcess
     pipe: Connection
-    is_ready: bool = False
 
 
 class Supervisor:
@@ -153,8 +148,7 @@ class Supervisor:
     def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
         """Answer until SIGTERM or SIGINT; `on_ready` is called when all workers answer.
 
-        Raises:
-            KnowledgeError: the first workers could not start.
+        Raises `KnowledgeError`: the first workers could not start.
         """
         handled = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         before = {signum: signal.signal(signum, self._on_signal) for signum in handled}
@@ -195,18 +189,14 @@ class Supervisor:
         until_s = time.monotonic() + START_S
         while not self._is_ending and time.monotonic() < until_s:
             if worker.pipe in wait([worker.pipe, self._wake_read], timeout=1.0):
-                return self._read_state(worker)
+                try:
+                    sent = worker.pipe.recv_bytes()
+                except (EOFError, OSError):
+                    worker.process.join(5)
+                    return f"a worker ended before it answered (exit code {worker.process.exitcode})"
+                return None if sent == READY else sent.decode()
             self._drain_wakes()
         return None if self._is_ending else f"a worker did not start within {START_S:g} s"
-
-    def _read_state(self, worker: _Worker) -> str | None:
-        try:
-            sent = worker.pipe.recv_bytes()
-        except (EOFError, OSError):
-            worker.process.join(5)
-            return f"a worker ended before it answered (exit code {worker.process.exitcode})"
-        worker.is_ready = sent == READY
-        return None if worker.is_ready else sent.decode()
 
     def _watch(self) -> None:
         """Wait for a signal or the end of a worker, and see to it."""
@@ -244,11 +234,11 @@ class Supervisor:
         """Each worker by one with the newest configuration; none where that does not start."""
         for at, worker in enumerate(self._workers):
             successor = self._start()
-            if (problem := self._await_ready(successor)) or self._is_ending:
-                self._end([successor])
-                if problem:
-                    _log.error("the configuration is not read again, workers stay as they are: %s", problem)
-                return
+            problem = self._await_ready(successor)
+            if problem:
+                _log.error("the configuration is not read again, workers stay as they are: %s", problem)
+            if problem or self._is_ending:
+                return self._end([successor])
             self._workers[at] = successor
             self._end([worker])
         _log.warning("all workers have read the configuration again")
@@ -283,13 +273,11 @@ def run(service: Service, listener: socket.socket) -> None:
 
 def build_server(service: Service, refreshes: RefreshQueue | None = None) -> uvicorn.Server:
     """A server that answers for a service; its `should_exit` ends it as a signal does."""
-    serve = service.settings.serve
-    app = create_app(service, refreshes)
+    serve, app = service.settings.serve, create_app(service, refreshes)
+    header_timeout_s = max(serve.timeout_s, MIN_HEADER_TIMEOUT_S)
     config = uvicorn.Config(
         app,
-        http=create_protocol_class(
-            max_connections=serve.max_connections, header_timeout_s=max(serve.timeout_s, MIN_HEADER_TIMEOUT_S)
-        ),
+        http=create_protocol_class(max_connections=serve.max_connections, header_timeout_s=header_timeout_s),
         ws="none",  # no route takes one, and its connections would pass the limits
         lifespan="on",  # a start that fails is reported
         log_config=None,

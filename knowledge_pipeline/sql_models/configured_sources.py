@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.config.settings import Settings, compute_settings_digests
-from knowledge_pipeline.config.sources import MAX_AGE_BY_TRIGGER, SourceConfig, resolve_trigger
+from knowledge_pipeline.config.sources import MAX_AGE_BY_TRIGGER, resolve_trigger
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.store.duckdb_session import CONFIGURED_SOURCES
 from knowledge_pipeline.store.lake import Lake
@@ -34,11 +34,15 @@ def build_configured_sources(
     configured_at = None
     with suppress(OSError):
         configured_at = datetime.fromtimestamp(config_path.stat().st_mtime, UTC) if config_path else None
-    versions = cache(code_versions)
-    rows = [
-        {"configured_at": configured_at, **_describe_source(settings, source, versions(source.type))}
-        for source in settings.sources
-    ]
+    versions, rows = cache(code_versions), list[dict[str, Any]]()
+    for source in settings.sources:
+        trigger, digests = resolve_trigger(source), compute_settings_digests(settings, source)
+        rows.append({
+            "configured_at": configured_at, "source": source.id, "source_type": source.type,
+            "trigger": trigger, "max_age_hours": MAX_AGE_BY_TRIGGER[trigger].total_seconds() / 3600,
+            **{f"{stage}_code": version for stage, version in versions(source.type).items()},
+            **{f"{kind}_settings": digest for kind, digest in digests.items()},
+        })  # fmt: skip
     return pa.Table.from_pylist(rows, schema=CONFIGURED_SOURCES)
 
 
@@ -53,16 +57,3 @@ def load_source_states(lake: Lake, sources: pa.Table) -> dict[str, dict[str, Any
 
     result = run.query_model(lake, load_models(), "stale_sources", limit=None, sources=sources)
     return {row["source"]: row for row in result.rows.to_pylist()}
-
-
-def _describe_source(settings: Settings, source: SourceConfig, code: Mapping[str, str]) -> dict[str, Any]:
-    trigger = resolve_trigger(source)
-    digests = compute_settings_digests(settings, source)
-    return {
-        "source": source.id,
-        "source_type": source.type,
-        "trigger": trigger,
-        "max_age_hours": MAX_AGE_BY_TRIGGER[trigger].total_seconds() / 3600,
-        **{f"{stage}_code": version for stage, version in code.items()},
-        **{f"{kind}_settings": digest for kind, digest in digests.items()},
-    }

@@ -20,8 +20,7 @@ from knowledge_pipeline.sql_models.model import Column, Model, Plot
 from knowledge_pipeline.store.duckdb_session import RAW_TABLES, open_duckdb
 from knowledge_pipeline.store.lake import Lake
 
-ColumnOrigin = tuple[str, str]
-"""A model or raw table, and a column of it."""
+ColumnOrigin = tuple[str, str]  # a model or raw table, and a column of it
 
 
 def trace_column_origins(selects: Mapping[str, exp.Query]) -> dict[str, dict[str, list[ColumnOrigin]]]:

@@ -54,10 +54,10 @@ from knowledge_pipeline.stages.upkeep import Upkeep
 from knowledge_pipeline.stages.worker_pool import WorkerPool
 from knowledge_pipeline.store.access import build_audience_principal
 from knowledge_pipeline.store.filters import Filter, eq, one_of
+from knowledge_pipeline.store.fragments import StaleRows
 from knowledge_pipeline.store.held_terms import ChangeTracker, TermLookup
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import ReconcilePlan, Spool, load_fingerprints, plan_changes
-from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.search import SourceLocation, read_locations, write_location
 from knowledge_pipeline.store.tables import Table, split_batches
 
@@ -103,53 +103,36 @@ class GraphWriter:
     def write(
         self, source: str, *, new_paths: Collection[str], removed_paths: list[str], all_files: bool
     ) -> None:
-        """Replace the rows of all files of the pass.
+        """Replace the rows of all files of the pass; `all_files`: it resolved all files of the source.
 
         First marks the files as unresolved, so that a process that is killed leaves work to do. Of a new
         file the mark is its own row: its edges would be nobody's, were it deleted before the next refresh.
-
-        Args:
-            source: that has the files.
-            new_paths: files of which the table has no row.
-            removed_paths: files whose rows are deleted.
-            all_files: whether the pass resolved all files of the source.
         """
         symbols, edges = self._lake.graph_table("symbols"), self._lake.graph_table("edges")
         mine, changes = eq("source", source), self._changes
-        touched = [*changes.paths, *removed_paths]
         is_whole = all_files and len(self._paths) == len(changes.symbols) == len(changes.edges)
-        files = [mine] if is_whole else [mine & one_of("path", batch) for batch in split_batches(touched)]
-        is_first = all_files and len(new_paths) == len(self._paths) and not removed_paths
-        if not is_first:
-            for where in files:
+        if not all_files or len(new_paths) != len(self._paths) or removed_paths:
+            touched = split_batches([*changes.paths, *removed_paths])
+            for where in [mine] if is_whole else [mine & one_of("path", batch) for batch in touched]:
                 symbols.update_where(where & _IS_FILE, made_of="", fingerprint="")
-            self._mark_new_files(symbols, frozenset(new_paths))
-        stale = [StaleRows("source", [source])] if is_whole else self._list_stale_edges(mine, removed_paths)
-        edges.replace_rows(stale, self._edges.iter_batches(), create=True)
+            if new := frozenset(new_paths):
+                batches = (batch.filter(pc.field("kind") == "file") for batch in self._symbols.iter_batches())
+                files = (row for batch in batches for row in batch.to_pylist() if row["path"] in new)
+                marks = [row | {"made_of": "", "fingerprint": ""} for row in files]
+                symbols.append([pa.RecordBatch.from_pylist(marks, schema=symbols.schema)])
+        stale_symbols = stale_edges = [StaleRows("source", [source])]
         if not is_whole:
             replaced = {*changes.symbols, *removed_paths}
             own_rows = set(self._paths).difference(replaced)
-            stale = [StaleRows("path", replaced, mine), StaleRows("path", own_rows, mine & _IS_FILE)]
-        symbols.replace_rows(stale, self._symbols.iter_batches(), create=True)
+            stale_symbols = [StaleRows("path", replaced, mine), StaleRows("path", own_rows, mine & _IS_FILE)]
+            stale_edges = [StaleRows("path", [*changes.edges, *removed_paths], mine)]
+            if some := changes.some_edges:
+                ids = [id_ for ids in some.values() for id_ in ids]
+                stale_edges.append(StaleRows("id", ids, mine & one_of("path", sorted(some))))
+        edges.replace_rows(stale_edges, self._edges.iter_batches(), create=True)
+        symbols.replace_rows(stale_symbols, self._symbols.iter_batches(), create=True)
         for table in (edges, symbols):
             self._upkeep.tend_index(table)
-
-    def _list_stale_edges(self, mine: Filter, removed_paths: list[str]) -> list[StaleRows]:
-        some = self._changes.some_edges
-        stale = [StaleRows("path", [*self._changes.edges, *removed_paths], mine)]
-        if some:
-            ids = [id_ for ids in some.values() for id_ in ids]
-            stale.append(StaleRows("id", ids, mine & one_of("path", sorted(some))))
-        return stale
-
-    def _mark_new_files(self, symbols: Table, paths: frozenset[str]) -> None:
-        """Append the own rows of new files, as rows of unresolved ones."""
-        if not paths:
-            return
-        batches = (batch.filter(pc.field("kind") == "file") for batch in self._symbols.iter_batches())
-        files = (row for batch in batches for row in batch.to_pylist())
-        marks = [row | {"made_of": "", "fingerprint": ""} for row in files if row["path"] in paths]
-        symbols.append([pa.RecordBatch.from_pylist(marks, schema=symbols.schema)])
 
 
 VERSION = "1"  # of how edges become rows; those of facts and of edges are in `code_graph`
@@ -224,7 +207,6 @@ class _StoredFile:
 
 
 def _load_made_of(facts: Table, mark: str, where: Filter | None) -> dict[str, str]:
-    """What the rows of files are to be made of, by path."""
     fingerprints = load_fingerprints(facts, "path", "fingerprint", where)
     return {path: hash_strings(fingerprint, mark) for path, fingerprint in sorted(fingerprints.items())}
 
@@ -249,10 +231,8 @@ def _find_indirect_changes(
     ctx: RefreshContext, project: StoredProject, changed: Collection[str], facts_refresh: FactsRefresh
 ) -> _IndirectChanges:
     """Look through the traces of the files that did not change; in a full refresh all files are resolved."""
-    if ctx.options.full:
-        return _IndirectChanges()
     indirect = _IndirectChanges()
-    for path, trace in _iter_traces(ctx, facts_refresh):
+    for path, trace in () if ctx.options.full else _iter_traces(ctx, facts_refresh):
         if path in changed:
             continue
         before: Trace = json.loads(trace)
@@ -263,7 +243,9 @@ def _find_indirect_changes(
                 indirect.traces[path] = before
         elif now != before:
             indirect.retrace_only.append(path)
-    return _IndirectChanges(sorted(indirect.affected), indirect.traces, sorted(indirect.retrace_only))
+    indirect.affected.sort()
+    indirect.retrace_only.sort()
+    return indirect
 
 
 def _iter_traces(ctx: RefreshContext, facts_refresh: FactsRefresh) -> Iterator[tuple[str, str]]:
@@ -287,10 +269,7 @@ def _iter_traces(ctx: RefreshContext, facts_refresh: FactsRefresh) -> Iterator[t
 
 
 def _list_asked_names(traces: list[str]) -> list[list[str]]:
-    return [
-        [_replace_surrogates(asked_name) for asked_name in list_asked_names(json.loads(trace))]
-        for trace in traces
-    ]
+    return [list(map(_replace_surrogates, list_asked_names(json.loads(trace)))) for trace in traces]
 
 
 def _replace_surrogates(name: str) -> str:
@@ -328,7 +307,7 @@ def _write_graph(
             for path in paths
         ]
         portions = (files[at : at + FILES_PER_PORTION] for at in range(0, len(files), FILES_PER_PORTION))
-        for rows in map_portions(pool, len(files), builder, portions, lambda files: files[0].path):
+        for rows in map_portions(pool, len(files), builder, portions):
             writer.add(rows)
             notes, done = notes + rows.notes, done + rows.files
             ctx.report("graph", done, len(paths))

@@ -23,7 +23,6 @@ from cachetools import LRUCache
 
 from knowledge_pipeline.code_graph import (
     FACTS_VERSION,
-    Alias,
     ChangedNames,
     Earlier,
     Edge,
@@ -110,19 +109,17 @@ class StoredProject:
 
     def _load_text(self, path: str) -> str:
         if self.preloads and not self._texts:
-            self._preload_texts()
+            size = 0
+            for batch in self._table.iter_batches(["path", "facts"], batch_rows=_BATCH_ROWS):
+                for name, text in zip(*batch.to_pydict().values(), strict=True):
+                    size += len(text)
+                    if size <= _PRELOAD_BYTES:
+                        self._texts[name] = text
+                if size > _PRELOAD_BYTES:
+                    break
         if path not in self._texts:
             return self._table.read_rows(["facts"], one_of("path", [path]))["facts"][0].as_py()
         return self._texts[path]
-
-    def _preload_texts(self) -> None:
-        size = 0
-        for batch in self._table.iter_batches(["path", "facts"], batch_rows=_BATCH_ROWS):
-            for path, text in zip(*batch.to_pydict().values(), strict=True):
-                size += len(text)
-                if size > _PRELOAD_BYTES:
-                    return
-                self._texts[path] = text
 
 
 Row = dict[str, Any]
@@ -146,14 +143,14 @@ class BatchBuilder:
         if not count:  # of which `repeat` makes no list
             return pa.RecordBatch.from_pylist([], schema=self._schema)
         arrow: Any = pa  # whose stubs give neither fields nor arrays a type
-        schema: Any = self._schema
+        fields: Any = self._schema
         columns: list[Any] = []
-        for name in self._schema.names:
-            type_ = schema.field(name).type
-            if name in self._constants:
-                columns.append(arrow.repeat(arrow.scalar(self._constants[name], type_), count))
+        for field_ in fields:
+            if field_.name in self._constants:
+                value = arrow.scalar(self._constants[field_.name], field_.type)
+                columns.append(arrow.repeat(value, count))
             else:
-                columns.append(arrow.array(self._list_values(name), type_))
+                columns.append(arrow.array(self._list_values(field_.name), field_.type))
         return arrow.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _list_values(self, column: str) -> list[Any]:
@@ -258,10 +255,8 @@ class GraphRowBuilder:
                 changes.symbols.append(file.path)
             edges_mark, edge_rows = self._build_edge_rows(file, columns, resolved.edges, changes)
             edges.add_rows(columns, edge_rows)
-            own = self._build_file_row(facts) | {
-                "made_of": file.made_of,
-                "trace": format_trace(resolved.trace),
-            }
+            trace = format_trace(resolved.trace)
+            own = self._build_file_row(facts) | {"made_of": file.made_of, "trace": trace}
             for row in (*symbol_rows, own):
                 row["shown"] = build_payload({"source": self.source_columns["source"], **columns, **row})
             symbols.add_rows(columns | {"fingerprint": symbols_mark}, symbol_rows)
@@ -278,9 +273,15 @@ class GraphRowBuilder:
         stored = dict(file.stored.edges) if file.stored else {}
         marks, rows = list[str](), list[Row]()
         for edge_id, kind, edge in self._number_edges(file.path, edges, stored):
-            marks.append(f"{edge_id}{edge.confidence!r}")
+            _, source, target, path, line, confidence = edge
+            marks.append(f"{edge_id}{confidence!r}")
             if stored.pop((kind, *edge[1:]), None) is None:
-                rows.append(self._build_edge_row(file.path, edge_id, kind, edge))
+                target_id = self._node_id(path, target) if path is not None else None
+                rows.append({
+                    "id": edge_id, "kind": kind, "source_id": self._node_id(file.path, source),
+                    "source_name": source, "target_id": target_id, "target_name": target,
+                    "target_path": path, "line": line, "confidence": confidence,
+                })  # fmt: skip
         mark = hash_strings(self._dump(columns), "\n".join(marks))
         if file.stored is not None:
             if rows or stored:
@@ -313,28 +314,22 @@ class GraphRowBuilder:
     def _iter_definition_rows(self, facts: FileFacts) -> Iterator[Row]:
         twins: Counter[str] = Counter()
         for definition in facts.definitions:
-            node, twin = self._node_id(facts.path, definition.name), twins[definition.name]
-            twins[definition.name] += 1
+            name, twin = definition.name, twins[definition.name]
+            twins[name] += 1
+            node, full = self._node_id(facts.path, name), full_name(facts.path, name, self.project)
+            row_id = hash_strings(node, str(twin)) if twin else node
             row = _build_symbol_row(
-                hash_strings(node, str(twin)) if twin else node,
-                node,
-                definition.kind,
-                definition.name,
-                full_name=full_name(facts.path, definition.name, self.project),
-                end_line=definition.end_line,
+                row_id, node, definition.kind, name, full_name=full, end_line=definition.end_line
             )
-            signature = definition.signature[:_SIGNATURE_CHARS]
-            yield row | {
-                "start_line": definition.start_line,
-                "signature": signature,
-                "exported": definition.exported,
-            }
+            row["start_line"], row["exported"] = definition.start_line, definition.exported
+            yield row | {"signature": definition.signature[:_SIGNATURE_CHARS]}
 
     def _iter_alias_rows(self, path: str, resolved: ResolvedFile) -> Iterator[Row]:
         """Names under which others may import from this file what another one defines, with members."""
         names: set[str] = set()
         for alias in resolved.aliases:
-            for name, target in _iter_alias_targets(alias):
+            for target in (alias.target, *alias.members):  # who imports `app.Store` calls `app.Store.get`
+                name = f"{alias.full_name}{target.removeprefix(alias.target)}"
                 if name not in names:
                     names.add(name)
                     row_id = hash_strings("alias", self._node_id(path, name))
@@ -362,24 +357,9 @@ class GraphRowBuilder:
             yield self._edge_id(path, "depends", depended), "depends", depended
 
     def _edge_id(self, path: str, kind: str, edge: Edge) -> str:
-        target = f"\x00{edge.target}"
-        if edge.target_path is not None:
-            target = self._node_id(edge.target_path, edge.target)
+        outside = edge.target_path is None
+        target = f"\x00{edge.target}" if outside else self._node_id(edge.target_path or "", edge.target)
         return hash_strings(self._node_id(path, edge.source), kind, target, str(edge.line))
-
-    def _build_edge_row(self, path: str, edge_id: str, kind: str, edge: Edge) -> Row:
-        target = self._node_id(edge.target_path, edge.target) if edge.target_path is not None else None
-        return {
-            "id": edge_id,
-            "kind": kind,
-            "source_id": self._node_id(path, edge.source),
-            "source_name": edge.source,
-            "target_id": target,
-            "target_name": edge.target,
-            "target_path": edge.target_path,
-            "line": edge.line,
-            "confidence": edge.confidence,
-        }
 
     def _node_id(self, path: str, name: str) -> str:
         return node_id(self.source_columns["source"], path, name)
@@ -393,13 +373,6 @@ def _has_same_symbols(facts: FileFacts, resolved: ResolvedFile, file: Unresolved
     return name in resolved.trace and resolved.trace[name] == file.stored.trace.get(name)
 
 
-def _iter_alias_targets(alias: Alias) -> Iterator[tuple[str, str]]:
-    """Full name and definition: who imports `app.Store` calls `app.Store.get`."""
-    yield alias.full_name, alias.target
-    for member in alias.members:
-        yield f"{alias.full_name}{member.removeprefix(alias.target)}", member
-
-
 def _build_symbol_row(
     row_id: str,
     node: str,
@@ -411,46 +384,27 @@ def _build_symbol_row(
     end_line: int = 1,
 ) -> Row:
     return {
-        "id": row_id,
-        "node": node,
-        "kind": kind,
-        "name": name,
-        "simple": name.rpartition(".")[2] if simple is None else simple,
-        "full_name": full_name,
-        "start_line": 1,
-        "end_line": end_line,
-        "signature": "",
-        "exported": True,
-    }
+        "id": row_id, "node": node, "kind": kind, "name": name,
+        "simple": name.rpartition(".")[2] if simple is None else simple, "full_name": full_name,
+        "start_line": 1, "end_line": end_line, "signature": "", "exported": True,
+    }  # fmt: skip
 
 
 MIN_FILES = 400  # fewer are read, or resolved, before the processes have started
 FILES_PER_PORTION = 16
 MAX_PROCESSES = 3  # of up to 450 MB each: with the process that writes, less than 2 GB
 
-Portion = TypeVar("Portion")
+FileT = TypeVar("FileT", "UnresolvedFile", "_StoredText")
 Answer = TypeVar("Answer")
 
 
 def map_portions(
-    pool: WorkerPool,
-    files: int,
-    work: Callable[[Portion], Answer],
-    portions: Iterable[Portion],
-    describe: Callable[[Portion], str],
+    pool: WorkerPool, files: int, work: Callable[[list[FileT]], Answer], portions: Iterable[list[FileT]]
 ) -> Iterator[Answer]:
-    """What the work gives for each portion, in their order; see `WorkerPool.map`.
-
-    Args:
-        pool: that works where there are many files.
-        files: in all portions together.
-        work: what is done with a portion.
-        portions: of files.
-        describe: the first file of a portion.
-    """
+    """What the work gives for each portion of files, in their order: by the pool where files are many."""
     if files < MIN_FILES:
         return map(work, portions)
-    return pool.map(work, portions, lambda portion: f"{describe(portion)!r} or a file after it")
+    return pool.map(work, portions, lambda portion: f"{portion[0].path!r} or a file after it")
 
 
 _FILES_PER_COMMIT = 128
@@ -504,26 +458,19 @@ def _load_facts(table: Table, paths: list[str], fingerprints: Mapping[str, str])
     return facts_by_path
 
 
-def has_facts(path: str, language: str) -> bool:
-    """Whether a file has facts: it is in a language with a code graph, or says how modules are named."""
-    return language in GRAPH_LANGUAGES or is_manifest(path)
-
-
 def _desired_fingerprints(
     ctx: RefreshContext, version: str, where: Filter | None
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Fingerprints, and uris, by path; of two documents at one path the first by uri counts."""
     snapshot = ctx.lake.snapshot(ctx.source.type, ctx.source.id)
-    desired: dict[str, str] = {}
-    uris: dict[str, str] = {}
-    rows = snapshot.read_rows(
-        ["uri", "path", "language", "content_hash"], where & _LIVE if where else _LIVE
-    ).to_pylist()
+    desired, uris = dict[str, str](), dict[str, str]()
+    live = where & _LIVE if where else _LIVE
+    rows = snapshot.read_rows(["uri", "path", "language", "content_hash"], live).to_pylist()
     for row in sorted(rows, key=lambda row: row["uri"]):
-        language = _language_of(row)
-        if row["path"] not in desired and has_facts(row["path"], language):
-            desired[row["path"]] = hash_strings(row["content_hash"], language, version)
-            uris[row["path"]] = row["uri"]
+        path, language = row["path"], _language_of(row)
+        if path not in desired and (language in GRAPH_LANGUAGES or is_manifest(path)):
+            desired[path] = hash_strings(row["content_hash"], language, version)
+            uris[path] = row["uri"]
     return desired, uris
 
 
@@ -549,14 +496,10 @@ class FactsWork:
             facts = facts if clean.dropped else extract(file.path, clean.text, file.language)
         remember_facts(file.path, file.fingerprint, facts)
         return {
-            "path": file.path,
-            "uri": file.uri,
-            "language": file.language,
-            "facts": to_json(facts),
-            "interface": interface_digest(facts),
-            "defines": sorted(list_defined_names(facts)),
+            "path": file.path, "uri": file.uri, "language": file.language, "facts": to_json(facts),
+            "interface": interface_digest(facts), "defines": sorted(list_defined_names(facts)),
             "fingerprint": file.fingerprint,
-        }
+        }  # fmt: skip
 
 
 class _StoredText(NamedTuple):
@@ -582,7 +525,7 @@ class _FactsBatchBuilder:
         """The rows of some files; each batch is one commit."""
         work, portions = FactsWork(resolve_sanitize(self._ctx.source)), self._iter_portions(paths)
         done, since_commit, waiting = 0, 0, list[pa.RecordBatch]()
-        for batch in map_portions(self._pool, len(paths), work, portions, lambda files: files[0].path):
+        for batch in map_portions(self._pool, len(paths), work, portions):
             done, since_commit = done + batch.num_rows, since_commit + batch.num_rows
             waiting.append(batch)
             self._ctx.report("facts", done, len(paths))
@@ -595,8 +538,7 @@ class _FactsBatchBuilder:
     def _iter_portions(self, paths: list[str]) -> Iterator[list[_StoredText]]:
         columns = ["uri", "path", "language", "text"]
         for commit in split_batches(paths, _FILES_PER_COMMIT):
-            where = one_of("uri", [self._uris[path] for path in commit])
-            portion = list[_StoredText]()
+            where, portion = one_of("uri", [self._uris[path] for path in commit]), list[_StoredText]()
             for batch in self._snapshot.iter_batches(columns, where, batch_rows=FILES_PER_PORTION):
                 for row in batch.to_pylist():
                     path, language = row["path"], _language_of(row)

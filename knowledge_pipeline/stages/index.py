@@ -35,9 +35,9 @@ from knowledge_pipeline.stages.permissions import load_audiences
 from knowledge_pipeline.stages.snapshot import load_branches
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.filters import UNEMBEDDED, contains, eq, has_non_ascii, is_null, one_of
+from knowledge_pipeline.store.fragments import StaleRows
 from knowledge_pipeline.store.held_terms import ChangeTracker
 from knowledge_pipeline.store.reconcile import MERGE_MAX_ROWS, ReconcilePlan, plan_changes_arrow, reconcile
-from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.schemas import WORDS_KEY, WORDS_VERSION
 from knowledge_pipeline.store.search import (
     SourceLocation,

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from knowledge_pipeline.config.organisation import OrganisationSettings
 from knowledge_pipeline.config.organisations import (
     LISTINGS,
     OrganisationListing,
     OrganisationMember,
+    OrganisationSettings,
     read_listing,
     write_listing,
 )

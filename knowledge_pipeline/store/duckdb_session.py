@@ -120,8 +120,7 @@ class DuckSession:
 
     def disable_external_access(self) -> None:
         """Forbid the connection for good to read files or the network, or to load extensions."""
-        self.connection.execute("set enable_external_access = false")
-        self.connection.execute("set lock_configuration = true")
+        _disable_external_access(self.connection)
 
     def run_user_query(self, select: str, *, limit: int | None) -> pa.Table:
         """The first rows of a user's select; call `disable_external_access` before.
@@ -155,23 +154,23 @@ def open_duckdb(
     lake: Lake, *, sources: pa.Table | None = None, memory_limit: str = MEMORY_LIMIT
 ) -> Generator[DuckSession]:
     """A connection in memory over the tables of one store; its days are those of UTC."""
-    import duckdb
-
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": memory_limit,
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-        "python_enable_replacements": "false",
-        "preserve_insertion_order": "false",
-    }
     with (
         tempfile.TemporaryDirectory(prefix="knowledge-sql-") as spill,
-        duckdb.connect(":memory:", config=config) as connection,
+        _connect(":memory:", memory_limit=memory_limit, preserve_insertion_order="false") as connection,
     ):
         connection.execute("set temp_directory = ?", [spill])
-        connection.execute("set enable_progress_bar = false")
-        connection.execute("set timezone = 'UTC'")
         yield DuckSession(connection, lake, sources)
+
+
+def _connect(database: str, *, read_only: bool = False, **config: Any) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    closed = ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements")
+    config |= dict.fromkeys(closed, "false")
+    connection = duckdb.connect(database, read_only=read_only, config=config)
+    connection.execute("set enable_progress_bar = false")
+    connection.execute("set timezone = 'UTC'")
+    return connection
 
 
 def _first_line(error: Exception) -> str:
@@ -255,24 +254,18 @@ def open_duckdb_file(path: Path) -> Generator[DuckdbFile]:
         SourceRefused: it does not exist, or is no database of DuckDB.
         SourceUnavailable: another process writes to it.
     """
-    import duckdb
-
     if not path.is_file():
         raise SourceRefused(f"there is no database file {path}: correct connection.path")
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": MEMORY_LIMIT,
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-        "python_enable_replacements": "false",
-    }
     with _translate_errors():
-        connection = duckdb.connect(str(path), read_only=True, config=config)
+        connection = _connect(str(path), read_only=True, memory_limit=MEMORY_LIMIT)
     with connection:
-        connection.execute("set enable_progress_bar = false")
-        connection.execute("set timezone = 'UTC'")
-        connection.execute("set enable_external_access = false")
-        connection.execute("set lock_configuration = true")
+        _disable_external_access(connection)
         yield DuckdbFile(connection)
+
+
+def _disable_external_access(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute("set enable_external_access = false")
+    connection.execute("set lock_configuration = true")
 
 
 def _wrap(query: str, selected: str, rest: str) -> str:

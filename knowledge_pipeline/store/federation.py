@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -25,7 +26,7 @@ from cachetools import LRUCache
 
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.fragments import OutlineColumns
-from knowledge_pipeline.store.graph import MAX_CACHED_FILTERS, GraphReader, KeyedTable, RowLookup
+from knowledge_pipeline.store.graph import GraphReader, KeyedTable, RowLookup
 from knowledge_pipeline.store.matching_rows import ListedValues
 from knowledge_pipeline.store.search import (
     LANCE_ERRORS,
@@ -175,7 +176,9 @@ class TermCounts:
             if uses[term]:
                 plain = TermStatistics(rows, mean_terms, {})
                 rarity = best[0]["_score"] / plain.saturate(uses[term], uses.total())
-            self._rows_with[term] = _invert_rarity(rarity, rows) if rarity else 0
+            odds = math.expm1(rarity)  # (rows - n + 0.5) / (n + 0.5), as `TermStatistics.rarity` has them
+            with_term = min(max(1, round((rows + 0.5 - 0.5 * odds) / (odds + 1))), max(rows, 1))
+            self._rows_with[term] = with_term if rarity else 0
         return self._rows_with[term]
 
     def _measure(self) -> tuple[int, float]:
@@ -214,12 +217,6 @@ class TermCounts:
             disable_scoring_autoprojection=True,
         )
         return scanner.to_table().to_pylist()
-
-
-def _invert_rarity(rarity: float, rows: int) -> int:
-    """How many rows have a term of such a rarity; see `TermStatistics.rarity`."""
-    odds = math.expm1(rarity)  # (rows - n + 0.5) / (n + 0.5)
-    return min(max(1, round((rows + 0.5 - 0.5 * odds) / (odds + 1))), max(rows, 1))
 
 
 MAX_WEIGHTED_WORDS = 32  # each is a search of its own: 200 take 15 times as long as one search for all
@@ -388,9 +385,9 @@ class FederatedReader(IndexReader):
 
     async def search_vector(self, vector: np.ndarray, where: Filter, *, limit: int) -> ScoredRows:
         """The nearest rows of all stores."""
-        members = self.members
-        results = await self._ask(lambda at: members[at].search_vector(vector, where, limit=limit))
-        return _keep_best(results, limit)
+        return _keep_best(
+            await self._ask(lambda at: self.members[at].search_vector(vector, where, limit=limit)), limit
+        )
 
     async def search_text(self, words: str, where: Filter, *, limit: int) -> ScoredRows:
         """Rows by BM25 with the statistics of all stores."""
@@ -407,9 +404,8 @@ class FederatedReader(IndexReader):
         self, stem: str, where: Filter, *, limit: int, max_edits: int
     ) -> ScoredRows:
         """See `IndexReader.search_similar_stem`."""
-        members = self.members
         results = await self._ask(
-            lambda at: members[at].search_similar_stem(stem, where, limit=limit, max_edits=max_edits)
+            lambda at: self.members[at].search_similar_stem(stem, where, limit=limit, max_edits=max_edits)
         )
         return _keep_best(results, limit)
 
@@ -439,19 +435,17 @@ class FederatedReader(IndexReader):
 
     async def find_rows(self, where: Filter, *, limit: int, columns: Sequence[str]) -> Sequence[Row]:
         """Rows that match, in no particular order."""
-        members = self.members
-        results = await self._ask(lambda at: members[at].find_rows(where, limit=limit, columns=columns))
-        return [row for rows in results for row in rows][:limit]
+        results = await self._ask(lambda at: self.members[at].find_rows(where, limit=limit, columns=columns))
+        return list(chain.from_iterable(results))[:limit]
 
     async def find_rows_listing(
         self, column: str, values: Collection[str], where: Filter, *, limit: int, columns: Sequence[str]
     ) -> Sequence[Row]:
         """See `IndexReader.find_rows_listing`."""
-        members = self.members
         results = await self._ask(
-            lambda at: members[at].find_rows_listing(column, values, where, limit=limit, columns=columns)
+            lambda at: self.members[at].find_rows_listing(column, values, where, limit=limit, columns=columns)
         )
-        return [row for rows in results for row in rows][:limit]
+        return list(chain.from_iterable(results))[:limit]
 
     async def count_rows(self, where: Filter) -> int:
         """How many rows match."""
@@ -531,39 +525,36 @@ class FederatedGraphReader(GraphReader):
     async def find_symbols(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """See `GraphReader.find_symbols`."""
         reads = (member.find_symbols(where, limit=limit, columns=columns) for member in self.members)
-        return [row for rows in await asyncio.gather(*reads) for row in rows][:limit]
+        return await _concatenate(reads, limit)
 
     async def find_edges(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """See `GraphReader.find_edges`."""
         reads = (member.find_edges(where, limit=limit, columns=columns) for member in self.members)
-        return [row for rows in await asyncio.gather(*reads) for row in rows][:limit]
+        return await _concatenate(reads, limit)
 
     async def look_up_symbols(
         self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]
     ) -> list[Row]:
         """See `GraphReader.look_up_symbols`."""
-        reads = (
-            member.look_up_symbols(lookup, visible, limit=limit, columns=columns) for member in self.members
-        )
-        return [row for rows in await asyncio.gather(*reads) for row in rows][:limit]
+        look_ups = [member.look_up_symbols for member in self.members]
+        reads = (look_up(lookup, visible, limit=limit, columns=columns) for look_up in look_ups)
+        return await _concatenate(reads, limit)
 
     async def look_up_edges(
         self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]
     ) -> list[Row]:
         """See `GraphReader.look_up_edges`."""
-        reads = (
-            member.look_up_edges(lookup, visible, limit=limit, columns=columns) for member in self.members
-        )
-        return [row for rows in await asyncio.gather(*reads) for row in rows][:limit]
+        look_ups = [member.look_up_edges for member in self.members]
+        reads = (look_up(lookup, visible, limit=limit, columns=columns) for look_up in look_ups)
+        return await _concatenate(reads, limit)
 
-    async def has_several_sources(self, where: Filter) -> bool:
-        """Whether rows of more than one source match: two of one store, or one each of two stores."""
-        has_several = self._multi_source.get(where.sql)
-        if has_several is None:
-            firsts = [member.find_symbols(where, limit=1, columns=("source",)) for member in self.members]
-            sources = {row["source"] for rows in await asyncio.gather(*firsts) for row in rows}
-            within = await asyncio.gather(*(member.has_several_sources(where) for member in self.members))
-            if len(self._multi_source) >= MAX_CACHED_FILTERS:
-                self._multi_source.clear()
-            has_several = self._multi_source[where.sql] = any(within) or len(sources) > 1
-        return has_several
+    async def _read_several(self, where: Filter) -> bool:
+        """Two of one store, or one each of two stores."""
+        firsts = [member.find_symbols(where, limit=1, columns=("source",)) for member in self.members]
+        if len({row["source"] for rows in await asyncio.gather(*firsts) for row in rows}) > 1:
+            return True
+        return any(await asyncio.gather(*(member.has_several_sources(where) for member in self.members)))
+
+
+async def _concatenate(reads: Iterable[Awaitable[list[Row]]], limit: int) -> list[Row]:
+    return list(chain.from_iterable(await asyncio.gather(*reads)))[:limit]

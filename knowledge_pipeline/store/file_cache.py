@@ -123,18 +123,17 @@ class DueValue(Generic[T]):
     For threads: while one reads, the others go on without it.
     """
 
-    def __init__(self, read: Callable[[int], T | None], *, min_uses: int) -> None:
-        """Read nothing yet; `read` is given the number of uses, and None means that it does not pay yet."""
-        self._read, self._min_uses, self._uses = read, min_uses, 0
+    def __init__(self, *, min_uses: int) -> None:
+        self._min_uses, self._uses = min_uses, 0
         self._reading = threading.Lock()
         self.value: T | None = None
 
-    def use(self) -> T | None:
-        """The value, if it is held by now."""
+    def use(self, read: Callable[[int], T | None]) -> T | None:
+        """The value, if it is held by now; `read` is given the number of uses, and None does not pay yet."""
         self._uses += 1
         if self.value is None and self._uses >= self._min_uses and self._reading.acquire(blocking=False):
             try:
-                self.value = self._read(self._uses) if self.value is None else self.value
+                self.value = read(self._uses) if self.value is None else self.value
             finally:
                 self._reading.release()
         return self.value

@@ -1,9 +1,11 @@
-"""What is held in memory of a table's files: small columns, outlines, and distinct values for filters.
+"""What is held in memory of a table's files: small columns and outlines; which of its rows change, and did.
 
 A refresh asks the same keys and fingerprints of a table again and again, of version after version. Files of a
 table never change, so what was read of one is never read again: a new version costs its new files, and the
 marks of its deletions, which are left out of the rows. A scan of Lance costs one to three milliseconds,
-whatever it finds, and ten where a hundred thousand keys are compared.
+whatever it finds, and ten where a hundred thousand keys are compared. What differs between two versions is in
+files that only one of them has, or is marked as deleted in one of them. Lance's merge compares the key of
+every row, and cannot remove what has gone in the same commit.
 """
 
 # pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
@@ -12,22 +14,22 @@ whatever it finds, and ten where a hundred thousand keys are compared.
 from __future__ import annotations
 
 import json
-import threading
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from cachetools import LRUCache
 
-from knowledge_pipeline.store.file_cache import FileCache, Kind
-from knowledge_pipeline.store.filters import ColumnTest, Filter
+from knowledge_pipeline.store.file_cache import Kind, RecentValues
+from knowledge_pipeline.store.filters import ColumnTest, Filter, one_of
 from knowledge_pipeline.store.lance_internals import (
     ADDRESS,
+    OFFSET_BITS,
     FragmentFiles,
     ListedFragment,
     count_rows,
@@ -36,6 +38,7 @@ from knowledge_pipeline.store.lance_internals import (
     list_fragments,
     take_rows,
 )
+from knowledge_pipeline.store.lance_storage import StorePath, write_fragments
 
 MAX_TABLE_ROWS = 131_072  # of more, Lance reads what is asked for
 MAX_WRITTEN_ROWS = 20_000  # of one commit that are kept until they are asked for
@@ -55,19 +58,19 @@ class FragmentRows(NamedTuple):
 
     rows: pa.Table
     deleted: np.ndarray  # uint64, sorted
-    masks: LRUCache[ColumnTest, Any]
+    masks: RecentValues[Any]
     """Which of the rows match, by condition; of a large fragment, as the same is asked again and again."""
 
 
 _NONE_DELETED = np.empty(0, np.uint64)
 
 
-def _count_fragment_bytes(fragment: FragmentRows) -> int:
+def _count_bytes(fragment: FragmentRows) -> int:
     masks = len(fragment.rows) * _MAX_MASKS // 8 if len(fragment.rows) >= LARGE_FRAGMENT_ROWS else 0
     return fragment.rows.nbytes + fragment.deleted.nbytes + masks
 
 
-FRAGMENT_ROWS = Kind[FragmentRows](_count_fragment_bytes)  # by files, as some version has them
+FRAGMENT_ROWS = Kind[FragmentRows](_count_bytes)  # by files, as some version has them
 DELETED_ROWS = Kind[np.ndarray](lambda addresses: addresses.nbytes)  # by files and mark
 WRITTEN_ROWS = Kind[pa.Table](lambda rows: rows.nbytes)  # by files, in no version that was read
 WANTED_COLUMNS = Kind[frozenset[str]](lambda names: 100 * len(names))  # of a table, as they were asked for
@@ -91,24 +94,14 @@ def read_held(dataset: Any, columns: Collection[str], where: Filter | None = Non
     small = [part.rows for part in parts if not test or len(part.rows) < LARGE_FRAGMENT_ROWS]
     rows = pa.concat_tables(small) if small else make_empty(dataset, needed)
     if test:
-        lock = describe_version(dataset).files.reading
-        large = [_select(part, test, lock) for part in parts if len(part.rows) >= LARGE_FRAGMENT_ROWS]
-        rows = pa.concat_tables([rows.filter(_evaluate(rows, test)), *large])
+        large = [part for part in parts if len(part.rows) >= LARGE_FRAGMENT_ROWS]
+        masks = (part.masks.load(test, partial(_evaluate, part.rows, test)) for part in large)
+        selected = [part.rows.filter(mask) for part, mask in zip(large, masks, strict=True)]
+        rows = pa.concat_tables([rows.filter(_evaluate(rows, test)), *selected])
     deleted = [part.deleted for part in parts if len(part.deleted)]
     if deleted and len(rows):
         rows = leave_out(rows, np.concatenate(deleted))
     return rows.select(list(columns))
-
-
-def _select(fragment: FragmentRows, test: ColumnTest, lock: threading.RLock) -> pa.Table:
-    """The rows of a large fragment that match, deleted or not."""
-    with lock:
-        mask = fragment.masks.get(test)
-    if mask is None:
-        mask = _evaluate(fragment.rows, test)
-        with lock:
-            fragment.masks[test] = mask
-    return fragment.rows.filter(mask)
 
 
 def read_matching(dataset: Any, columns: Sequence[str], where: Filter | None) -> pa.Table | None:
@@ -149,10 +142,16 @@ def read_fragment(
             cache.put(WANTED_COLUMNS, table, None, wanted)
         wanted, deleted = wanted & list_columns(dataset), read_deleted(dataset, files, listed)
         current = cached = cache.get(FRAGMENT_ROWS, table, files)
-        if current is None and (written := _recall_written(cache, table, files)) is not None:
-            current = _hold(written, _NONE_DELETED)
+        if current is None:  # this process may have written it
+            number, *paths = files
+            written = cache.take(WRITTEN_ROWS, table, tuple(paths))
+            if written is not None:
+                addresses = pa.array(
+                    np.arange(len(written), dtype=np.uint64) + np.uint64(number << OFFSET_BITS)
+                )
+                current = _hold(written.append_column(ADDRESS, addresses), _NONE_DELETED)
         if current is None or _lacks_rows(current, deleted):
-            current = _hold(_scan(dataset, listed.fragment, wanted), deleted)
+            current = _hold(_scan(dataset, wanted, fragment=listed.fragment), deleted)
         elif missing := wanted.difference(current.rows.schema.names):
             current = _add_columns(dataset, listed.fragment, current._replace(deleted=deleted), missing)
         if current is not cached:
@@ -161,7 +160,7 @@ def read_fragment(
 
 
 def _hold(rows: pa.Table, deleted: np.ndarray) -> FragmentRows:
-    return FragmentRows(rows, deleted, LRUCache(_MAX_MASKS))
+    return FragmentRows(rows, deleted, RecentValues(_MAX_MASKS))
 
 
 def _lacks_rows(cached: FragmentRows, deleted: np.ndarray) -> bool:
@@ -196,8 +195,8 @@ def read_deleted(dataset: Any, files: FragmentFiles, listed: ListedFragment) -> 
 
 def _add_columns(dataset: Any, fragment: Any, cached: FragmentRows, names: Collection[str]) -> FragmentRows:
     """More columns of a fragment; where rows of it were deleted since, all columns of those that are left."""
-    added = _scan(dataset, fragment, names)
-    rows, schema = cached.rows, cast("Any", added.schema)  # whose stubs give fields no type
+    added = _scan(dataset, names, fragment=fragment)
+    rows, schema = cached.rows, added.schema
     if not added[ADDRESS].equals(rows[ADDRESS]):
         cached = _hold(leave_out(rows, cached.deleted), cached.deleted)
         rows = cached.rows
@@ -231,16 +230,6 @@ class WrittenRows:
             self._cache.put(WRITTEN_ROWS, self._table, files, pa.Table.from_batches(self._batches))
 
 
-def _recall_written(cache: FileCache, table: str, files: FragmentFiles) -> pa.Table | None:
-    """The rows of a fragment that this process has written, deleted or not."""
-    number, *paths = files
-    rows = cache.take(WRITTEN_ROWS, table, tuple(paths))
-    if rows is None:
-        return None
-    addresses = pa.array(np.arange(len(rows), dtype=np.uint64) + np.uint64(number << 32))
-    return rows.append_column(ADDRESS, addresses)
-
-
 def can_hold(dataset: Any, columns: Collection[str], fragment: Any = None) -> bool:
     """Whether these columns of all rows are held, or of a fragment; of large tables small ones' are."""
     if not (_HELD_COLUMNS.issuperset(columns) and list_columns(dataset).issuperset(columns)):
@@ -249,8 +238,14 @@ def can_hold(dataset: Any, columns: Collection[str], fragment: Any = None) -> bo
     return is_small or count_rows(dataset) <= MAX_TABLE_ROWS
 
 
-def _scan(dataset: Any, fragment: Any, columns: Collection[str]) -> pa.Table:
-    return dataset.scanner(columns=sorted(columns), fragments=[fragment], with_row_address=True).to_table()
+def _scan(dataset: Any, columns: Collection[str], where: Filter | None = None, fragment: Any = None) -> Any:
+    """Columns, by name, and addresses, of a fragment or of all."""
+    return dataset.scanner(
+        columns=sorted(columns),
+        filter=where.sql if where else None,
+        fragments=[fragment] if fragment else None,
+        with_row_address=True,
+    ).to_table()
 
 
 def make_empty(dataset: Any, columns: Collection[str]) -> pa.Table:
@@ -308,6 +303,144 @@ class KeyIndex:
         hashed, starts = hash(key), self.starts
         first, end = self.hashes.searchsorted(hashed, "left"), self.hashes.searchsorted(hashed, "right")
         return self.rows[starts[first] : starts[end]]
+
+
+MAX_FILTER_VALUES = 1000  # more are compared in Arrow: a longer list costs more to plan than to run
+
+
+class StaleRows(NamedTuple):
+    """Rows to remove: those whose column holds one of the values, within a condition."""
+
+    column: str
+    values: Collection[Any]  # strings, or whole numbers
+    within: Filter | None = None
+
+
+def stage_replacement(
+    dataset: Any, path: StorePath, stale: Iterable[StaleRows], batches: Iterable[pa.RecordBatch]
+) -> Any:
+    """Write files that hold the new rows and mark the stale ones as deleted.
+
+    Returns:
+        Lance's operation, to be committed; None where there is nothing to remove and nothing to add.
+    """
+    from lance import LanceOperation
+
+    updated, removed = _delete_rows(dataset, stale)
+    added = _write_rows(dataset, path, batches)
+    if not (updated or removed or added):
+        return None
+    return LanceOperation.Update(
+        removed_fragment_ids=removed, updated_fragments=updated, new_fragments=added, fields_modified=[]
+    )
+
+
+def find_fragments(dataset: Any, rows: StaleRows) -> set[int]:
+    """The fragments that hold some rows."""
+    return {address >> OFFSET_BITS for address in _iter_addresses(dataset, rows)}
+
+
+def _write_rows(dataset: Any, path: StorePath, batches: Iterable[pa.RecordBatch]) -> list[Any]:
+    """Fragments with the rows, in no version yet; none without a row."""
+    rows = (batch for batch in batches if batch.num_rows)
+    first = next(rows, None)
+    if first is None:
+        return []
+    written = WrittenRows(dataset)
+    reader = pa.RecordBatchReader.from_batches(first.schema, written.pass_on(chain([first], rows)))
+    fragments = write_fragments(reader, dataset, path)
+    written.remember(fragments)
+    return fragments
+
+
+def _delete_rows(dataset: Any, stale: Iterable[StaleRows]) -> tuple[list[Any], list[int]]:
+    """Fragments without their stale rows, and the ids of those that have no other."""
+    offsets_by_fragment: defaultdict[int, set[int]] = defaultdict(set)
+    for rows in stale:
+        for address in _iter_addresses(dataset, rows):
+            offsets_by_fragment[address >> OFFSET_BITS].add(address & ((1 << OFFSET_BITS) - 1))
+    updated, removed = list[Any](), list[int]()
+    for fragment, offsets in sorted(offsets_by_fragment.items()):
+        rest = dataset.get_fragment(fragment).delete_rows(sorted(offsets))
+        if rest is None:
+            removed.append(fragment)
+        else:
+            updated.append(rest)
+    return updated, removed
+
+
+def _iter_addresses(dataset: Any, rows: StaleRows) -> Iterator[int]:
+    if not rows.values:
+        return
+    if len(rows.values) <= MAX_FILTER_VALUES:
+        where = one_of(rows.column, sorted(rows.values))
+        where = rows.within & where if rows.within else where
+        addresses = read_addresses(dataset, where)
+        yield from _scan(dataset, [], where)[ADDRESS].to_pylist() if addresses is None else addresses
+        return
+    candidates, arrow = _scan(dataset, [rows.column], rows.within), cast("Any", pc)  # whose stubs lack types
+    is_stale = arrow.is_in(candidates[rows.column], value_set=pa.array(list(rows.values), pa.string()))
+    yield from candidates.filter(is_stale)[ADDRESS].to_pylist()
+
+
+class RowChanges(NamedTuple):
+    """Rows that one of two versions has and the other lacks; a row that was moved or replaced is in both."""
+
+    before: pa.Table
+    after: pa.Table
+
+
+def find_changed_rows(
+    then: Any, now: Any, columns: Sequence[str], *, max_rows: int | None = None
+) -> RowChanges | None:
+    """Columns of the rows that differ.
+
+    Args:
+        then: Lance's dataset at a version.
+        now: the same table at another version.
+        columns: to read; `ADDRESS` is where a row is.
+        max_rows: None is returned where the files that one of the versions has alone hold more.
+
+    Raises:
+        OSError, ValueError: files of a version are gone.
+    """
+    before, after = list_fragments(then), list_fragments(now)
+    moved = [(before.get(files) or after[files]).fragment for files in before.keys() ^ after.keys()]
+    if max_rows is not None and sum(fragment.physical_rows for fragment in moved) > max_rows:
+        return None
+    stored = [name for name in columns if name != ADDRESS]
+    empty = make_empty(then, stored)
+    rows_before, rows_after = [empty], [empty]
+    for files in before.keys() | after.keys():
+        own, newer = before.get(files), after.get(files)
+        if own and newer and own.deletion_file == newer.deletion_file:
+            continue
+        if own:
+            rows_before.append(_find_rows_of_one(then, files, own, newer, stored))
+        if newer:
+            rows_after.append(_find_rows_of_one(now, files, newer, own, stored))
+    return RowChanges(*(pa.concat_tables(rows).select(list(columns)) for rows in (rows_before, rows_after)))
+
+
+def _find_rows_of_one(
+    dataset: Any, files: FragmentFiles, own: ListedFragment, other: ListedFragment | None, names: list[str]
+) -> pa.Table:
+    """Rows that one state of a fragment has and another lacks, or all where there is no other."""
+    is_held, lost = can_hold(dataset, names, own.fragment), np.empty(0, np.uint64)
+    if other is not None:
+        others, mine = read_deleted(dataset, files, other), read_deleted(dataset, files, own)
+        lost = np.setdiff1d(others, mine, assume_unique=True)
+        if not len(lost):
+            return make_empty(dataset, names)
+    if is_held:
+        fragment, is_in = read_fragment(dataset, files, own, names), cast("Any", pc).is_in
+        if other is None:
+            return leave_out(fragment.rows, fragment.deleted)
+        return fragment.rows.filter(is_in(fragment.rows[ADDRESS], value_set=pa.array(lost)))
+    if other is None:
+        return _scan(dataset, names, fragment=own.fragment)
+    rows = take_rows(dataset, lost.tolist(), sorted(names))
+    return rows.append_column(ADDRESS, pa.array(lost))
 
 
 _BATCH_ROWS = 1024  # whose metadata are in memory at a time

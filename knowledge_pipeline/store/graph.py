@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from typing import Any
@@ -22,12 +22,12 @@ from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.file_cache import DueValue, RecentValues
-from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, eq
+from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, one_of
 from knowledge_pipeline.store.fragments import KeyIndex
 from knowledge_pipeline.store.lance_internals import count_rows, take_rows
 from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
 from knowledge_pipeline.store.schemas import GRAPH
-from knowledge_pipeline.store.search import LANCE_ERRORS, Locations, Row
+from knowledge_pipeline.store.search import LANCE_ERRORS, Locations, Row, parse_payloads
 
 MAX_ROWS = 1_000_000  # of a table, at most 85 bytes each; a larger one is read by its indexes
 MAX_CONDITIONS = 32  # whose rows are kept; a bit for each row
@@ -54,21 +54,21 @@ class RowLookup:
 
     def to_filter(self) -> Filter:
         """The condition for the store."""
-        keyed = (filters.one_of(column, sorted(values)) for column, values in self.keys.items())
+        keyed = (one_of(column, sorted(values)) for column, values in self.keys.items())
         bounds: list[Filter] = []
         if self.lines:
             first, last = self.line_columns
             bounds.append(filters.at_least(last, min(start for start, _ in self.lines.values())))
             bounds.append(filters.below(first, max(end for _, end in self.lines.values()) + 1))
         if self.kinds:
-            bounds.append(filters.one_of("kind", sorted(self.kinds)))
+            bounds.append(one_of("kind", sorted(self.kinds)))
         bounds += [~filters.eq("kind", kind) for kind in self.excluded_kinds]
         narrowed = reduce(lambda one, other: one & other, bounds, MATCH_ALL)
         if self.unbounded_kinds:
-            narrowed |= filters.one_of("kind", sorted(self.unbounded_kinds))
+            narrowed |= one_of("kind", sorted(self.unbounded_kinds))
         where = reduce(lambda one, other: one | other, keyed, MATCH_NONE) & narrowed
         if self.sources:
-            where &= filters.one_of("source", sorted(self.sources))
+            where &= one_of("source", sorted(self.sources))
         return (
             where
             if self.min_confidence is None
@@ -143,9 +143,15 @@ class _Keys:
         for name in ("kind", "source"):
             code_by_value = {value: code for code, value in enumerate(columns[name].dictionary.to_pylist())}
             codes[name] = columns[name].indices.to_numpy(zero_copy_only=False), code_by_value
+        indexes = dict[str, KeyIndex]()
+        for name in keys:
+            index_codes = columns[name].indices.fill_null(-1).to_numpy()
+            positions = np.flatnonzero(index_codes >= 0).astype(np.int32)
+            keyed = columns[name].dictionary.to_pylist()
+            indexes[name] = KeyIndex.build(keyed, index_codes[positions], positions)
         return cls(
             dataset.to_table(columns=[], with_row_id=True)["_rowid"].to_numpy().astype(np.int64),
-            {name: _index_keys(columns[name]) for name in keys},
+            indexes,
             {name: columns[name].to_numpy() for name in numbers},
             codes,
             _WholeColumns.build({name: columns[name] for name in whole}),
@@ -203,13 +209,6 @@ class _Keys:
         return ((packed[at >> 3] >> (at & 7)) & 1).astype(bool)
 
 
-def _index_keys(column: Any) -> KeyIndex:
-    """Where the rows of each value of an encoded column are."""
-    codes = column.indices.fill_null(-1).to_numpy()
-    positions = np.flatnonzero(codes >= 0).astype(np.int32)
-    return KeyIndex.build(column.dictionary.to_pylist(), codes[positions], positions)
-
-
 class KeyedTable:
     """One version of a table, read by its keys: in memory once that pays, else by its indexes. For threads.
 
@@ -229,7 +228,7 @@ class KeyedTable:
         """Read nothing yet; later, beside the keys and numbers, `whole` columns, of so many rows at most."""
         self._dataset, self._keys, self._numbers, self._whole = dataset, keys, numbers, whole
         self._max_rows, self._max_whole_rows = max_rows, max_whole_rows
-        self._loaded = DueValue(self._load, min_uses=_MIN_LOOKUPS)
+        self._loaded = DueValue[_Keys](min_uses=_MIN_LOOKUPS)
 
     def reads_nothing(self, visible: Filter, columns: Sequence[str]) -> bool:
         """Whether the next read finds all in memory."""
@@ -240,7 +239,7 @@ class KeyedTable:
         """Rows that match and are visible, in no particular order."""
         if not any(lookup.keys.values()) or visible == MATCH_NONE:
             return []
-        loaded = self._loaded.use()
+        loaded = self._loaded.use(self._load)
         if loaded is None:
             return _read_rows(self._dataset, visible & lookup.to_filter(), limit, columns)
         at = loaded.find(lookup, visible, self._dataset)[:limit]
@@ -274,11 +273,6 @@ def build_payload(row: Mapping[str, Any]) -> str:
     return json.dumps([row.get(column) for column in PAYLOAD_COLUMNS], separators=(",", ":"))
 
 
-def parse_payloads(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """The columns that `shown` holds, of many rows: parsing them together is faster."""
-    return [dict(zip(PAYLOAD_COLUMNS, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
-
-
 @lru_cache(50_000)  # most edges of a file lead to few definitions
 def node_id(source: str, path: str, name: str) -> str:
     """The id by which edges name a definition; `name` is qualified within its file, "" for the file."""
@@ -307,7 +301,7 @@ class GraphReader:
     _keyed_symbols: KeyedTable
     _keyed_edges: KeyedTable
     _locations: Locations
-    _multi_source: dict[str, bool] = field(default_factory=dict[str, bool])
+    _multi_source: RecentValues[bool] = field(default_factory=lambda: RecentValues(MAX_CACHED_FILTERS))
     _symbol_cache: dict[str, dict[str, list[Row]]] = field(default_factory=dict[str, dict[str, list[Row]]])
 
     async def find_symbols(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
@@ -335,7 +329,7 @@ class GraphReader:
     def _fill_rows(self, rows: list[Row]) -> list[Row]:
         if not rows or "shown" not in rows[0]:
             return rows
-        payloads = parse_payloads(row["shown"] for row in rows)
+        payloads = parse_payloads((row["shown"] for row in rows), PAYLOAD_COLUMNS)
         for payload in payloads:
             self._locations.fill_row(payload)
         return [{**row, "shown": payload} for row, payload in zip(rows, payloads, strict=True)]
@@ -361,13 +355,16 @@ class GraphReader:
 
     async def has_several_sources(self, where: Filter) -> bool:
         """Whether rows of more than one source match; read once for each condition."""
-        if where.sql not in self._multi_source:
-            if len(self._multi_source) >= MAX_CACHED_FILTERS:
-                self._multi_source.clear()
-            resolved = self._locations.resolve(where)
-            several = await asyncio.to_thread(_has_several_sources, self._symbols, resolved)
-            self._multi_source[where.sql] = several
-        return self._multi_source[where.sql]
+        several = self._multi_source.get(where.sql)
+        if several is None:
+            several = await self._read_several(where)
+            self._multi_source.put(where.sql, several)
+        return several
+
+    async def _read_several(self, where: Filter) -> bool:
+        sources = {row["source"] for row in await self.find_symbols(where, limit=1, columns=("source",))}
+        others = where & ~one_of("source", sources) if sources else MATCH_NONE
+        return bool(await self.find_symbols(others, limit=1, columns=("source",)))
 
 
 async def open_graph(root: StorePath, versions: Mapping[str, int]) -> GraphReader:
@@ -397,9 +394,3 @@ def _read_rows(table: Any, where: Filter, limit: int, columns: Sequence[str]) ->
     if where == MATCH_NONE:
         return []
     return table.to_table(columns=list(columns), filter=where.sql, limit=limit).to_pylist()
-
-
-def _has_several_sources(symbols: Any, where: Filter) -> bool:
-    first = symbols.to_table(columns=["source"], filter=where.sql, limit=1).to_pylist()
-    others = where & ~eq("source", first[0]["source"]) if first else where
-    return bool(first) and symbols.to_table(columns=["source"], filter=others.sql, limit=1).num_rows > 0

@@ -10,6 +10,7 @@ the terms take some 6 MB: the names that files define, and those that files ask 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 
 from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import Filter, one_of
-from knowledge_pipeline.store.fragments import KeyIndex, read_held, read_matching
+from knowledge_pipeline.store.fragments import KeyIndex, find_changed_rows, read_held, read_matching
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_internals import (
     ADDRESS,
@@ -28,7 +29,6 @@ from knowledge_pipeline.store.lance_internals import (
     ListedFragment,
     list_fragments,
 )
-from knowledge_pipeline.store.row_replacement import find_changed_rows
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
 
 FEW_ROWS = 2_000  # of files that are not held
@@ -69,15 +69,7 @@ class TermLookup:
         *,
         list_terms: Callable[[list[Any]], list[list[str]]] | None = None,
     ) -> None:
-        """Read nothing yet.
-
-        Args:
-            table: that has the rows.
-            key: the column whose values are found.
-            column: that names terms.
-            where: which rows are meant.
-            list_terms: the terms of some values of the column; without it the values are lists of terms.
-        """
+        """Read nothing yet. The column has lists of terms, or `list_terms` makes them of its values."""
         self._dataset, self._key, self._column = table.open_version(), key, column
         self._where, self._list_terms = where, list_terms
         self._cache, self._table = table.files, str(table.path)
@@ -88,10 +80,11 @@ class TermLookup:
         """Whether few rows have to be read, or it was asked before: a single question is a scan."""
         was_asked = self._cache.get(_WAS_ASKED, self._table, self._name)
         self._cache.put(_WAS_ASKED, self._table, self._name, True)
-        cached = self._find_terms()
-        listed = [] if self._dataset is None else list_fragments(self._dataset).items()
-        missing = (fragment.fragment for files, fragment in listed if files not in cached)
-        return bool(was_asked) or sum(fragment.physical_rows for fragment in missing) <= FEW_ROWS
+        if was_asked or self._dataset is None:
+            return True
+        cached, listed = self._find_terms(), list_fragments(self._dataset)
+        missing = [listed[files].fragment for files in listed if files not in cached]
+        return sum(fragment.physical_rows for fragment in missing) <= FEW_ROWS
 
     def _find_terms(self) -> Mapping[FragmentFiles, _FileTerms]:
         return self._cache.get(_TERMS_BY_FILES, self._table, self._name) or {}
@@ -110,65 +103,52 @@ class TermLookup:
         """The terms of each file, with a mask of the rows that are left, if some were deleted since."""
         if self._dataset is None:
             return
-        listed = list_fragments(self._dataset)
-        cached = self._find_terms()
+        listed, cached = list_fragments(self._dataset), self._find_terms()
         new = self._read_terms({files: listed[files] for files in listed if files not in cached})
         terms = {files: new[files] if files in new else cached[files] for files in listed}
         differing = [files for files in listed if listed[files].deletion_file != terms[files].deletion_file]
-        live = self._read_live() if differing else np.empty(0, np.uint64)
-        left, numbers = dict[FragmentFiles, np.ndarray](), live >> OFFSET_BITS
+        live, left = np.empty(0, np.uint64), dict[FragmentFiles, np.ndarray]()
+        if differing:
+            rows = read_held(self._dataset, [ADDRESS], self._where)
+            live = (self._scan([]).to_table() if rows is None else rows)[ADDRESS].to_numpy()
         for files in differing:
             mask = np.isin(terms[files].addresses, live, assume_unique=True)
-            if mask.sum() == (numbers == listed[files].fragment.fragment_id).sum():
+            if mask.sum() == (live >> OFFSET_BITS == listed[files].fragment.fragment_id).sum():
                 left[files] = mask
             else:  # an earlier version is back, with rows that were deleted when this was read
                 terms |= self._read_terms({files: listed[files]})
         self._cache.put(_TERMS_BY_FILES, self._table, self._name, terms)
         yield from ((own, left.get(files)) for files, own in terms.items())
 
-    def _read_live(self) -> np.ndarray:
-        rows = read_held(self._dataset, [ADDRESS], self._where)
-        if rows is None:
-            where = self._where.sql if self._where else None
-            rows = self._dataset.scanner(columns=[], filter=where, with_row_address=True).to_table()
-        return rows[ADDRESS].to_numpy()
+    def _scan(self, columns: list[str], **options: Any) -> Any:
+        where = self._where.sql if self._where else None
+        return self._dataset.scanner(columns=columns, filter=where, with_row_address=True, **options)
 
     def _read_terms(self, listed: Mapping[FragmentFiles, ListedFragment]) -> dict[FragmentFiles, _FileTerms]:
         """The terms of some fragments."""
+        terms_by_files, arrow = dict[FragmentFiles, _FileTerms](), cast("Any", pa)  # whose stubs lack types
         if not listed:
-            return {}
-        scanner = self._dataset.scanner(
-            columns=[self._key, self._column],
-            filter=self._where.sql if self._where else None,
-            fragments=[fragment.fragment for fragment in listed.values()],
-            batch_size=_BATCH_ROWS,
-            with_row_address=True,
-        )
+            return terms_by_files
+        fragments = [fragment.fragment for fragment in listed.values()]
+        scanner = self._scan([self._key, self._column], fragments=fragments, batch_size=_BATCH_ROWS)
         schema = pa.schema([(self._key, pa.string()), (ADDRESS, pa.uint64()), (self._column, _TERMS)])
-        batches = [pa.table(list(self._list_columns(batch)), schema=schema) for batch in scanner.to_batches()]
-        rows: Any = pa.concat_tables([schema.empty_table(), *batches])
-        numbers, terms_by_files = rows[ADDRESS].to_numpy() >> OFFSET_BITS, dict[FragmentFiles, _FileTerms]()
+        tables = [schema.empty_table()]
+        for batch in scanner.to_batches():  # of long texts the terms alone are kept
+            terms = batch[self._column]
+            if self._list_terms:
+                terms = arrow.array(self._list_terms(terms.to_pylist()), _TERMS)
+            tables.append(pa.table([batch[self._key], batch[ADDRESS], terms], schema=schema))
+        rows: Any = pa.concat_tables(tables)
+        numbers = rows[ADDRESS].to_numpy() >> OFFSET_BITS
         for files, (fragment, deletion_file) in listed.items():
-            own: Any = rows.filter(pa.array(numbers == fragment.fragment_id))
+            own = rows.filter(pa.array(numbers == fragment.fragment_id))
+            lists = own[self._column].combine_chunks()
+            encoded = lists.flatten().dictionary_encode()
+            uses = cast("Any", pc).list_parent_indices(lists).to_numpy().astype(np.uint32)
+            index = KeyIndex.build(encoded.dictionary.to_pylist(), encoded.indices.to_numpy(), uses)
             keys, addresses = own[self._key].to_pylist(), own[ADDRESS].to_numpy()
-            terms_by_files[files] = _index_terms(deletion_file, keys, addresses, own[self._column])
+            terms_by_files[files] = _FileTerms(deletion_file, index, keys, addresses)
         return terms_by_files
-
-    def _list_columns(self, batch: Any) -> Iterator[Any]:  # whose stubs give columns no type
-        yield batch[self._key]
-        yield batch[ADDRESS]
-        terms, to_array = batch[self._column], cast(Any, pa.array)
-        yield to_array(self._list_terms(terms.to_pylist()), _TERMS) if self._list_terms else terms
-
-
-def _index_terms(deletion_file: Any, keys: list[str], addresses: np.ndarray, terms: Any) -> _FileTerms:
-    """The rows of each term; `terms` has a list of each row's."""
-    arrow: Any = pc  # whose stubs leave types out
-    lists = terms.combine_chunks()
-    encoded = lists.flatten().dictionary_encode()
-    rows = arrow.list_parent_indices(lists).to_numpy().astype(np.uint32)
-    index = KeyIndex.build(encoded.dictionary.to_pylist(), encoded.indices.to_numpy(), rows)
-    return _FileTerms(deletion_file, index, keys, addresses)
 
 
 MAX_MOVED_ROWS = 20_000  # by a compaction: of more, it is simpler to compare all
@@ -209,15 +189,10 @@ class ChangeTracker:
         *,
         forget: bool = False,
     ) -> None:
-        """Take note of the tables, before any is read.
+        """Take note of the tables, before any is read: those that are compared, then the one that is written.
 
-        Args:
-            lake: that has the tables.
-            source: whose rows are compared.
-            name: of the stage or check.
-            digest: of everything besides the tables that decides what is left to do.
-            tables: those that are compared, and last the one that is written, if any is.
-            forget: whether all rows count as changed.
+        `digest` is of everything besides the tables that decides what is left to do. With `forget` all rows
+        count as changed.
         """
         self._files, self._key = lake.files, (source, name)
         self._source, self._digest = source, digest
@@ -227,66 +202,42 @@ class ChangeTracker:
         self._count: int | None = None
 
     def find_changed_values(self, *columns: str) -> set[str] | None:
-        """Values in the changed rows of each table; None where any row may have changed, or many did.
-
-        Args:
-            columns: whose values are meant, one for each table.
-        """
-        complete = self._known
-        if (
-            complete is None
-            or complete.digest != self._digest
-            or None in (*complete.versions, *self._versions)
-        ):
+        """Values in the changed rows, by a column of each table; None where any row may have changed."""
+        complete, changed = self._known, set[str]()
+        if complete is None or complete.digest != self._digest:
             return None
-        changed = set[str]()
+        if None in (*complete.versions, *self._versions):
+            return None
         for column, table, then, now in zip(
             columns, self._tables, complete.versions, self._versions, strict=True
         ):
-            values = self._find_values(table, column, then, now)
-            if values is None:
+            if then is now:
+                continue
+            rows = _load_changes(table, then, now)
+            if rows is None:
                 return None
-            changed |= values
+            if "source" in rows.schema.names:
+                arrow: Any = pc  # whose stubs leave types out
+                rows = rows.filter(arrow.equal(rows["source"], self._source))
+            values: list[Any] = rows[column].unique().to_pylist()
+            changed.update(value for value in values if value is not None)
         return changed if len(changed) <= KEYS_PER_FILTER else None
-
-    def _find_values(self, table: Table, column: str, then: Any, now: Any) -> set[str] | None:
-        if then.version == now.version and then is now:
-            return set()
-        rows = _load_changes(table, then, now)
-        if rows is None:
-            return None
-        if "source" in rows.schema.names:
-            arrow: Any = pc  # whose stubs leave types out
-            rows = rows.filter(arrow.equal(rows["source"], self._source))
-        values: list[Any] = rows[column].unique().to_pylist()
-        return {value for value in values if value is not None}
 
     def count_values(self, column: str, where: Filter, changed: Collection[str] | None) -> int:
         """How many values a column of the first table has in the rows that match.
 
-        Args:
-            column: that is counted.
-            where: which rows.
-            changed: its values in changed rows; the others are as many as when they were remembered. None:
-                all are counted.
+        Beside those that `changed` they are as many as when they were remembered; None: all are counted.
         """
-        self._count = self._count_again(column, where, changed)
-        if self._count is None:
-            self._count = _count_values(self._versions[0], column, where)
+        now, count = self._versions[0], None
+        if self._known is not None and changed is not None:
+            among, then = where & one_of(column, sorted(changed)), self._known.versions[0]
+            with suppress(OSError, ValueError):  # a compaction has dropped the files of the earlier version
+                more = (
+                    _count_values(now, column, among) - _count_values(then, column, among) if changed else 0
+                )
+                count = self._known.count + more
+        self._count = _count_values(now, column, where) if count is None else count
         return self._count
-
-    def _count_again(self, column: str, where: Filter, changed: Collection[str] | None) -> int | None:
-        if self._known is None or changed is None:
-            return None
-        among, versions = (
-            where & one_of(column, sorted(changed)),
-            (self._known.versions[0], self._versions[0]),
-        )
-        try:
-            then, now = (_count_values(version, column, among) for version in versions) if changed else (0, 0)
-        except (OSError, ValueError):  # a compaction has dropped the files of the earlier version
-            return None
-        return self._known.count - then + now
 
     def remember(self, *, has_written: bool = False) -> None:
         """Nothing is left to do, with the tables as they were noted.

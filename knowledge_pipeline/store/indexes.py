@@ -162,14 +162,9 @@ _FOLDERS_WRITTEN_FIRST = ("data", "_deletions", "_indices")
 
 
 def count_versions_in_use(table: Table, since: float) -> int:
-    """How many of the newest versions readers may use that opened the table after a time.
+    """How many of the newest versions readers may use that opened the table after a time, since the epoch.
 
-    A version is in use until the next one is written, so these are the versions written after that
-    time, and one more.
-
-    Args:
-        table: one that exists.
-        since: seconds since the epoch.
+    A version is in use until the next one is written, so these are those written after that, and one more.
     """
     return 1 + sum(written > since for written in _iter_write_times(table.path / "_versions"))
 

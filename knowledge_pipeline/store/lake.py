@@ -14,11 +14,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.store.file_cache import FileCache, Kind, open_file_cache
@@ -58,11 +58,14 @@ class Lake:
         object.__setattr__(self, "files", open_file_cache(self.root))
 
     def _open_table(
-        self, path: StorePath, schema: pa.Schema, former_names: Mapping[str, str] | None = None
+        self, name: str, choose: Callable[[Any], pa.Schema], former_names: Mapping[str, str] | None = None
     ) -> Table:
+        """The schema is chosen of their module, which takes long to import for who opens no table."""
+        from knowledge_pipeline.store import schemas
         from knowledge_pipeline.store.tables import Table
 
-        return Table(path, schema, former_names=former_names, files=self.files)
+        path = self.root / f"{name}.lance"
+        return Table(path, choose(schemas), former_names=former_names, files=self.files)
 
     @property
     def is_local(self) -> bool:
@@ -80,40 +83,29 @@ class Lake:
 
     def snapshot(self, source_type: str, source: str) -> Table:
         """Raw documents of a source, as read."""
-        from knowledge_pipeline.store.schemas import SNAPSHOT
-
-        return self._open_table(self.root / "snapshot" / source_type / f"{source}.lance", SNAPSHOT)
+        return self._open_table(f"snapshot/{source_type}/{source}", lambda schemas: schemas.SNAPSHOT)
 
     def chunks(self, source_type: str, source: str) -> Table:
         """Chunks of a source."""
-        from knowledge_pipeline.store.schemas import CHUNKS
-
-        return self._open_table(self.root / "chunks" / source_type / f"{source}.lance", CHUNKS)
+        return self._open_table(f"chunks/{source_type}/{source}", lambda schemas: schemas.CHUNKS)
 
     def embeddings(self, space: str, source: str, dimensions: int) -> Table:
         """Vectors of a source's texts in one space."""
-        from knowledge_pipeline.store.schemas import build_embeddings_schema
-
-        path = self.root / "embeddings" / space / f"{source}.lance"
-        return self._open_table(path, build_embeddings_schema(dimensions))
+        return self._open_table(
+            f"embeddings/{space}/{source}", lambda schemas: schemas.build_embeddings_schema(dimensions)
+        )
 
     def index(self, space: str, dimensions: int) -> Table:
         """Retrievable chunks of all sources of one space."""
-        from knowledge_pipeline.store.schemas import build_index_schema
-
-        return self._open_table(self.root / "index" / f"{space}.lance", build_index_schema(dimensions))
+        return self._open_table(f"index/{space}", lambda schemas: schemas.build_index_schema(dimensions))
 
     def facts(self, source_type: str, source: str) -> Table:
         """What each file of a code source says by itself, for the code graph."""
-        from knowledge_pipeline.store.schemas import FACTS
-
-        return self._open_table(self.root / "facts" / source_type / f"{source}.lance", FACTS)
+        return self._open_table(f"facts/{source_type}/{source}", lambda schemas: schemas.FACTS)
 
     def audiences(self, source_type: str, source: str) -> Table:
         """Who may read documents of a source, by its own permissions."""
-        from knowledge_pipeline.store.schemas import AUDIENCES
-
-        return self._open_table(self.root / "audiences" / source_type / f"{source}.lance", AUDIENCES)
+        return self._open_table(f"audiences/{source_type}/{source}", lambda schemas: schemas.AUDIENCES)
 
     def list_audience_stamps(self) -> dict[tuple[str, str], tuple[VersionStamp, VersionStamp]]:
         """Stamps of the tables of audiences, and of the snapshots beside them, by type and source."""
@@ -130,9 +122,7 @@ class Lake:
 
     def graph_table(self, name: str) -> Table:
         """One of `schemas.GRAPH`: the symbols, or the edges, of all sources."""
-        from knowledge_pipeline.store.schemas import GRAPH
-
-        return self._open_table(self.root / "graph" / f"{name}.lance", GRAPH[name])
+        return self._open_table(f"graph/{name}", lambda schemas: schemas.GRAPH[name])
 
     def graph_tables(self) -> dict[str, Table]:
         """The tables of the code graph that exist, by name."""
@@ -143,22 +133,18 @@ class Lake:
 
     def releases(self) -> Table:
         """The releases; the newest row is live."""
-        from knowledge_pipeline.store.schemas import RELEASES
-
-        return self._open_table(self.root / "releases.lance", RELEASES)
+        return self._open_table("releases", lambda schemas: schemas.RELEASES)
 
     def tokens(self) -> Table:
         """The tokens of a server's callers."""
-        from knowledge_pipeline.store.schemas import TOKENS
-
-        return self._open_table(self.root / "tokens.lance", TOKENS)
+        return self._open_table("tokens", lambda schemas: schemas.TOKENS)
 
     def log_table(self, name: str) -> Table:
         """One of `schemas.LOGS`, for people to read."""
-        from knowledge_pipeline.store.schemas import FORMER_COLUMN_NAMES, LOGS
+        from knowledge_pipeline.store.schemas import FORMER_COLUMN_NAMES
 
-        path = self.root / "logs" / f"{name}.lance"
-        return self._open_table(path, LOGS[name], FORMER_COLUMN_NAMES.get(name))
+        former_names = FORMER_COLUMN_NAMES.get(name)
+        return self._open_table(f"logs/{name}", lambda schemas: schemas.LOGS[name], former_names)
 
     def list_spaces(self) -> dict[str, int]:
         """Every space that has an index table, with its dimensions."""

@@ -99,10 +99,10 @@ class SharedState:
     raises `StoreUnavailable` if the file cannot be used.
     """
 
-    def __init__(self, folder: Path, *, server: str = "") -> None:
-        """Prepare; the rates and entries of a `server` are its own."""
+    def __init__(self, folder: Path | None, *, server: str = "") -> None:
+        """Prepare; None: in memory, of one process. The rates and entries of a `server` are its own."""
         self._folder, self._server = folder, server
-        self._path = folder / FILE
+        self._path = folder / FILE if folder else None
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None  # that is open: device and inode
@@ -194,7 +194,7 @@ class SharedState:
 
     def erase(self, kind: str) -> None:
         """Erase all values of a kind, of every server, from the log of writes too."""
-        if not self._path.exists():
+        if self._path and not self._path.exists():
             return
         with self._writing() as connection:
             connection.execute("delete from entries where kind = ?", (kind,))
@@ -300,6 +300,9 @@ class SharedState:
     @overload
     def _open(self, *, create: bool) -> sqlite3.Connection | None: ...
     def _open(self, *, create: bool) -> sqlite3.Connection | None:
+        if self._folder is None or self._path is None:
+            self._connection = self._connection or _connect(None)
+            return self._connection
         file = _identify(self._path)
         if self._connection is not None:
             if file == self._file:
@@ -335,6 +338,8 @@ class SharedState:
 
     def _discard(self) -> None:
         self._disconnect()
+        if self._path is None:
+            return
         _log.warning("%s is damaged, and begun anew: rows that waited for the logs are lost", self._path)
         for suffix in ("-wal", "-shm", ""):
             self._path.with_name(FILE + suffix).unlink(missing_ok=True)
@@ -352,12 +357,14 @@ def _identify(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path | None) -> sqlite3.Connection:
     """Open or create the file, with its tables. Raises `OSError` or `sqlite3.Error`, and closes it then."""
-    if not path.exists():
+    if path and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        path or ":memory:", timeout=BUSY_S, isolation_level=None, check_same_thread=False
+    )
     try:
         for setting in ("synchronous=off", "secure_delete=on"):
             connection.execute(f"pragma {setting}")
@@ -369,8 +376,11 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
+def _create_tables(connection: sqlite3.Connection, path: Path | None) -> None:
     """With a write-ahead log, except on a network's file system: its index cannot be mapped there."""
+    if path is None:
+        connection.executescript(_TABLES)
+        return
     with filelock.FileLock(_locks_folder(path.parent) / "state.lock", timeout=BUSY_S):
         mode = "delete" if _is_on_network(path) else "wal"
         connection.execute(f"pragma journal_mode={mode}")

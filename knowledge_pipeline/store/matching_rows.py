@@ -67,19 +67,22 @@ class ColumnValues:
 
     def _list_values(self, pattern: ColumnPattern) -> str:
         column = pattern.column
-        (values,) = self._tables.load(column, lambda: (self._read_values(column),))
+
+        def read_values() -> tuple[Any]:
+            rows = self._dataset.to_table(columns=[column])[column].combine_chunks()
+            values: Any = pc.unique(rows).drop_null()
+            is_held = len(values) <= self._max_values
+            return (
+                lance_storage.create_in_memory(pa.Table.from_pydict({column: values})) if is_held else None,
+            )
+
+        (values,) = self._tables.load(column, read_values)
         if values is None:
             return pattern.sql
         matches = values.to_table(filter=pattern.sql, limit=MAX_LISTED + 1)[column].to_pylist()
         # No literal can hold a zero character.
         is_list = len(matches) <= MAX_LISTED and not any("\x00" in value for value in matches)
         return one_of(column, matches).sql if is_list else pattern.sql
-
-    def _read_values(self, column: str) -> Any:
-        values: Any = pc.unique(self._dataset.to_table(columns=[column])[column].combine_chunks()).drop_null()
-        if len(values) > self._max_values:
-            return None
-        return lance_storage.create_in_memory(pa.Table.from_pydict({column: values}))
 
 
 MAX_LISTED_VALUES = 200_000  # of a column; about 100 bytes each
@@ -106,8 +109,8 @@ class ListedValues:
         """Those of the values that a row may have in the column; all of them where that is not known."""
         if not values:
             return []
-        new = DueValue(lambda _: (self._read(column),), min_uses=_MIN_SEARCHES)
-        (listed,) = self._columns.setdefault(column, new).use() or (None,)
+        due = self._columns.setdefault(column, DueValue(min_uses=_MIN_SEARCHES))
+        (listed,) = due.use(lambda _: (self._read(column),)) or (None,)
         return list(values) if listed is None else [value for value in values if value in listed]
 
     def _read(self, column: str) -> frozenset[str] | None:

@@ -18,10 +18,9 @@ import pyarrow as pa
 
 from knowledge_pipeline.errors import NotFound, StoreError
 from knowledge_pipeline.store import graph as symbol_payload
-from knowledge_pipeline.store import lance_storage
 from knowledge_pipeline.store import search as index_payload
 from knowledge_pipeline.store.lake import Lake, lock_log
-from knowledge_pipeline.store.lance_storage import StorePath, has_version
+from knowledge_pipeline.store.lance_storage import StorePath, has_version, open_dataset
 from knowledge_pipeline.store.locks import acquire_lock, confirm_lock
 from knowledge_pipeline.store.schemas import VERSION
 from knowledge_pipeline.store.tables import Table, read_schema_version
@@ -69,41 +68,16 @@ STEPS: dict[str, dict[str, ColumnStep]] = {
 A version without entries changed the meaning of no row; every one before the present has its place here."""
 
 
-def select_steps(kind: str, version: str) -> list[ColumnStep]:
-    """The steps that bring a table of a kind from a version to the present one, in their order."""
-    steps_of_kind = [
-        step for number, steps in STEPS.items() if number >= version for step in (steps.get(kind),)
-    ]
-    return [step for step in steps_of_kind if step]
-
-
 _HEAD, _OLD, _NEW = "before-migration", "unmigrated-", "migrated-"
 _BATCH_ROWS = 4096
 _SCHEMA_KEY = "knowledge_schema"
-
-
-def open_raw(path: StorePath, version: int | None = None) -> Any:
-    """Lance's dataset, whatever its schema."""
-    return lance_storage.open_dataset(path, version)
-
-
-def open_unmigrated(path: StorePath) -> Any:
-    """Lance's dataset as it was before a migration that is not committed, else the newest."""
-    newest = open_raw(path)
-    head = _find_head(newest)
-    return newest if head is None else open_raw(path, head)
-
-
-def has_way_back(dataset: Any) -> bool:
-    """Whether the version from before a migration is kept."""
-    return _find_head(dataset) is not None
 
 
 def list_migrated_versions(path: StorePath) -> dict[int, int]:
     """Versions from before the migration, each with the version that took its place; empty once committed."""
     return {
         int(tag.removeprefix(_NEW)): details["version"]
-        for tag, details in open_raw(path).tags.list().items()
+        for tag, details in open_dataset(path).tags.list().items()
         if tag.startswith(_NEW)
     }
 
@@ -147,7 +121,7 @@ def migrate_table(
 
 def _begin(path: StorePath) -> int | None:
     """The version to migrate; None where the present schema wrote the table."""
-    dataset = open_raw(path)
+    dataset = open_dataset(path)
     head, is_current = _find_head(dataset), read_schema_version(dataset.schema) == VERSION
     if head is not None and (is_current or head not in list_migrated_versions(path)):
         return head
@@ -166,68 +140,63 @@ def _find_head(dataset: Any) -> int | None:
 
 def set_version(path: StorePath, version: str = VERSION) -> None:
     """Say which schema wrote the table, in one commit."""
-    _commit(path, lambda: open_raw(path).update_schema_metadata({_SCHEMA_KEY: version}))
+    _commit(path, lambda: open_dataset(path).update_schema_metadata({_SCHEMA_KEY: version}))
 
 
 def undo_table(table: Table, *, keep_rows: bool) -> bool:
     """Make the version from before the migration the newest again; whether there was one to return to.
 
-    Args:
-        table: whose lock is held.
-        keep_rows: rows that were added since stay, without the columns that the earlier schema lacks.
+    With `keep_rows`, rows that were added since stay, without the columns that the earlier schema lacks.
     """
-    head = _find_head(open_raw(table.path))
+    path = table.path
+    head = _find_head(open_dataset(path))
     if head is None:
         return False
-    before = open_raw(table.path, head).schema
-    if keep_rows:
-        _drop_columns(table.path, before, table.former_names)
-    elif read_schema_version(open_raw(table.path).schema) == VERSION:
-        _restore(table.path, head)
+    before, stored = open_dataset(path, head).schema, open_dataset(path).schema
+    if not keep_rows:
+        if read_schema_version(stored) == VERSION:
+            _restore(path, head)
+        return True
+    if read_schema_version(stored) != (version := read_schema_version(before)):
+        set_version(path, version)
+    former: list[Any] = [
+        {"path": name, "name": old}
+        for old, name in table.former_names.items()
+        if old in before.names and name in stored.names
+    ]
+    if former:
+        _commit(path, lambda: open_dataset(path).alter_columns(*former))
+    if surplus := [name for name in open_dataset(path).schema.names if name not in before.names]:
+        _commit(path, lambda: open_dataset(path).drop_columns(surplus))
     return True
-
-
-def replace_column(path: StorePath, key: str, column: str, replace: Callable[[str], str]) -> None:
-    """Replace a text column of a small table, in one commit."""
-    dataset = open_raw(path)
-    rows: pa.Table = dataset.to_table()
-    changed = [row | {column: replace(row[column])} for row in rows.to_pylist()]
-    rows = pa.Table.from_pylist(changed, schema=rows.schema)
-    _commit(path, lambda: dataset.merge_insert(key).when_matched_update_all().execute(rows))
 
 
 def drop_tags(path: StorePath) -> None:
     """End the way back: cleanup may have the versions that the migration kept."""
-    tags = open_raw(path).tags
+    tags = open_dataset(path).tags
     for name in sorted(tags.list(), key=lambda name: name != _HEAD):
         if name.startswith((_HEAD, _OLD, _NEW)):
             _commit(path, partial(tags.delete, name))
 
 
-def move_tag(path: StorePath, name: str, version: int) -> None:
-    """Let a tag name a version, if it names another one."""
-    tags = open_raw(path).tags
-    current = tags.list().get(name)
-    if current is not None and current["version"] != version:
-        _commit(path, lambda: tags.update(name, version))
-
-
 def _tag(path: StorePath, name: str, version: int) -> None:
-    tags = open_raw(path).tags
+    tags = open_dataset(path).tags
     if name not in tags.list():
         _commit(path, lambda: tags.create(name, version))
 
 
 def _restore(path: StorePath, version: int) -> None:
-    if open_raw(path).version != version:
-        _commit(path, lambda: open_raw(path, version).restore())
+    if open_dataset(path).version != version:
+        _commit(path, lambda: open_dataset(path, version).restore())
 
 
 def _add_columns(table: Table, kind: str) -> None:
     """The columns of every step, then the version; `Table` adds those that may be null."""
-    stored = open_raw(table.path).schema
+    stored = open_dataset(table.path).schema
     columns = {table.former_names.get(name, name) for name in stored.names}
-    for step in select_steps(kind, read_schema_version(stored)):
+    written_by = read_schema_version(stored)
+    steps = [by_kind[kind] for version, by_kind in STEPS.items() if version >= written_by and kind in by_kind]
+    for step in steps:
         if not columns.issuperset(step.columns):
             _commit(table.path, lambda step=step: _run_step(table, step))
             columns.update(step.columns)
@@ -244,27 +213,11 @@ def _run_step(table: Table, step: ColumnStep) -> None:
     def build(batch: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([step.build(row) for row in batch.to_pylist()], schema=schema)
 
-    dataset = open_raw(table.path)
+    dataset = open_dataset(table.path)
     reads = list(step.reads) or dataset.schema.names[:1]
     dataset.add_columns(
         lance.batch_udf(output_schema=schema)(build), read_columns=reads, batch_size=_BATCH_ROWS
     )
-
-
-def _drop_columns(path: StorePath, before: pa.Schema, former_names: Mapping[str, str]) -> None:
-    """The version, then the columns of the schema from before, whatever rows were added since."""
-    stored = open_raw(path).schema
-    if read_schema_version(stored) != (version := read_schema_version(before)):
-        set_version(path, version)
-    former: list[Any] = [
-        {"path": name, "name": old}
-        for old, name in former_names.items()
-        if old in before.names and name in stored.names
-    ]
-    if former:
-        _commit(path, lambda: open_raw(path).alter_columns(*former))
-    if surplus := [name for name in open_raw(path).schema.names if name not in before.names]:
-        _commit(path, lambda: open_raw(path).drop_columns(surplus))
 
 
 def _commit(path: StorePath, write: Callable[[], Any]) -> None:
@@ -302,7 +255,7 @@ class StoredTable:
 
     def count_rows(self) -> int:
         """How many rows its newest version has, whatever its schema."""
-        return open_raw(self.table.path).count_rows()
+        return open_dataset(self.table.path).count_rows()
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +288,7 @@ def read_versions(lake: Lake) -> StoreVersions:
     tables = list(_iter_tables(lake))
     for table in tables:
         if table.version != VERSION and table.version not in STEPS:
-            table.table.require_schema(open_raw(table.table.path).schema)
+            table.table.require_schema(open_dataset(table.table.path).schema)
     return StoreVersions(tables)
 
 
@@ -423,10 +376,10 @@ def _iter_tables(lake: Lake) -> Iterator[StoredTable]:
 
 def _read_table(lake: Lake, kind: str, path: StorePath, table: Table) -> Iterator[StoredTable]:
     if has_version(path):
-        dataset = open_raw(path)
-        reversible = has_way_back(dataset)
+        dataset = open_dataset(path)
+        is_reversible = _find_head(dataset) is not None
         version = read_schema_version(dataset.schema)
-        yield StoredTable(lake.relative_name(path), kind, table, version, reversible)
+        yield StoredTable(lake.relative_name(path), kind, table, version, is_reversible)
 
 
 def _lock_table(lake: Lake, stored: StoredTable) -> AbstractContextManager[None]:
@@ -450,7 +403,8 @@ def _list_released(lake: Lake, stored: StoredTable) -> set[int]:
     releases = lake.releases().path
     if not _is_released(stored) or not has_version(releases):
         return set()
-    rows = open_unmigrated(releases).to_table(columns=["tables"]).to_pylist()
+    head = _find_head(open_dataset(releases))  # None: the newest version, as none is migrated
+    rows = open_dataset(releases, head).to_table(columns=["tables"]).to_pylist()
     versions: list[dict[str, int]] = [json.loads(row["tables"]) for row in rows]
     return {tables[stored.released_as] for tables in versions if stored.released_as in tables}
 
@@ -468,16 +422,25 @@ def _rename_versions(lake: Lake) -> None:
         versions = {name: migrated.get(name, {}).get(version, version) for name, version in tables.items()}
         return json.dumps(versions, sort_keys=True)
 
-    replace_column(lake.releases().path, "release", "tables", rename)
+    path = lake.releases().path
+    dataset = open_dataset(path)
+    rows: pa.Table = dataset.to_table()
+    changed = [row | {"tables": rename(row["tables"])} for row in rows.to_pylist()]
+    rows = pa.Table.from_pylist(changed, schema=rows.schema)
+    _commit(path, lambda: dataset.merge_insert("release").when_matched_update_all().execute(rows))
 
 
 def _move_release_tags(lake: Lake, tables: Iterable[StoredTable]) -> None:
     """Let the tags that protect released versions name those that the releases name."""
-    rows = open_raw(lake.releases().path).to_table(columns=["release", "tables"]).to_pylist()
-    for table in tables:
-        for row in rows if _is_released(table) else ():
-            if (version := json.loads(row["tables"]).get(table.released_as)) is not None:
-                move_tag(table.table.path, f"release-{row['release']}", version)
+    rows = open_dataset(lake.releases().path).to_table(columns=["release", "tables"]).to_pylist()
+    for table in filter(_is_released, tables):
+        path = table.table.path
+        for row in rows:
+            version, name = json.loads(row["tables"]).get(table.released_as), f"release-{row['release']}"
+            tags = open_dataset(path).tags
+            current = tags.list().get(name)
+            if version is not None and current is not None and current["version"] != version:
+                _commit(path, partial(tags.update, name, version))
 
 
 def _to_number(version: str) -> int:

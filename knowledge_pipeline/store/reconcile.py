@@ -29,9 +29,9 @@ import pyarrow.compute as pc
 
 from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import Filter
+from knowledge_pipeline.store.fragments import RowChanges, StaleRows, find_changed_rows
 from knowledge_pipeline.store.lance_internals import ADDRESS
 from knowledge_pipeline.store.lance_storage import VersionStamp
-from knowledge_pipeline.store.row_replacement import RowChanges, StaleRows, find_changed_rows
 from knowledge_pipeline.store.tables import Table
 
 WriteTask = Callable[[], None]
@@ -237,14 +237,9 @@ def _diff_index_rows(table: Table, version: int | None) -> RowChanges:
 
 
 def find_differing_sources(then: Any, now: Any) -> frozenset[str] | None:
-    """Ids of the sources whose rows may differ between two versions of a shared table.
+    """Ids of the sources whose rows may differ between two of Lance's datasets of a shared table.
 
-    Args:
-        then: Lance's dataset at a version.
-        now: the same at another one.
-
-    Returns:
-        None where that is not known: files of the earlier version are gone.
+    None where that is not known: files of the earlier version are gone.
     """
     try:
         changes = find_changed_rows(then, now, ["source"])

@@ -27,9 +27,9 @@ import pyarrow as pa
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import MATCH_NONE, UNEMBEDDED
+from knowledge_pipeline.store.fragments import StaleRows
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
-from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.search import read_locations
 from knowledge_pipeline.store.tables import Table
 

@@ -244,9 +244,9 @@ def build_payload(row: Mapping[str, Any], metadata: Mapping[str, Any] | None = N
     return _ENCODER.encode(values)
 
 
-def parse_payloads(texts: Iterable[str]) -> list[dict[str, Any]]:
+def parse_payloads(texts: Iterable[str], columns: Sequence[str] = PAYLOAD_COLUMNS) -> list[dict[str, Any]]:
     """The columns that `shown` holds, of many rows, whose metadata are objects: together that is faster."""
-    return [dict(zip(PAYLOAD_COLUMNS, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
+    return [dict(zip(columns, row, strict=True)) for row in json.loads(f"[{','.join(texts)}]")]
 
 
 Row = Mapping[str, Any]
@@ -377,10 +377,6 @@ class IndexReader:
         By a condition on `_rowid` other searches find the same, and read the columns of every row for it.
         """
         return replace(self, fragments=[self.dataset.get_fragment(row >> 32)])
-
-    def locate(self, row: int) -> tuple[str, int]:
-        """What its columns follow from: its files, which are never written again, and its place in them."""
-        return self.files[row >> 32], row & 0xFFFFFFFF
 
     async def is_readable(self) -> bool:
         """Whether any row can be read."""

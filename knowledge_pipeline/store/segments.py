@@ -32,12 +32,9 @@ class SegmentMerge(NamedTuple):
 def plan_merges(
     dataset: Any, *, merge_graphs: bool = False, with_graphs: bool = True
 ) -> Iterator[SegmentMerge]:
-    """Plans how the indexes take in the rows that they lack; each merge is one commit.
+    """How the indexes take in the rows that they lack; each merge is one commit.
 
-    Args:
-        dataset: Lance's, at the newest version.
-        merge_graphs: unite all large graphs of vectors, where they are many.
-        with_graphs: plan for graphs of vectors, too.
+    With `merge_graphs` all large graphs of vectors are united, where they are many.
     """
     rows = _rows_by_fragment(dataset)
     names_by_count: defaultdict[int, list[str]] = defaultdict(list)
@@ -104,15 +101,8 @@ def expensive_fragments(dataset: Any) -> list[int]:
     rows = _rows_by_fragment(dataset)
     graphs = filter(_is_vector_graph, dataset.describe_indices())
     fragments = [rows.keys() & set(segment.fragment_ids) for index in graphs for segment in index.segments]
-    return sorted(
-        set[int]().union(
-            *(
-                fragment_ids
-                for fragment_ids in fragments
-                if _count_rows(rows, fragment_ids) > EXPENSIVE_GRAPH_ROWS
-            )
-        )
-    )
+    expensive = (ids for ids in fragments if _count_rows(rows, ids) > EXPENSIVE_GRAPH_ROWS)
+    return sorted(set(chain.from_iterable(expensive)))
 
 
 def settled_fragments(dataset: Any) -> list[int]:

@@ -19,18 +19,20 @@ from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import lance_storage, segments
 from knowledge_pipeline.store.file_cache import FileCache, Kind
 from knowledge_pipeline.store.filters import MATCH_NONE, Filter, format_literal, one_of
-from knowledge_pipeline.store.fragments import MAX_TAKEN_ROWS, count_held, read_matching
+from knowledge_pipeline.store.fragments import (
+    MAX_TAKEN_ROWS,
+    RowChanges,
+    StaleRows,
+    count_held,
+    find_changed_rows,
+    find_fragments,
+    read_matching,
+    stage_replacement,
+)
 from knowledge_pipeline.store.lance_internals import ADDRESS, describe_version, take_rows
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.locks import confirm_lock
 from knowledge_pipeline.store.object_store import ObjectPath
-from knowledge_pipeline.store.row_replacement import (
-    RowChanges,
-    StaleRows,
-    find_changed_rows,
-    find_fragments,
-    stage_replacement,
-)
 from knowledge_pipeline.store.schemas import VERSION
 
 

@@ -17,6 +17,7 @@ from functools import cache
 from importlib import resources
 from itertools import accumulate, chain
 from operator import attrgetter
+from typing import TypeGuard
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
@@ -258,6 +259,11 @@ def part_of(node: Node | None, part: str | int) -> Node | None:
         return node.child_by_field_name(part)
     children = node.named_children
     return children[part] if -len(children) <= part < len(children) else None
+
+
+def has_type(node: Node | None, *types: str) -> TypeGuard[Node]:
+    """Whether there is a node, of one of some types."""
+    return node is not None and node.type in types
 
 
 def children_of(node: Node | None) -> list[Node]:

@@ -48,7 +48,8 @@ def name_of(tree: SyntaxTree, node: Node) -> tuple[str, str]:
         return _join_names(tree, parts.names)
     name_node = _find_name_node(node)
     if name_node is None:
-        return "", _IMPLICIT_NAMES.get(node.type, "default" if _is_default(tree, node) else "")
+        before = tree.text[max(0, tree.start(node) - 20) : tree.start(node)].rstrip()
+        return "", _IMPLICIT_NAMES.get(node.type, "default" if before.endswith("default") else "")
     text = " ".join(tree.slice(name_node)[:200].split()).strip("\"'`")
     if name_node.type == "computed_property_name":  # [Symbol.iterator]
         return "", text
@@ -60,7 +61,11 @@ def name_of(tree: SyntaxTree, node: Node) -> tuple[str, str]:
     if text.startswith("operator"):
         return "", text
     owner, _, name = _remove_nested(_GENERICS, text).strip().rpartition("::")
-    return owner or _receiver_type(tree, node), name.strip("&*")
+    receiver = node.child_by_field_name("receiver") if node.type == "method_declaration" else None
+    if not owner and receiver is not None:  # `Server` of Go's `func (s *Server) Listen()`
+        words = _WORDS.findall(_remove_nested(_GENERICS, tree.slice(receiver)))
+        owner = words[-1] if words else ""
+    return owner, name.strip("&*")
 
 
 def head_start(tree: SyntaxTree, node: Node) -> int:
@@ -123,13 +128,6 @@ def _unwrap_declarator(node: Node) -> Node:
     return node
 
 
-def _receiver_type(tree: SyntaxTree, node: Node) -> str:
-    """`Server` of Go's `func (s *Server) Listen()`."""
-    receiver = node.child_by_field_name("receiver") if node.type == "method_declaration" else None
-    words = _WORDS.findall(_remove_nested(_GENERICS, tree.slice(receiver))) if receiver else []
-    return words[-1] if words else ""
-
-
 def _remove_nested(pattern: re.Pattern[str], text: str) -> str:
     """Remove matches, inner before outer."""
     for _ in range(10):
@@ -138,11 +136,6 @@ def _remove_nested(pattern: re.Pattern[str], text: str) -> str:
             break
         text = shorter
     return text
-
-
-def _is_default(tree: SyntaxTree, node: Node) -> bool:
-    start = tree.start(node)
-    return tree.text[max(0, start - 20) : start].rstrip().endswith("default")
 
 
 _QUOTED = re.compile(r"""["'<`]([^"'<>`\n]+)["'>`]""")
@@ -191,8 +184,13 @@ def parse_import(statement: str, language: str) -> Iterator[ImportBinding]:
             parts = [part for part in path.split("/") if not _VERSION.match(part)]
             name = parts[-1] if parts else path
             yield ImportBinding(path, frozenset({alias if alias not in ("", "_", ".", "import") else name}))
+    elif language == "python" and (match := _PYTHON_FROM.match(statement)):
+        yield ImportBinding(match[1], _find_bound_names(match[2]))
     elif language == "python":
-        yield from _parse_python(statement)
+        for words in map(str.split, statement.removeprefix("import").split(",")):
+            if words:
+                name = words[-1] if "as" in words else words[0].split(".")[0]
+                yield ImportBinding(words[0], frozenset({name}))
     elif language == "bash":
         yield from (ImportBinding(word.strip("\"'"), frozenset()) for word in statement.split()[1:2])
     elif language in _BARE_LANGUAGES:  # `alias Shop.{Item, Price}`, `import qualified Data.Map as Map`
@@ -214,20 +212,10 @@ def _find_bound_names(clause: str) -> frozenset[str]:
     return frozenset(name for name in _BOUND_NAME.findall(clause) if name not in _KEYWORDS)
 
 
-def _parse_python(statement: str) -> Iterator[ImportBinding]:
-    if match := _PYTHON_FROM.match(statement):
-        yield ImportBinding(match[1], _find_bound_names(match[2]))
-        return
-    for clause in statement.removeprefix("import").split(","):
-        if words := clause.split():
-            yield ImportBinding(words[0], frozenset({words[-1] if "as" in words else words[0].split(".")[0]}))
-
-
 TYPE_KINDS = frozenset({"class", "interface", "struct", "enum", "trait", "impl", "object", "extension"})
 """Kinds whose functions are methods."""
 
-CALLABLE_KINDS = frozenset({"function", "method", "property"})
-"""Kinds that do something."""
+CALLABLE_KINDS = frozenset({"function", "method", "property"})  # kinds that do something
 
 STATEMENT_KINDS = frozenset({"block", "table", "view", "index", "trigger"})
 """Kinds of languages that declare rather than do: HCL's blocks, what SQL creates."""
@@ -393,24 +381,19 @@ def parse_base_names(clause: str) -> list[str]:
 
 
 def _iter_definitions(tree: SyntaxTree) -> Iterator[OutlineDefinition]:
-    for kind in _KINDS:
-        for node in tree.captures.get(kind, ()):
-            owner, name = name_of(tree, node)
-            if name:
-                start_char, end_char = head_start(tree, node), tree.end(node)
-                body_char = body_start(tree, node)
-                yield OutlineDefinition(
-                    _refine_kind(kind, tree, node), name, start_char, end_char, body_char, node, owner
-                )
-
-
-def _refine_kind(kind: str, tree: SyntaxTree, node: Node) -> str:
-    """Swift and Kotlin call interfaces, enums and structs class declarations."""
-    name_node = node.child_by_field_name("name") if kind == "class" else None
-    if name_node is None:
-        return kind
-    keyword = _KEYWORD.search(tree.text[tree.start(node) : tree.start(name_node)])
-    return keyword[1] if keyword else kind
+    for capture in _KINDS:
+        for node in tree.captures.get(capture, ()):
+            kind, (owner, name) = capture, name_of(tree, node)
+            if not name:
+                continue
+            name_node = node.child_by_field_name("name") if kind == "class" else None
+            if (
+                name_node is not None
+            ):  # Swift and Kotlin call interfaces, enums and structs class declarations
+                keyword = _KEYWORD.search(tree.text[tree.start(node) : tree.start(name_node)])
+                kind = keyword[1] if keyword else kind
+            start_char, end_char, body_char = head_start(tree, node), tree.end(node), body_start(tree, node)
+            yield OutlineDefinition(kind, name, start_char, end_char, body_char, node, owner)
 
 
 def _nest_definitions(definitions: Iterator[OutlineDefinition]) -> list[OutlineDefinition]:
@@ -421,8 +404,13 @@ def _nest_definitions(definitions: Iterator[OutlineDefinition]) -> list[OutlineD
         while around and around[-1].end_char <= definition.start_char:
             around.pop()
         parent = around[-1] if around else None
-        if parent is not None and (_is_same_definition(parent, definition) or _is_local(parent, definition)):
-            continue
+        if parent is not None:
+            # a node captured twice, or `typedef struct list {…} list_t`: both name one thing
+            is_same = (parent.start_char, parent.end_char) == (definition.start_char, definition.end_char)
+            is_tag = parent.node.type == "type_definition"
+            is_same |= is_tag and parent.body_start_char == definition.body_start_char
+            if is_same or _is_local(parent, definition):
+                continue
         definition.kind = "constant" if definition.kind == "global" else definition.kind
         definition.parent = parent
         in_type = definition.owner or (parent is not None and parent.kind in TYPE_KINDS)
@@ -439,10 +427,3 @@ def _is_local(parent: OutlineDefinition, definition: OutlineDefinition) -> bool:
         return parent.kind == "block"  # a setting of the outer one
     in_function = parent.kind in CALLABLE_KINDS and definition.kind in ("constant", "global")
     return in_function or (parent.kind in TYPE_KINDS and definition.kind == "global")
-
-
-def _is_same_definition(outer: OutlineDefinition, inner: OutlineDefinition) -> bool:
-    """Whether both name one thing: `typedef struct list {…} list_t`, or a node captured twice."""
-    if (outer.start_char, outer.end_char) == (inner.start_char, inner.end_char):
-        return True
-    return outer.node.type == "type_definition" and outer.body_start_char == inner.body_start_char

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.chunking.pack import PieceGroup, ScrapJoiner, merge_small_groups
+from knowledge_pipeline.chunking.pack import GroupJoiner, PieceGroup
 
 LEAST, MOST = 4, 12
 
@@ -20,9 +20,7 @@ def merged(*sizes: int, gaps: frozenset[int] = frozenset()) -> list[int]:
         PieceGroup(end - size, end, None, after_gap=at in gaps)
         for at, (size, end) in enumerate(zip(sizes, ends, strict=True))
     ]
-    found = merge_small_groups(
-        groups, min_tokens=LEAST, max_tokens=MOST, count_tokens=lambda start, end: end - start
-    )
+    found = GroupJoiner("", LEAST, MOST, lambda start, end: end - start).merge_siblings(groups)
     return [each.end_char - each.start_char for each in found]
 
 
@@ -67,7 +65,7 @@ def test_joining_scraps_loses_nothing_and_keeps_the_limit_and_gaps(
         PieceGroup(end - size, end, None, after_gap=at in gaps)
         for at, (size, end) in enumerate(zip(sizes, ends, strict=True))
     ]
-    found = ScrapJoiner(text, 40, 64, lambda start, end: end - start).join(groups)
+    found = GroupJoiner(text, 40, 64, lambda start, end: end - start).join_scraps(groups)
     assert [found[0].start_char, found[-1].end_char] == [0, ends[-1]]
     assert all(first.end_char == second.start_char for first, second in pairwise(found))
     assert all(each.end_char - each.start_char <= 64 for each in found)

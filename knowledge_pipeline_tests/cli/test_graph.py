@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from knowledge_pipeline.contract.describe import render_dot, render_mermaid
 from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, GraphResponse
-from knowledge_pipeline.query.code_graph import render_dot, render_mermaid
 from knowledge_pipeline_tests.cli.conftest import Run, commit, copy_indexed, index_files
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.config.model import SettingsModel
-from knowledge_pipeline.config.organisation import MemberSource, OrganisationSettings
+from knowledge_pipeline.config.organisations import MemberSource, OrganisationSettings
 from knowledge_pipeline.config.problems import list_models
 from knowledge_pipeline.config.settings import RerankSettings, Settings
 from knowledge_pipeline.config.sources import SourceConfig

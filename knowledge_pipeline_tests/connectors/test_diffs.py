@@ -145,7 +145,7 @@ def test_a_short_failure_at_a_diff_is_tried_again(server: Any, requests_of: Open
     items = list(source.discover())
     batch = source.fetch_batch(items)
     server.fail_next(status=502)
-    [(_, document)] = source.parse_batch(items, batch)
+    [(_, document)] = batch
     assert "charge_twice" in document.text and document.uri == uri
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from knowledge_pipeline import Access, KnowledgeBase
 from knowledge_pipeline.contract.operation import QueryStats
-from knowledge_pipeline.serve.inventory import compute_stats
+from knowledge_pipeline.serve.status import compute_stats
 from knowledge_pipeline_tests.conftest import Project
 
 ROWS = 20_000

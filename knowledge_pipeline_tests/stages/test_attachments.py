@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.connectors.registry import open_source
+from knowledge_pipeline.contract.describe import describe_relation
 from knowledge_pipeline.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.describe import describe_relation
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.github.server import GithubServer

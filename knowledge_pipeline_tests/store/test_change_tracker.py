@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from knowledge_pipeline.store import fragments as held_columns
 from knowledge_pipeline.store import held_terms as change_tracker
 from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.fragments import StaleRows, find_changed_rows
 from knowledge_pipeline.store.held_terms import ChangeTracker, carry_over
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_internals import ADDRESS
-from knowledge_pipeline.store.row_replacement import StaleRows, find_changed_rows
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.thoroughness import examples
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.store import fragments as held_columns
 from knowledge_pipeline.store.filters import ColumnTest, Filter, at_least, eq, is_null, one_of, starts_with
-from knowledge_pipeline.store.fragments import read_held, read_matching
+from knowledge_pipeline.store.fragments import StaleRows, read_held, read_matching
 from knowledge_pipeline.store.lance_internals import ADDRESS
-from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.thoroughness import examples
 
@@ -156,9 +155,9 @@ def test_a_column_that_is_asked_for_later_is_read_alone(
     table = Table(table.path, SCHEMA)  # as if another process had written them
     scan = held_columns._scan
 
-    def record(dataset: Any, fragment: Any, columns: Any) -> pa.Table:
+    def record(dataset: Any, columns: Any, **options: Any) -> pa.Table:
         scanned.append(set(columns))
-        return scan(dataset, fragment, columns)
+        return scan(dataset, columns, **options)
 
     monkeypatch.setattr(held_columns, "_scan", record)
     assert len(table.read_rows(["id"])) == 3

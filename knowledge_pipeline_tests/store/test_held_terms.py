@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from knowledge_pipeline.store import held_terms
 from knowledge_pipeline.store.file_cache import FileCache
 from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.fragments import StaleRows
 from knowledge_pipeline.store.held_terms import TermLookup
-from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.thoroughness import examples
 

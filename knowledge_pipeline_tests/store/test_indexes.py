@@ -17,8 +17,8 @@ from knowledge_pipeline.store import fragments as held_columns
 from knowledge_pipeline.store import indexes, segments
 from knowledge_pipeline.store import search as readers
 from knowledge_pipeline.store.filters import UNEMBEDDED, Filter, eq, one_of
+from knowledge_pipeline.store.fragments import StaleRows
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.row_replacement import StaleRows
 from knowledge_pipeline.store.search import IndexReader, ScoredRow, open_index
 from knowledge_pipeline.store.tables import Table
 

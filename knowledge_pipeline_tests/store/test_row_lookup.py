@@ -18,6 +18,7 @@ from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, eq
 from knowledge_pipeline.store.graph import KeyedTable, RowLookup
 from knowledge_pipeline.store.schemas import EDGES
 from knowledge_pipeline.store.search import Row
+from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.query.search.rows import MOMENT
 from knowledge_pipeline_tests.thoroughness import examples
 
@@ -60,9 +61,7 @@ def write(path: Path, rows: Sequence[dict[str, Any]]) -> Any:
     made = [{**plain, "id": str(at), **row} for at, row in enumerate(rows)]
     lance_storage.create_dataset(path, EDGES)
     for part in (made[::2], made[1::2]):
-        batch = pa.RecordBatch.from_pylist(part, schema=EDGES)
-        reader = pa.RecordBatchReader.from_batches(EDGES, [batch])
-        lance_storage.append_to_dataset(reader, lance_storage.open_dataset(path), path)
+        Table(path, EDGES).append([pa.RecordBatch.from_pylist(part, schema=EDGES)])
     dataset = lance_storage.open_dataset(path)
     dataset.delete("id = '0'")
     return dataset

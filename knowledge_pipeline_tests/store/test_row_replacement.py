@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.store import row_replacement, segments
+from knowledge_pipeline.store import fragments, segments
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.row_replacement import StaleRows
+from knowledge_pipeline.store.fragments import StaleRows
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.thoroughness import examples
 
@@ -69,13 +69,13 @@ def test_a_writer_that_read_an_older_version_commits_nothing(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table.append([batch(("a", "one"))])
-    stage = row_replacement._write_rows
+    stage = fragments._write_rows
 
     def write_beside_another(*given: object) -> list[object]:
         Table(table.path, SCHEMA).append([batch(("other", "one"))])
         return stage(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(row_replacement, "_write_rows", write_beside_another)
+    monkeypatch.setattr(fragments, "_write_rows", write_beside_another)
     with pytest.raises(Busy, match=r"another process wrote the table t\.lance"):
         table.replace_rows([], [batch(("new", "one"))])
     assert ids(table) == ["a", "other"]
@@ -94,7 +94,7 @@ def test_after_any_replacements_the_rows_are_those_of_a_dictionary(
 ) -> None:
     table, expected = Table(tmp_path_factory.mktemp("rows") / "t.lance", SCHEMA), set[str]()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(row_replacement, "MAX_FILTER_VALUES", max_values)
+        patched.setattr(fragments, "MAX_FILTER_VALUES", max_values)
         for removed, added in steps:
             stale, new = {f"k{number}" for number in removed | added}, {f"k{number}" for number in added}
             table.replace_rows([StaleRows("id", stale)], [batch(*((key, "g") for key in sorted(new)))])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from knowledge_pipeline.store.filters import MATCH_ALL, one_of
+from knowledge_pipeline.store.filters import MATCH_ALL, eq, glob, on_branch, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.search import IndexReader, open_index
 from knowledge_pipeline.store.vectors import VectorFiles, VectorMemory
@@ -18,7 +21,7 @@ DIMENSIONS = 384
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> IndexReader:
+def lake(tmp_path: Path) -> Lake:
     """Three fragments; the second has a row without a vector, and of the third some rows are deleted."""
     lake, made = Lake(tmp_path), np.random.default_rng(7).standard_normal((90, DIMENSIONS)).round(3).tolist()
     parts = {"a": made[:40], "b": [None, *made[41:60]], "c": made[60:]}
@@ -30,7 +33,13 @@ def reader(tmp_path: Path) -> IndexReader:
         rows.write(lake, "space", chunks, dimensions=DIMENSIONS)
     table = lake.index("space", DIMENSIONS)
     table.delete_where(one_of("path", [f"c{at}.py" for at in range(0, 30, 3)]))
-    return asyncio.run(open_index(lake.root, "space", table.version))
+    return lake
+
+
+@pytest.fixture
+def reader(lake: Lake) -> IndexReader:
+    """The newest version."""
+    return asyncio.run(open_index(lake.root, "space", lake.index("space", DIMENSIONS).version))
 
 
 def read_row_ids(reader: IndexReader) -> dict[int, list[int]]:
@@ -74,3 +83,28 @@ def test_who_searches_for_few_rows_opens_no_files(reader: IndexReader) -> None:
     for _ in range(4):
         assert memory.load_if_due(MATCH_ALL) is None
         assert memory.find_holder(first) is None
+
+
+def test_what_is_held_of_a_version_ends_with_its_reader(lake: Lake) -> None:
+    """Without the garbage collector, which a server runs seldom: each release would leave its files open."""
+    reader = asyncio.run(open_index(lake.root, "space", lake.index("space", DIMENSIONS).version))
+    reader = replace(reader, memory=VectorMemory(reader.dataset, DIMENSIONS, max_bytes=0))
+    before, (first, *_) = set(Path("/proc/self/fd").iterdir()), read_row_ids(reader).values()
+    asyncio.run(_use(reader))
+    assert reader.memory.find_holder(first) and len(set(Path("/proc/self/fd").iterdir())) > len(before)
+    values = weakref.ref(reader.memory.values)
+    gc.disable()
+    try:
+        del reader
+        assert values() is None
+        open_files = {file.resolve().parent.name for file in Path("/proc/self/fd").iterdir()}
+        assert "data" not in open_files
+    finally:
+        gc.enable()
+
+
+async def _use(reader: IndexReader) -> None:
+    for _ in range(4):
+        await reader.search_vector(np.ones(DIMENSIONS, np.float32), eq("tenant", "a"), limit=5)
+        await reader.search_text("text", on_branch(["main"]) & glob("path", "a*"), limit=5)
+        await reader.find_rows_listing("names", ["x"], MATCH_ALL, limit=5, columns=["id"])

@@ -10,8 +10,10 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from knowledge_pipeline.code_graph.facts import FileFacts
+from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
 from knowledge_pipeline.code_graph.project import Layout
 
 
@@ -21,61 +23,61 @@ class Language:
     name: str = ""
     receiver_keywords: Mapping[str, str] = {}
     """Names that mean `@self`, `@class` or `@super` wherever they are not otherwise bound."""
-    builtins: frozenset[str] = frozenset()
-    """Names that the language itself defines."""
-    members_in_scope: bool = False
+    reader: type[FactsBuilder] = FactsBuilder  # how its files are read
+    builtins: frozenset[str] = frozenset()  # names that the language itself defines
+    members_in_scope = False
     """Whether a method sees members of its class, and of what that extends, without `self`."""
     element_accessors: tuple[str, ...] = ()
     """What indexing or iterating an instance reads: ("__getitem__()", "__iter__()[]")."""
-    call_method: str = ""
-    """The method that calling an instance calls."""
+    call_method: str = ""  # the method that calling an instance calls
     container_methods: Mapping[str, str] = {}
     """Methods of containers by what they give: {"values": "", "pop": "[]"}."""
     container_properties: Mapping[str, str] = {}
     """What is read of containers without a call, by what it is: {"first": "[]"}."""
-    constructor: str = "constructor"
-    """The method that making an instance of a type calls."""
-    has_memberwise_constructor: bool = False
+    constructor: str = "constructor"  # the method that making an instance of a type calls
+    has_memberwise_constructor = False
     """Whether a type without a constructor is made of its fields by name: Swift's structs."""
     common_methods: frozenset[str] = frozenset()
     """Methods of the language's own types: too common to be known by their names alone."""
 
-    has_dotted_modules: bool = False
+    has_dotted_modules = False
     """Whether names of modules are paths of the program, too, and go on into types: `java.util.Map.Entry`."""
-    constructors_named_after_type: bool = False
+    constructors_named_after_type = False
     """Whether a method with the name of its type makes instances, and cannot be named."""
 
-    has_scattered_members: bool = False
+    has_scattered_members = False
     """Whether members of a type may lie in other files of its package: Go's methods, partial classes."""
-    has_duplicate_type_names: bool = False
+    has_duplicate_type_names = False
     """Whether files that see each other's members may have several types of one name."""
-    members_in_body: bool = True
-    """Whether what stands directly in a type names its members without more."""
-    private_to_file: bool = False
+    members_in_body = True  # whether what stands directly in a type names its members without more
+    private_to_file = False
     """Whether what is not exported is of its file alone: C's `static`; not what is of its package."""
-    infers_implements: bool = False
+    infers_implements = False
     """Whether a base that is an interface is implemented, however it is written: Swift's protocols."""
-    type_calls_convert: bool = False
+    type_calls_convert = False
     """Whether calling a type converts a value, which is no call, rather than making an instance."""
 
-    calls_index: bool = False
-    """Whether calling a value reads one of its elements: `rows(0)`."""
-    has_extensions: bool = False
+    calls_index = False  # whether calling a value reads one of its elements: `rows(0)`
+    has_extensions = False
     """Whether functions are called as members of types that they do not belong to, their `@receiver`."""
-    receiver_in_scope: bool = False
-    """Whether such a function names the receiver's members without more."""
-    shared_imports: str = ""
-    """The setting of files whose exported imports hold for all files of the source."""
+    receiver_in_scope = False  # whether such a function names the receiver's members without more
+    shared_imports: str = ""  # the setting of files whose exported imports hold for all files of the source
 
-    has_includes: bool = False
+    has_includes = False
     """Whether `import *` of a file brings what it defines, and what all files do that it includes."""
 
-    nested_methods_in_scope: bool = True
-    """Whether a method that a function's scope holds is a name there."""
+    star_exports_all = False
+    """Whether an import of everything brings all names of a module that lists none, `_private` ones too."""
+    submodule_prefix: str = ""
+    """How a module names one within it: "." in Python, for ".store"; "" where modules are files alone."""
+    members_prefix: str = ""
+    """What goes before the path of a file that asks for members which are defined anywhere."""
+
+    nested_methods_in_scope = True  # whether a method that a function's scope holds is a name there
 
     def is_star_exported(self, name: str) -> bool:
         """Whether an import of everything brings a name, where the module lists none."""
-        return not name.startswith("_")
+        return self.star_exports_all or not name.startswith("_")
 
     def lookup_home(self, facts: FileFacts) -> str:
         """From where a file asks for names without import: itself, or its package ("com.acme.app/")."""
@@ -83,7 +85,7 @@ class Language:
 
     def member_home(self, facts: FileFacts) -> str:
         """From where a type's members are asked for that other files define."""
-        return self.lookup_home(facts)
+        return f"{self.members_prefix}{facts.path}" if self.members_prefix else self.lookup_home(facts)
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The files, or folders (with "/" last), that a module's name means within a file.
@@ -97,10 +99,6 @@ class Language:
             Empty for what is outside of the source. Several where a module has many files.
         """
         return ()
-
-    def submodule_name(self, name: str) -> str:
-        """How a module names one within it: ".store" in Python; "" where modules are files alone."""
-        return ""
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files whose own definitions a file, or package, sees without import, and that may define a name.
@@ -138,10 +136,9 @@ class PackageLanguage(Language):
 
     members_in_scope = True
     has_dotted_modules = True
-    standard_prefixes: tuple[str, ...] = ()
-    """How the packages of the language's own library start: "java."."""
-    nested_packages = False
-    """Whether a file also sees what the packages around its own define."""
+    submodule_prefix = "."
+    standard_prefixes: tuple[str, ...] = ()  # how the packages of the language's own library start: "java."
+    nested_packages = False  # whether a file also sees what the packages around its own define
 
     def lookup_home(self, facts: FileFacts) -> str:
         """The package."""
@@ -158,10 +155,6 @@ class PackageLanguage(Language):
                 packages = self.find_modules(f"{around}.{name}", "", layout)
                 around = around.rpartition(".")[0]
         return packages
-
-    def submodule_name(self, name: str) -> str:
-        """A package within a package."""
-        return f".{name}"
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the package that define a name; of the nearest around it, where those are seen."""
@@ -201,19 +194,20 @@ def split_words(text: str) -> frozenset[str]:
 
 
 class Words:
-    """The names of a language's file in `words/`: what its library defines, and its containers give."""
+    """The names in a language's file of `words/`: what its library defines, what its containers give."""
 
     def __init__(self, language: str) -> None:
         file = resources.files("knowledge_pipeline.code_graph") / "words" / f"{language}.toml"
-        self._texts = tomllib.loads(file.read_text("utf-8"))
+        self._tables: dict[str, Any] = tomllib.loads(file.read_text("utf-8"))
+        self._lists = {name: split_words(of) for name, of in self._tables.items() if isinstance(of, str)}
 
     def __getitem__(self, name: str) -> frozenset[str]:
         """The words of a list."""
-        return split_words(self._texts[name])
+        return self._lists[name]
 
     def by_word(self, name: str) -> dict[str, str]:
         """The words of a table's lists, each with the key of its list; the last list with a word counts."""
-        return {word: key for key, text in self._texts[name].items() for word in text.split()}
+        return {word: key for key, text in self._tables[name].items() for word in text.split()}
 
 
 load_words = cache(Words)

@@ -6,71 +6,64 @@ Source: https://www.gnu.org/software/bash/manual/bash.html
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.facts import Import
-from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, ExtractionRules, FactsBuilder
+from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler
 from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.project import Layout, join_path
 from knowledge_pipeline.syntax.grammars import part_of
 
 _WORDS = load_words("bash")
 
-BUILTINS = _WORDS["builtins"]
 _SOURCE_ARGUMENT = re.compile(r"([\w.+-]+(?:/[\w.+-]+)*)[\"']?$")
 _NAME = re.compile(r"[\w:-]+")
 
 
-def _read_command(builder: FactsBuilder, node: Node) -> None:
-    """A command may be a function; `source` names a file, of which what is not computed is kept."""
-    name = part_of(node, "name")
-    text = builder.text(name)
-    if text in ("source", "."):
-        argument = part_of(node, "argument")
-        match = _SOURCE_ARGUMENT.search(builder.text(argument)[-200:]) if argument is not None else None
-        if match:
-            builder.imports.append(Import(match[1], "*", "*", node.start_point.row + 1, "", True))
-    elif name is not None and _NAME.fullmatch(text):
-        builder.add_use("calls", text, name)
+class BashReader(FactsBuilder):
+    """Reads files of shell scripts."""
 
+    def _read_command(self, node: Node) -> None:
+        """A command may be a function; `source` names a file, of which what is not computed is kept."""
+        name = part_of(node, "name")
+        text = self.text(name)
+        if text in ("source", "."):
+            if match := _SOURCE_ARGUMENT.search(self.text(part_of(node, "argument"))[-200:]):
+                self.add_import(node, match[1], "*", "*", exported=True)
+        elif name is not None and _NAME.fullmatch(text):
+            self.add_use("calls", text, name)
 
-def _read_variable(builder: FactsBuilder, node: Node) -> None:
-    """What is set outside of functions is a definition."""
-    name, scope = part_of(node, "name"), builder.scope(node)
-    around = node.parent
-    if name is None or not _NAME.fullmatch(builder.text(name)):
-        return
-    if (
-        around is not None
-        and around.type == "declaration_command"
-        and builder.text(around).startswith("local")
-    ):
-        builder.local_variables.add((scope, builder.text(name)))
-    elif not scope:
-        builder.add_definition(builder.text(name), "variable", node)
+    def _read_variable(self, node: Node) -> None:
+        """What is set outside of functions is a definition."""
+        name, scope, around = self.text(part_of(node, "name")), self.scope(node), node.parent
+        if not _NAME.fullmatch(name):
+            return
+        declared = self.text(around) if around is not None and around.type == "declaration_command" else ""
+        if declared.startswith("local"):
+            self.local_variables.add((scope, name))
+        elif not scope:
+            self.add_definition(name, "variable", node)
 
+    def _read_expansion(self, node: Node) -> None:
+        if (self.scope(node), self.text(node)) not in self.local_variables:
+            self.add_use("references", self.text(node), node)
 
-def _read_expansion(builder: FactsBuilder, node: Node) -> None:
-    if (builder.scope(node), builder.text(node)) not in builder.local_variables:
-        builder.add_use("references", builder.text(node), node)
-
-
-EXTRACTION = ExtractionRules(
-    expressions=ExpressionSyntax(frozenset({"word", "variable_name"}), {}, {}, {}),
-    handlers={"variable": _read_variable, "command": _read_command, "expanded": _read_expansion},
-    builtins=BUILTINS,
-)
+    handlers: Mapping[str, Handler] = {
+        "variable": _read_variable,
+        "command": _read_command,
+        "expanded": _read_expansion,
+    }
+    expressions = ExpressionSyntax(frozenset({"word", "variable_name"}))
+    builtins = _WORDS["builtins"]
 
 
 class Bash(Language):
     """Bash, and shells like it. What no script defines is a program outside of the source."""
 
     name = "bash"
-
-    def is_star_exported(self, name: str) -> bool:
-        """A sourced script gives all that it defines."""
-        return True
+    reader = BashReader
+    star_exports_all = True
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The script beside another one, from the source's root, or the only one with that end."""

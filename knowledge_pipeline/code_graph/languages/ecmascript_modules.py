@@ -10,26 +10,25 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.facts import Import, Value
-from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
+from knowledge_pipeline.code_graph.facts import Value
 from knowledge_pipeline.code_graph.languages.ecmascript_values import (
-    imported_module,
+    EcmaScriptValues,
     loaded_module_name,
-    string_value,
     unwrap_expression,
 )
 from knowledge_pipeline.code_graph.project import Layout, iter_folders
-from knowledge_pipeline.syntax.grammars import has_child, part_of
+from knowledge_pipeline.syntax.grammars import first_of_type, has_child, has_type, part_of
+from knowledge_pipeline.syntax.outline import Outline
 from knowledge_pipeline.text import is_list, is_object
 
 _RESOLVED_SUFFIXES = (
     ".ts", ".tsx", ".mts", ".cts", ".d.ts", ".d.mts", ".d.cts", ".js", ".jsx", ".mjs", ".cjs"
 )  # fmt: skip
+
 SUFFIXES = (*_RESOLVED_SUFFIXES, ".es6")
 _SOURCE_SUFFIXES = {
     ".js": (".ts", ".tsx", ".d.ts", ".jsx"),
@@ -37,10 +36,12 @@ _SOURCE_SUFFIXES = {
     ".mjs": (".mts", ".d.mts"),
     ".cjs": (".cts", ".d.cts"),
 }
+
 _SOURCE_FOLDERS = ("src", "lib", "source", "")
 _BUILD_FOLDERS = frozenset(
     {"dist", "lib", "build", "out", "esm", "cjs", "es", "types", "umd", "module", "typings"}
 )
+
 _MAX_EXTENDS = 5
 
 
@@ -154,7 +155,6 @@ def _resolve_package_import(name: str, layout: Layout) -> str | None:
 
 
 def _index_packages(layout: Layout) -> dict[str, str]:
-    """Folders of packages by their names."""
     packages = layout.get_or_build(_index_named_packages)
     return {name: folder for folder, (_, name) in sorted(packages.items(), key=lambda item: -len(item[0]))}
 
@@ -178,7 +178,6 @@ def _resolve_entry_file(layout: Layout, folder: str) -> str | None:
 
 
 def _resolve_package_export(folder: str, rest: str, layout: Layout) -> str | None:
-    """A file within a package: by its exports, or by its path."""
     settings = layout.facts(f"{folder}/package.json".lstrip("/")).settings
     for line in settings.get("exports", "").split("\n"):
         pattern, _, target = line.partition("\t")
@@ -222,205 +221,10 @@ def _iter_source_paths(target: str) -> Iterator[str]:
 _MODULE_EXPORTS = "module.exports"
 
 
-def read_import(builder: FactsBuilder, node: Node) -> None:
-    """`import a, { b as c } from "./m"`, `import "./m"`, `import m = require("./m")`, `import a = b.c`."""
-    if node.type == "import_alias":
-        parts = node.named_children
-        if len(parts) == 2:
-            builder.bind(builder.scope(node), builder.text(parts[0]), builder.writer.path(parts[1]) or "")
-        return
-    clause = next((child for child in node.named_children if child.type.startswith("import_")), None)
-    source = part_of(node, "source") or (clause and part_of(clause, "source"))
-    module = string_value(builder.writer, source)
-    if module is None:
-        return
-    if clause is None or clause.type == "import_attribute":
-        _add_import(builder, node, module, "", "")
-    elif clause.type == "import_require_clause":
-        _add_module_import(builder, node, module, builder.text(clause.named_children[0]))
-    else:
-        for child in clause.named_children:
-            _read_import_clause(builder, child, module)
-
-
-def _read_import_clause(builder: FactsBuilder, node: Node, module: str) -> None:
-    if node.type == "identifier":
-        _add_import(builder, node, module, "default", builder.text(node))
-    elif node.type == "namespace_import":
-        _add_import(builder, node, module, "", builder.text(node.named_children[0]))
-    elif node.type == "named_imports":
-        if not node.named_child_count:
-            _add_import(builder, node, module, "", "")
-        for child in node.named_children:
-            name, local = _import_names(builder, child)
-            if name:
-                _add_import(builder, child, module, name, local)
-
-
-def read_export(builder: FactsBuilder, node: Node) -> None:
-    """`export { a as b }`, `export * from "./m"`, `export default a`, `export = a`."""
-    module = string_value(builder.writer, part_of(node, "source"))
-    clause = next((child for child in node.named_children if child.type == "export_clause"), None)
-    if module is not None:
-        _read_re_export(builder, node, clause, module)
-    elif clause is not None:
-        for child in clause.named_children:
-            name, other = _import_names(builder, child)
-            if name and name != other:
-                _bind_export_name(builder, builder.scope(node), other, name)
-    elif has_child(node, "default"):
-        _read_default_export(builder, node)
-    elif has_child(node, "=") and node.named_child_count:
-        for path in (_MODULE_EXPORTS, "default"):
-            builder.bind_name("", path, builder.writer.values(node.named_children[-1]))
-
-
-def _read_re_export(builder: FactsBuilder, node: Node, clause: Node | None, module: str) -> None:
-    space = next((child for child in node.named_children if child.type == "namespace_export"), None)
-    if clause is not None:
-        for child in clause.named_children:
-            name, local = _import_names(builder, child)
-            if name:
-                _add_import(builder, child, module, name, local, exported=True)
-    elif space is not None:
-        _add_import(builder, node, module, "", builder.text(space.named_children[0]), exported=True)
-    else:
-        _add_import(builder, node, module, "*", "*", exported=True)
-
-
-def _read_default_export(builder: FactsBuilder, node: Node) -> None:
-    declared = part_of(node, "declaration")
-    if declared is not None:
-        name_node = part_of(declared, "name")
-        if name_node is not None:
-            _bind_export_name(builder, "", "default", builder.text(name_node))
-        return
-    value = unwrap_expression(part_of(node, "value"))
-    if value is not None and value.type == "identifier":
-        _bind_export_name(builder, "", "default", builder.text(value))
-    elif value is not None and (value.start_byte, value.end_byte) not in builder.writer.definition_names:
-        builder.bind_name("", "default", builder.writer.values(value))
-
-
-def _bind_export_name(builder: FactsBuilder, scope: str, exported_name: str, name: str) -> None:
-    """Another name for what a file exports: the very same, rather than a value that it may have."""
-    builder.bind(scope, exported_name, name if scope else f"@file.{name}", declared=True)
-
-
-def read_require_declaration(builder: FactsBuilder, target: Node, value: Node | None) -> bool:
-    """`const { a } = require("./m")`: whether a variable is given a module, or parts of one."""
-    module, member = find_required_module(builder, value)
-    if module is None or target.type not in (("identifier",) if member else ("identifier", "object_pattern")):
-        return False
-    builder.shared_state.setdefault("taken", set()).add(_find_call_start(value, member))
-    _add_import(builder, target, module, "", "")
-    if target.type == "identifier" and not member:
-        _add_module_import(builder, target, module, builder.text(target))
-        return True
-    names = map(partial(_names_in_pattern, builder), target.named_children)
-    for name, local in [(member, builder.text(target))] if member else names:
-        for prefix in ("", f"{_MODULE_EXPORTS}.") if name else ():
-            _add_import(builder, target, module, prefix + name, local)
-    return True
-
-
-def _find_call_start(value: Node | None, member: str) -> int:
-    """The byte at which the call starts that loads a module."""
-    called = unwrap_expression(value)
-    if member and called is not None:
-        called = unwrap_expression(part_of(called, "object"))
-    return called.start_byte if called is not None else -1
-
-
-def find_required_module(builder: FactsBuilder, value: Node | None) -> tuple[str | None, str]:
-    """The module that an expression loads, and what it takes out of it: `require("./m").a`."""
-    value = unwrap_expression(value)
-    member = ""
-    if value is not None and value.type == "member_expression":
-        member = builder.text(part_of(value, "property"))
-        value = unwrap_expression(part_of(value, "object"))
-    module = imported_module(builder.writer, value) if value is not None else None
-    return module, member
-
-
-def _add_module_import(builder: FactsBuilder, node: Node, module: str, local: str) -> None:
-    """A module as a value: its names, and what CommonJS makes of it."""
-    _add_import(builder, node, module, "", local)
-    _add_import(builder, node, module, _MODULE_EXPORTS, local)
-
-
-def read_dynamic_import(builder: FactsBuilder, node: Node) -> None:
-    """`require("./m")` and `import("./m")` within expressions."""
-    module = imported_module(builder.writer, node)
-    if module is not None and node.start_byte not in builder.shared_state.get("taken", ()):
-        _add_module_import(builder, node, module, loaded_module_name(module))
-
-
-def read_export_assignment(builder: FactsBuilder, left: Node, right: Node) -> bool:
-    """`module.exports = a`, `exports.b = c`: whether an assignment exports something."""
-    text = builder.text(left) if left.end_byte - left.start_byte < 120 else ""
-    owner, _, name = text.rpartition(".")
-    assignment = left.parent or left
-    function = builder.writer.definition_names.get((assignment.start_byte, assignment.end_byte))
-    if text in (_MODULE_EXPORTS, "exports"):
-        name_node = unwrap_expression(right)
-        same = function or (
-            builder.text(name_node) if name_node is not None and name_node.type == "identifier" else ""
-        )
-        for path in (_MODULE_EXPORTS, "default"):
-            if same:
-                _bind_export_name(builder, "", path, same)
-            else:
-                builder.bind_name("", path, builder.writer.values(right))
-        return True
-    if owner not in (_MODULE_EXPORTS, "exports") or not name:
-        return False
-    if function is None and unwrap_expression(right) is not None:
-        builder.bind_name("", f"{_MODULE_EXPORTS}.{name}", builder.writer.values(right))
-        if builder.text(right)[:200] != name:
-            builder.bind_name("", name, builder.writer.values(right))
-    else:
-        builder.bind("", f"{_MODULE_EXPORTS}.{name}", function or "")
-    return True
-
-
-def _names_in_pattern(builder: FactsBuilder, node: Node) -> tuple[str, str]:
-    """The name and the local name of a part of `{ a, b: c, d = 1 }`."""
-    if node.type == "shorthand_property_identifier_pattern":
-        return builder.text(node), builder.text(node)
-    if node.type == "object_assignment_pattern" and (left := part_of(node, "left")):
-        return builder.text(left), builder.text(left)
-    key, value = part_of(node, "key"), part_of(node, "value")
-    if node.type == "pair_pattern" and key is not None and value is not None and value.type == "identifier":
-        return builder.text(key), builder.text(value)
-    return "", ""
-
-
-def _import_names(builder: FactsBuilder, node: Node) -> tuple[str, str]:
-    name_node, alias = part_of(node, "name"), part_of(node, "alias")
-    if name_node is None:
-        return "", ""
-    name = builder.text(name_node).strip("\"'")
-    return name, builder.text(alias).strip("\"'") if alias is not None else name
-
-
-def _add_import(
-    builder: FactsBuilder, node: Node, module: str, name: str, local: str, *, exported: bool = False
-) -> None:
-    line = node.start_point.row + 1
-    builder.imports.append(Import(module, name, local, line, builder.scope(node), exported))
-
-
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')
 _MAX_CHARS = 500_000
 _ENTRIES = ("source", "types", "typings", "module", "main", "browser")
-
-
-def is_manifest(path: str) -> bool:
-    """Whether a file tells how modules are named."""
-    name = path.rpartition("/")[2]
-    return name == "package.json" or (name.startswith(("tsconfig", "jsconfig")) and name.endswith(".json"))
 
 
 def parse_manifest(path: str, text: str) -> dict[str, str]:
@@ -492,3 +296,162 @@ def _parse_tsconfig(manifest: dict[str, Any]) -> dict[str, str]:
 
 def _string_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+class EcmaScriptModules(EcmaScriptValues):
+    """Reads imports and exports of JavaScript and TypeScript."""
+
+    def __init__(self, path: str, outline: Outline) -> None:
+        super().__init__(path, outline)
+        self._declared_loads: set[int] = set()  # bytes at which calls start that load what is declared
+
+    def read_import(self, node: Node) -> None:
+        """`import a, { b as c } from "./m"`, `import m = require("./m")`, `import a = b.c`."""
+        if node.type == "import_alias":
+            name, target = part_of(node, 0), part_of(node, 1)
+            if node.named_child_count == 2:
+                self.bind(self.scope(node), self.text(name), self.path(target) or "")
+            return
+        clause = next((child for child in node.named_children if child.type.startswith("import_")), None)
+        module = self._string_value(part_of(node, "source") or part_of(clause, "source"))
+        if module is None:
+            return
+        if clause is None or clause.type == "import_attribute":
+            self._add_import(node, module, "", "")
+        elif clause.type == "import_require_clause":
+            self._add_module_import(node, module, self.text(clause.named_children[0]))
+        else:
+            for child in clause.named_children:
+                self._read_import_clause(child, module)
+
+    def _read_import_clause(self, node: Node, module: str) -> None:
+        if node.type == "identifier":
+            self._add_import(node, module, "default", self.text(node))
+        elif node.type == "namespace_import":
+            self._add_import(node, module, "", self.text(node.named_children[0]))
+        elif node.type == "named_imports" and not node.named_child_count:
+            self._add_import(node, module, "", "")
+        elif node.type == "named_imports":
+            self._add_named_imports(node, module)
+
+    def _add_named_imports(self, clause: Node, module: str, *, exported: bool = False) -> None:
+        for child in clause.named_children:
+            name, local = self._import_names(child)
+            if name:
+                self._add_import(child, module, name, local, exported=exported)
+
+    def read_export(self, node: Node) -> None:
+        """`export { a as b }`, `export * from "./m"`, `export default a`, `export = a`."""
+        module, clause = self._string_value(part_of(node, "source")), first_of_type(node, "export_clause")
+        space = first_of_type(node, "namespace_export")
+        if module is not None and clause is not None:
+            self._add_named_imports(clause, module, exported=True)
+        elif module is not None and space is not None:
+            self._add_import(node, module, "", self.text(space.named_children[0]), exported=True)
+        elif module is not None:
+            self._add_import(node, module, "*", "*", exported=True)
+        elif clause is not None:
+            for child in clause.named_children:
+                name, other = self._import_names(child)
+                if name and name != other:
+                    self._bind_export_name(self.scope(node), other, name)
+        elif has_child(node, "default"):
+            self._read_default_export(node)
+        elif has_child(node, "=") and node.named_child_count:
+            for path in (_MODULE_EXPORTS, "default"):
+                self.bind_name("", path, self.values(node.named_children[-1]))
+
+    def _read_default_export(self, node: Node) -> None:
+        declared, value = part_of(node, "declaration"), unwrap_expression(part_of(node, "value"))
+        if declared is not None or has_type(value, "identifier"):
+            name = self.text(value if declared is None else part_of(declared, "name"))
+            if name:
+                self._bind_export_name("", "default", name)
+        elif value is not None and (value.start_byte, value.end_byte) not in self.definition_names:
+            self.bind_name("", "default", self.values(value))
+
+    def _bind_export_name(self, scope: str, exported_name: str, name: str) -> None:
+        """Another name for what a file exports: the very same, rather than a value that it may have."""
+        self.bind(scope, exported_name, name if scope else f"@file.{name}", declared=True)
+
+    def _read_require_declaration(self, target: Node, value: Node | None) -> bool:
+        """`const { a } = require("./m")`: whether a variable is given a module, or parts of one."""
+        module, member = self._find_required_module(value)
+        is_name = target.type == "identifier"
+        if module is None or not (is_name or (target.type == "object_pattern" and not member)):
+            return False
+        called = unwrap_expression(value)
+        called = unwrap_expression(part_of(called, "object")) if member else called
+        if called is not None:
+            self._declared_loads.add(called.start_byte)
+        self._add_import(target, module, "", "")
+        if is_name and not member:
+            self._add_module_import(target, module, self.text(target))
+            return True
+        names = (
+            [(member, self.text(target))] if member else map(self._names_in_pattern, target.named_children)
+        )
+        for name, local in names:
+            for prefix in ("", f"{_MODULE_EXPORTS}.") if name else ():
+                self._add_import(target, module, prefix + name, local)
+        return True
+
+    def _find_required_module(self, value: Node | None) -> tuple[str | None, str]:
+        """The module that an expression loads, and what it takes out of it: `require("./m").a`."""
+        value, member = unwrap_expression(value), ""
+        if has_type(value, "member_expression"):
+            member = self.text(part_of(value, "property"))
+            value = unwrap_expression(part_of(value, "object"))
+        return self._imported_module(value) if value is not None else None, member
+
+    def _add_module_import(self, node: Node, module: str, local: str) -> None:
+        """A module as a value: its names, and what CommonJS makes of it."""
+        self._add_import(node, module, "", local)
+        self._add_import(node, module, _MODULE_EXPORTS, local)
+
+    def _read_dynamic_import(self, node: Node) -> None:
+        """`require("./m")` and `import("./m")` within expressions."""
+        module = self._imported_module(node)
+        if module is not None and node.start_byte not in self._declared_loads:
+            self._add_module_import(node, module, loaded_module_name(module))
+
+    def _read_export_assignment(self, left: Node, right: Node) -> bool:
+        """`module.exports = a`, `exports.b = c`: whether an assignment exports something."""
+        text, assignment, value = self.short_text(left, 120), left.parent or left, unwrap_expression(right)
+        owner, _, name = text.rpartition(".")
+        function = self.definition_names.get((assignment.start_byte, assignment.end_byte))
+        if text in (_MODULE_EXPORTS, "exports"):
+            same = function or (self.text(value) if has_type(value, "identifier") else "")
+            for path in (_MODULE_EXPORTS, "default"):
+                if same:
+                    self._bind_export_name("", path, same)
+                else:
+                    self.bind_name("", path, self.values(right))
+            return True
+        if owner not in (_MODULE_EXPORTS, "exports") or not name:
+            return False
+        if function is None and value is not None:
+            self.bind_name("", f"{_MODULE_EXPORTS}.{name}", self.values(right))
+            if self.text(right)[:200] != name:
+                self.bind_name("", name, self.values(right))
+        else:
+            self.bind("", f"{_MODULE_EXPORTS}.{name}", function or "")
+        return True
+
+    def _names_in_pattern(self, node: Node) -> tuple[str, str]:
+        """The name and the local name of a part of `{ a, b: c, d = 1 }`."""
+        key, local = part_of(node, "key"), part_of(node, "value")
+        if node.type == "shorthand_property_identifier_pattern":
+            key = local = node
+        elif node.type == "object_assignment_pattern":
+            key = local = part_of(node, "left")
+        elif node.type != "pair_pattern" or not has_type(local, "identifier"):
+            return "", ""
+        return self.text(key), self.text(local)
+
+    def _import_names(self, node: Node) -> tuple[str, str]:
+        name = self.text(part_of(node, "name")).strip("\"'")
+        return name, self.text(part_of(node, "alias")).strip("\"'") or name
+
+    def _add_import(self, node: Node, module: str, name: str, local: str, *, exported: bool = False) -> None:
+        self.add_import(node, module, name, local, scope=self.scope(node), exported=exported)

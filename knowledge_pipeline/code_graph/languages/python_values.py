@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from tree_sitter import Node
@@ -16,23 +16,15 @@ from knowledge_pipeline.code_graph.facts import (
     own_value,
     tuple_values,
 )
-from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, PathWriter
+from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder
 from knowledge_pipeline.code_graph.languages.base import load_words
-from knowledge_pipeline.syntax.grammars import children_of, part_of
+from knowledge_pipeline.syntax.grammars import children_of_type, has_type, part_of
 
 _WORDS = load_words("python")
 
 _TOKEN = re.compile(r"""[^\W\d][\w.]*|\.\.\.|[\[\],|]|(?:"[^"\n]*"|'[^'\n]*')""")
 _MAX_TOKENS = 200
 _MAX_DEPTH = 8
-
-_WRAPPERS = _WORDS["wrappers"]
-_COLLECTIONS = _WORDS["collections"]
-_MAPPINGS = _WORDS["mappings"]
-_TUPLES = frozenset({"tuple", "Tuple"})
-_TYPE_OBJECTS = frozenset({"type", "Type"})
-_CONTEXTS = frozenset({"ContextManager", "AbstractContextManager"})
-_ASYNC_CONTEXTS = frozenset({"AsyncContextManager", "AbstractAsyncContextManager"})
 _IGNORED_TYPES = frozenset({"None", "Any", "object", "NoReturn", "Never", "Literal", "LiteralString"})
 
 
@@ -100,40 +92,35 @@ def _type_values(last: str, name: str, arguments: list[Values]) -> Iterator[Valu
         yield "", "@self"
     elif not arguments:
         yield "", f"{name}()"
-    elif last in _WRAPPERS:
+    elif last in _WORDS["wrappers"]:
         kept = arguments[:1] if last == "Annotated" else arguments
         yield from (value for argument in kept for value in argument)
     elif last == "Coroutine":
         yield from arguments[-1]
-    else:
-        yield from _container_values(last, name, arguments)
-
-
-def _container_values(last: str, name: str, arguments: list[Values]) -> Iterator[Value]:
-    if last in _TUPLES:
+    elif last in ("tuple", "Tuple"):
         endless = arguments[1:2] == [[("...", "")]]
         for position, argument in enumerate(arguments[:1] if endless else arguments):
             yield from add_prefix("[]" if endless else f"[{position}]", argument)
         yield "", f"{name}()"
-    elif last in _COLLECTIONS or last in _MAPPINGS:
-        yield "", f"{name}()"
-        yield from add_prefix("[]", arguments[0 if last in _COLLECTIONS else -1])
-    elif last in _TYPE_OBJECTS:
+    elif last in ("type", "Type"):
         yield from ((suffix, value.removesuffix("()")) for suffix, value in arguments[0])
-    elif last in _CONTEXTS:
+    elif last in ("ContextManager", "AbstractContextManager"):
         yield from add_prefix(".__enter__()", arguments[0])
-    elif last in _ASYNC_CONTEXTS:
+    elif last in ("AsyncContextManager", "AbstractAsyncContextManager"):
         yield from add_prefix(".__aenter__()", arguments[0])
     elif last == "Callable":
         yield from add_prefix("()", arguments[-1])
     else:
         yield "", f"{name}()"
+        if last in _WORDS["collections"]:
+            yield from add_prefix("[]", arguments[0])
+        elif last in _WORDS["mappings"]:
+            yield from add_prefix("[]", arguments[-1])
 
 
 _MAX_PARTS = 100
 
 # Calls that hand on their first argument, or what it holds.
-_PASS_THROUGH_CALLS = _WORDS["pass_through_calls"]
 _ELEMENT_CALLS = frozenset({"next", "anext", "max", "min", "random.choice"})
 _CAST_CALLS = frozenset({"cast", "typing.cast", "t.cast"})
 _FIELD_CALLS = frozenset({"field", "dataclasses.field", "Field", "attr.ib", "attrs.field", "attrib"})
@@ -149,108 +136,93 @@ def _list_arguments(node: Node) -> list[Node]:
     return [child for child in arguments.named_children if child.type not in ("keyword_argument", "comment")]
 
 
-def _find_keyword_argument(writer: PathWriter, node: Node, name: str) -> Node | None:
-    for argument in children_of(part_of(node, "arguments")):
-        if argument.type == "keyword_argument" and writer.text(part_of(argument, "name")) == name:
-            return part_of(argument, "value")
-    return None
+class PythonValues(FactsBuilder):
+    """Reads the expressions of Python."""
 
+    def _find_keyword_argument(self, node: Node, *names: str) -> Node | None:
+        """The value of the first argument of some names."""
+        for name in names:
+            for argument in children_of_type(part_of(node, "arguments"), "keyword_argument"):
+                if self.text(part_of(argument, "name")) == name:
+                    return part_of(argument, "value")
+        return None
 
-def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
-    """`getattr(x, "y")` as `x.y`, `cast(T, x)` as `T()`, `next(x)` as `x[]`; None for other calls."""
-    name, arguments = writer.short_text(part_of(node, "function"), 40), _list_arguments(node)
-    if name in _PASS_THROUGH_CALLS and arguments:
-        return writer.path(arguments[0])
-    if name in _ELEMENT_CALLS and arguments:
-        path = writer.path(arguments[0])
-        return path and f"{path}[]"
-    if name == "getattr" and len(arguments) >= 2:
-        path, attribute = writer.path(arguments[0]), writer.text(arguments[1])[1:-1]
-        return f"{path}.{attribute}" if path and attribute.isidentifier() else None
-    if name in _CAST_CALLS and arguments:
-        return own_value(values_of_annotation(writer.text(arguments[0])))
-    return None
+    def _rewrite_call(self, node: Node) -> str | None:
+        """`getattr(x, "y")` as `x.y`, `cast(T, x)` as `T()`, `next(x)` as `x[]`; None for other calls."""
+        name, arguments = self.short_text(part_of(node, "function"), 40), _list_arguments(node)
+        if not arguments:
+            return None
+        if name in _CAST_CALLS:
+            return own_value(values_of_annotation(self.text(arguments[0])))
+        if name in _WORDS["pass_through_calls"]:
+            return self.path(arguments[0])
+        attribute = self.text(arguments[1])[1:-1] if name == "getattr" and len(arguments) >= 2 else ""
+        path = self.path(arguments[0]) if name in _ELEMENT_CALLS or attribute.isidentifier() else None
+        return path and (f"{path}.{attribute}" if attribute else f"{path}[]")
 
-
-def _call_values(writer: PathWriter, node: Node) -> Iterator[Value]:
-    called = part_of(node, "function")
-    name, arguments = writer.short_text(called, 61), _list_arguments(node)
-    if name in _PASS_THROUGH_CALLS and arguments:
-        yield from writer.values(arguments[0])
-    elif name in _ELEMENT_CALLS and arguments:
-        yield from iterated_values(writer.values(arguments[0]))
-    elif name == "filter" and len(arguments) > 1:
-        yield from writer.values(arguments[1])
-    elif name in _CAST_CALLS and arguments:
-        yield from values_of_annotation(writer.text(arguments[0]))
-    elif name == "enumerate" and arguments:
-        yield from add_prefix("[][1]", iterated_values(writer.values(arguments[0])))
-    elif name == "zip":
-        for position, argument in enumerate(arguments):
-            yield from add_prefix(f"[][{position}]", iterated_values(writer.values(argument)))
-    elif arguments and (name == "map" or name.endswith("defaultdict")):
-        yield from (("[]", f"{value}()") for suffix, value in writer.values(arguments[0]) if not suffix)
-    elif name in _FIELD_CALLS:
-        factories = (_find_keyword_argument(writer, node, name) for name in ("default_factory", "factory"))
-        factory = next((node for node in factories if node is not None), None)
-        if factory is not None:
-            yield from ((suffix, f"{value}()") for suffix, value in writer.values(factory) if not suffix)
-        else:
-            yield from writer.values(_find_keyword_argument(writer, node, "default"))
-    elif name.endswith(".items") and not arguments:
-        of = writer.path(called)
-        if of:
+    def _call_values(self, node: Node) -> Iterator[Value]:
+        called = part_of(node, "function")
+        name, arguments = self.short_text(called, 61), _list_arguments(node)
+        first = arguments[0] if arguments else None
+        if name in _WORDS["pass_through_calls"]:
+            yield from self.values(first)
+        elif name in _ELEMENT_CALLS:
+            yield from iterated_values(self.values(first))
+        elif name == "filter":
+            yield from self.values(arguments[1] if len(arguments) > 1 else None)
+        elif name in _CAST_CALLS:
+            yield from values_of_annotation(self.text(first))
+        elif name == "enumerate":
+            yield from add_prefix("[][1]", iterated_values(self.values(first)))
+        elif name == "zip":
+            for position, argument in enumerate(arguments):
+                yield from add_prefix(f"[][{position}]", iterated_values(self.values(argument)))
+        elif arguments and (name == "map" or name.endswith("defaultdict")):
+            yield from (("[]", f"{value}()") for suffix, value in self.values(first) if not suffix)
+        elif name in _FIELD_CALLS:
+            factory = self._find_keyword_argument(node, "default_factory", "factory")
+            yield from ((suffix, f"{value}()") for suffix, value in self.values(factory) if not suffix)
+            if factory is None:
+                yield from self.values(self._find_keyword_argument(node, "default"))
+        elif name.endswith(".items") and not arguments and (of := self.path(called)):
             yield from (("", f"{of}()"), ("[][1]", of.removesuffix(".items") + "[]"))
-    elif name.endswith((".enter_context", "closing", "nullcontext")) and arguments:
-        for suffix, value in writer.values(arguments[0]):
-            if name.endswith(".enter_context"):
-                yield suffix, f"{value}.__enter__()"
-            else:
-                yield ".__enter__()" + suffix, value
+        elif name.endswith(".enter_context"):
+            yield from ((suffix, f"{value}.__enter__()") for suffix, value in self.values(first))
+        elif name.endswith(("closing", "nullcontext")):
+            yield from add_prefix(".__enter__()", self.values(first))
 
+    def _list_values(self, node: Node) -> Iterator[Value]:
+        for child in node.named_children[:_MAX_PARTS]:
+            is_splat = child.type == "list_splat"
+            values = self.values(child.named_children[0] if is_splat else child)
+            yield from add_prefix("[]", iterated_values(values) if is_splat else values)
 
-def _list_values(writer: PathWriter, node: Node) -> Iterator[Value]:
-    for child in node.named_children[:_MAX_PARTS]:
-        if child.type == "list_splat":
-            yield from add_prefix("[]", iterated_values(writer.values(child.named_children[0])))
-        else:
-            yield from add_prefix("[]", writer.values(child))
+    def _tuple_values(self, node: Node) -> Iterable[Value]:
+        parts = node.named_children[:_MAX_PARTS]
+        is_spread = any(part.type == "list_splat" for part in parts)
+        return self._list_values(node) if is_spread else tuple_values(map(self.values, parts))
 
+    def _dictionary_values(self, node: Node) -> Iterator[Value]:
+        for child in node.named_children[:_MAX_PARTS]:
+            if child.type == "pair":
+                yield from add_prefix("[]", self.values(part_of(child, "value")))
+            elif child.type == "dictionary_splat":
+                yield from self.values(child.named_children[0])
 
-def _tuple_values(writer: PathWriter, node: Node) -> Iterator[Value]:
-    parts = node.named_children[:_MAX_PARTS]
-    if any(part.type == "list_splat" for part in parts):
-        yield from _list_values(writer, node)
-        return
-    yield from tuple_values(map(writer.values, parts))
+    def _comprehension_values(self, node: Node) -> Values:
+        body = part_of(node, "body")
+        return add_prefix("[]", self.values(part_of(body, "value") if has_type(body, "pair") else body))
 
-
-def _dictionary_values(writer: PathWriter, node: Node) -> Iterator[Value]:
-    for child in node.named_children[:_MAX_PARTS]:
-        if child.type == "pair":
-            yield from add_prefix("[]", writer.values(part_of(child, "value")))
-        elif child.type == "dictionary_splat":
-            yield from writer.values(child.named_children[0])
-
-
-def _comprehension_values(writer: PathWriter, node: Node) -> Iterator[Value]:
-    body = part_of(node, "body")
-    if body is not None and body.type == "pair":
-        body = part_of(body, "value")
-    yield from add_prefix("[]", writer.values(body))
-
-
-EXPRESSIONS = ExpressionSyntax(
-    names=frozenset({"identifier"}), members={"attribute": ("object", "attribute")},
-    calls={"call": ("function",)}, indexes={"subscript": ("value", "subscript")},
-    transparent={"parenthesized_expression": 0, "await": 0, "named_expression": "value", "as_pattern": 0},
-    choices={"conditional_expression": (0, 2), "boolean_operator": ("left", "right")},
-    contents={
-        "call": _call_values, "list": _list_values, "set": _list_values, "tuple": _tuple_values,
-        "expression_list": _tuple_values, "dictionary": _dictionary_values,
-        "list_comprehension": _comprehension_values, "set_comprehension": _comprehension_values,
-        "generator_expression": _comprehension_values, "dictionary_comprehension": _comprehension_values,
-        "lambda": lambda writer, node: add_prefix("()", writer.values(part_of(node, "body"))),
-    },
-    rewrite_call=_rewrite_call,
-)  # fmt: skip
+    expressions = ExpressionSyntax(
+        names=frozenset({"identifier"}), members={"attribute": ("object", "attribute")},
+        calls={"call": ("function",)}, indexes={"subscript": ("value", "subscript")},
+        transparent={"parenthesized_expression": 0, "await": 0, "named_expression": "value", "as_pattern": 0},
+        choices={"conditional_expression": (0, 2), "boolean_operator": ("left", "right")},
+        contents={
+            "call": _call_values, "list": _list_values, "set": _list_values, "tuple": _tuple_values,
+            "expression_list": _tuple_values, "dictionary": _dictionary_values,
+            "list_comprehension": _comprehension_values, "set_comprehension": _comprehension_values,
+            "generator_expression": _comprehension_values, "dictionary_comprehension": _comprehension_values,
+            "lambda": lambda reader, node: add_prefix("()", reader.values(part_of(node, "body"))),
+        },
+    )  # fmt: skip

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from knowledge_pipeline.code_graph.facts_builder import ExtractionRules
 from knowledge_pipeline.code_graph.languages import (
     bash,
     c_family,
@@ -18,50 +17,36 @@ from knowledge_pipeline.code_graph.languages import (
     python,
     ruby,
     rust,
-    rust_facts,
     scala,
     swift,
-    swift_facts,
 )
 from knowledge_pipeline.code_graph.languages.base import Language
 
 _DEFAULT_LANGUAGE = Language()
-_ECMASCRIPT = (ecmascript.EXTRACTION, ecmascript.EcmaScript())
-_C_FAMILY = (c_family.EXTRACTION, c_family.CFamily())
-_LANGUAGES: Mapping[str, tuple[ExtractionRules, Language]] = {
-    "bash": (bash.EXTRACTION, bash.Bash()),
-    "c": _C_FAMILY,
-    "cpp": _C_FAMILY,
-    "c_sharp": (c_sharp.EXTRACTION, c_sharp.CSharp()),
-    "go": (go.EXTRACTION, go.Go()),
-    "java": (java.EXTRACTION, java.Java()),
-    "javascript": _ECMASCRIPT,
-    "kotlin": (kotlin.EXTRACTION, kotlin.Kotlin()),
-    "php": (php.EXTRACTION, php.Php()),
-    "python": (python.EXTRACTION, python.Python()),
-    "ruby": (ruby.EXTRACTION, ruby.Ruby()),
-    "rust": (rust_facts.EXTRACTION, rust.Rust()),
-    "scala": (scala.EXTRACTION, scala.Scala()),
-    "swift": (swift_facts.EXTRACTION, swift.Swift()),
-    "tsx": _ECMASCRIPT,
-    "typescript": _ECMASCRIPT,
-}
+_ECMASCRIPT = ecmascript.EcmaScript()
+_C_FAMILY = c_family.CFamily()
+_LANGUAGES = {
+    "bash": bash.Bash(), "c": _C_FAMILY, "cpp": _C_FAMILY, "c_sharp": c_sharp.CSharp(), "go": go.Go(),
+    "java": java.Java(), "javascript": _ECMASCRIPT, "kotlin": kotlin.Kotlin(), "php": php.Php(),
+    "python": python.Python(), "ruby": ruby.Ruby(), "rust": rust.Rust(), "scala": scala.Scala(),
+    "swift": swift.Swift(), "tsx": _ECMASCRIPT, "typescript": _ECMASCRIPT,
+}  # fmt: skip
 """By the names of `knowledge_pipeline.file_languages`."""
 
-MANIFESTS: tuple[tuple[Callable[[str], bool], Callable[[str, str], dict[str, str]]], ...] = (
-    (go.is_manifest, go.parse_manifest),
-    (ecmascript_modules.is_manifest, ecmascript_modules.parse_manifest),
-    (rust.is_manifest, rust.parse_manifest),
-    (swift.is_manifest, swift.parse_manifest),
-)
-"""Files that say how modules are named: by path, and what they say."""
+_MANIFESTS = {
+    "Cargo.toml": rust.parse_manifest, "Package.swift": swift.parse_manifest, "go.mod": go.parse_manifest,
+    "package.json": ecmascript_modules.parse_manifest,
+}  # fmt: skip
 
 
-def get_extraction(name: str) -> ExtractionRules | None:
-    """How files of a language are read; None where only definitions are."""
-    return _LANGUAGES[name][0] if name in _LANGUAGES else None
+def find_manifest_parser(path: str) -> Callable[[str, str], dict[str, str]] | None:
+    """What reads a file that says how modules are named, from its path and text; None for other files."""
+    name = path.rpartition("/")[2]
+    if name.startswith(("tsconfig", "jsconfig")) and name.endswith(".json"):
+        return ecmascript_modules.parse_manifest
+    return _MANIFESTS.get(name)
 
 
 def get_language(name: str) -> Language:
-    """How names of a language are resolved; within a file alone, for an unknown one."""
-    return _LANGUAGES[name][1] if name in _LANGUAGES else _DEFAULT_LANGUAGE
+    """How a language is read and its names are resolved; within a file alone, for an unknown one."""
+    return _LANGUAGES.get(name, _DEFAULT_LANGUAGE)

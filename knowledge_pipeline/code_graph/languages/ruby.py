@@ -7,186 +7,169 @@ Source: https://docs.ruby-lang.org/en/master/syntax_rdoc.html
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.facts import Import, SymbolKind
-from knowledge_pipeline.code_graph.facts_builder import (
-    ExpressionSyntax,
-    ExtractionRules,
-    FactsBuilder,
-    PathWriter,
-)
-from knowledge_pipeline.code_graph.languages.base import Language, load_words, split_words
-from knowledge_pipeline.code_graph.languages.visibility import follows_private
+from knowledge_pipeline.code_graph.facts import SymbolKind
+from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler
+from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.project import Layout, join_path
-from knowledge_pipeline.syntax.grammars import children_of, part_of
+from knowledge_pipeline.syntax.grammars import children_of, children_of_type, has_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
 _WORDS = load_words("ruby")
 
-BUILTINS = _WORDS["builtins"]
-_LOAD_METHODS = split_words("require require_relative load autoload")
-_MIXIN_METHODS = split_words("include extend prepend")
+_LOAD_METHODS = frozenset({"require", "require_relative", "load", "autoload"})
+_MIXIN_METHODS = frozenset({"include", "extend", "prepend"})
 _ACCESSOR_MODES = {"attr_reader": "r", "attr_writer": "w", "attr_accessor": "rw"}
-_CALLBACK_METHODS = _WORDS["callback_methods"]
 
 
-def _scope_resolution_path(writer: PathWriter, node: Node) -> str | None:
-    """`Shop::Store` as `Shop.Store`."""
-    text = "".join(writer.text(node).split()) if node.end_byte - node.start_byte < 160 else ""
-    parts = [part for part in text.split("::") if part]
-    return ".".join(parts) if parts and all(part.isidentifier() for part in parts) else None
+class RubyReader(FactsBuilder):
+    """Reads files of Ruby."""
 
+    @cached_property
+    def _private_methods(self) -> dict[int, set[int]]:
+        """Where the private methods of classes start, by the id of their bodies."""
+        return {}
 
-def _variable_path(writer: PathWriter, node: Node) -> str:
-    return f"self.{writer.text(node).lstrip('@')}@"
+    def _is_private(self, node: Node, name: str) -> bool:
+        """A method after `private`, or that it names."""
+        body = node.parent
+        if body is None or node.type != "method":
+            return False
+        if body.type == "argument_list":  # `private def get`
+            return self.text(part_of(body.parent, "method")) in ("private", "private_class_method")
+        if body.id not in self._private_methods:
+            self._private_methods[body.id] = self._find_private_methods(body)
+        return node.start_byte in self._private_methods[body.id]
 
+    def _find_private_methods(self, body: Node) -> set[int]:
+        starts: dict[str, int] = {}
+        hidden: set[int] = set()
+        is_private = False
+        for child in body.named_children:
+            if child.type == "method":
+                starts[self.text(part_of(child, "name") or child)] = child.start_byte
+                hidden.update([child.start_byte] if is_private else [])
+            elif child.type == "identifier" and self.text(child) in ("private", "public", "protected"):
+                is_private = self.text(child) == "private"
+            elif child.type == "call" and self.text(child)[:8] == "private ":
+                symbols = children_of_type(part_of(child, "arguments"), "simple_symbol")
+                methods = (starts.get(self.text(symbol).lstrip(":")) for symbol in symbols)
+                hidden.update(start for start in methods if start is not None)
+        return hidden
 
-def _instantiated_class(writer: PathWriter, node: Node) -> str | None:
-    """What `Store.new` makes an instance of."""
-    of = part_of(node, "receiver")
-    if writer.text(part_of(node, "method")) != "new":
-        return None
-    return writer.path(of) if of is not None else "@class"
+    def _symbol_kind(self, definition: OutlineDefinition) -> SymbolKind | None:
+        """A module has methods, and is taken in by classes."""
+        if definition.kind == "module":
+            return "interface"
+        of_module = definition.parent is not None and definition.parent.kind == "module"
+        return "method" if definition.kind == "function" and of_module else None
 
+    def _scope_resolution_path(self, node: Node) -> str | None:
+        """`Shop::Store` as `Shop.Store`."""
+        parts = [part for part in "".join(self.short_text(node, 160).split()).split("::") if part]
+        return ".".join(parts) if parts and all(part.isidentifier() for part in parts) else None
 
-def _rewrite_new(writer: PathWriter, node: Node) -> str | None:
-    of = _instantiated_class(writer, node)
-    return f"{of}()" if of else None
+    def _variable_path(self, node: Node) -> str:
+        return f"self.{self.text(node).lstrip('@')}@"
 
+    def _instantiated_class(self, node: Node) -> str | None:
+        """What `Store.new` makes an instance of."""
+        of = part_of(node, "receiver")
+        if self.text(part_of(node, "method")) != "new":
+            return None
+        return self.path(of) if of is not None else "@class"
 
-_EXPRESSIONS = ExpressionSyntax(
-    names=split_words("identifier constant self"),
-    calls={"call": ("receiver", "method")},
-    suffixed={"element_reference": ("object", "[]")},
-    transparent={"parenthesized_statements": 0, "assignment": "right", "operator_assignment": "right"},
-    choices={"conditional": ("consequence", "alternative"), "binary": ("left", "right")},
-    path_writers={
-        "scope_resolution": _scope_resolution_path,
-        "instance_variable": _variable_path,
-        "class_variable": _variable_path,
-    },
-    rewrite_call=_rewrite_new,
-    implicit_receiver="@around.",
-)
+    def _rewrite_call(self, node: Node) -> str | None:
+        of = self._instantiated_class(node)
+        return f"{of}()" if of else None
 
+    expressions = ExpressionSyntax(
+        names=frozenset({"identifier", "constant", "self"}),
+        calls={"call": ("receiver", "method")},
+        suffixed={"element_reference": ("object", "[]")},
+        transparent={"parenthesized_statements": 0, "assignment": "right", "operator_assignment": "right"},
+        choices={"conditional": ("consequence", "alternative"), "binary": ("left", "right")},
+        path_writers={
+            "scope_resolution": _scope_resolution_path, "instance_variable": _variable_path,
+            "class_variable": _variable_path,
+        },
+        implicit_receiver="@around.",
+    )  # fmt: skip
 
-def _symbol_kind(definition: OutlineDefinition) -> SymbolKind | None:
-    """A module has methods, and is taken in by classes."""
-    if definition.kind == "module":
-        return "interface"
-    of_module = definition.parent is not None and definition.parent.kind == "module"
-    return "method" if definition.kind == "function" and of_module else None
+    def _read_superclass(self, node: Node) -> None:
+        of = part_of(node, 0)
+        if has_type(of, "constant", "scope_resolution"):
+            self.add_use("extends", self.path(of), of)
 
-
-def _read_superclass(builder: FactsBuilder, node: Node) -> None:
-    of = part_of(node, 0)
-    if of is not None and of.type in ("constant", "scope_resolution"):
-        builder.add_use("extends", builder.writer.path(of), of, builder.scope(node))
-
-
-def _list_arguments(node: Node) -> list[Node]:
-    return children_of(part_of(node, "arguments"))
-
-
-def _read_call(builder: FactsBuilder, node: Node) -> None:
-    """Calls that say something: of files, mixins, fields; and blocks, to which elements are given."""
-    method, name = part_of(node, "method"), builder.text(part_of(node, "method"))
-    scope, receiver = builder.scope(node), part_of(node, "receiver")
-    of = _instantiated_class(builder.writer, node)
-    callee = builder.writer.callee(node) if method is not None else None
-    builder.add_use("calls", of or callee, method or node)
-    if of and receiver is not None:
-        builder.skip_reference(receiver)
-    if receiver is None:
+    def _read_call(self, node: Node) -> None:
+        """Calls that say something: of files, mixins, fields; and blocks, to which elements are given."""
+        method, receiver, scope = part_of(node, "method"), part_of(node, "receiver"), self.scope(node)
+        name, of = self.text(method), self._instantiated_class(node)
+        callee = self.callee(node) if method is not None else None
+        self.add_use("calls", of or callee, method or node)
+        if of and receiver is not None:
+            self.skip_reference(receiver)
+        if receiver is not None:
+            path = self.path(receiver) if name in _WORDS["callback_methods"] else None
+            first = part_of(part_of(part_of(node, "block"), "parameters"), 0)
+            if path and has_type(first, "identifier"):
+                self.bind_observed(self.scope(first), self.text(first), [("", f"{path}[]")])
+            return
+        arguments = children_of(part_of(node, "arguments"))
         if name in _LOAD_METHODS:
-            _read_load(builder, node, name)
-        elif name in _MIXIN_METHODS and scope:
-            for argument in _list_arguments(node):
-                if argument.type in ("constant", "scope_resolution"):
-                    builder.add_use("implements", builder.writer.path(argument), argument, scope)
-                    builder.skip_reference(argument)
-        elif name in _ACCESSOR_MODES and scope:
-            for argument in _list_arguments(node):
-                _read_accessor(builder, scope, argument, _ACCESSOR_MODES[name])
-    elif name in _CALLBACK_METHODS:
-        _read_block(builder, node)
+            self._read_load(node, name, arguments)
+        for argument in arguments if scope else ():
+            if name in _MIXIN_METHODS and argument.type in ("constant", "scope_resolution"):
+                self.add_base("implements", argument, scope)
+            elif name in _ACCESSOR_MODES:
+                self._read_accessor(scope, argument, _ACCESSOR_MODES[name])
 
+    def _read_load(self, node: Node, name: str, arguments: list[Node]) -> None:
+        if arguments and arguments[-1].type == "string":
+            path = self.text(arguments[-1]).strip("\"'")
+            if path and not {"\t", "\n"} & set(path):
+                self.add_import(node, f"./{path}" if name == "require_relative" else path, "", "")
 
-def _read_load(builder: FactsBuilder, node: Node, name: str) -> None:
-    arguments = _list_arguments(node)
-    if arguments and arguments[-1].type == "string":
-        path = builder.text(arguments[-1]).strip("\"'")
-        if path and not {"\t", "\n"} & set(path):
-            path = f"./{path}" if name == "require_relative" else path
-            builder.imports.append(Import(path, "", "", node.start_point.row + 1))
+    def _read_accessor(self, scope: str, symbol: Node, modes: str) -> None:
+        name = self.text(symbol).strip(":\"'")
+        if name.isidentifier():
+            self.add_definition(f"{scope}.{name}", "method", symbol)
+            if "r" in modes:
+                self.bind(f"{scope}.{name}", "@()", f"self.{name}@")
 
+    def _read_method(self, node: Node) -> None:
+        """A method gives what stands last in it."""
+        body = part_of(node, "body")
+        last = part_of(body, -1) if has_type(body, "body_statement") else body
+        self.bind_all(self.scope(node), "@()", self.values(last))
 
-def _read_accessor(builder: FactsBuilder, scope: str, symbol: Node, modes: str) -> None:
-    name = builder.text(symbol).strip(":\"'")
-    if not name.isidentifier():
-        return
-    builder.add_definition(f"{scope}.{name}", "method", symbol)
-    if "r" in modes:
-        builder.bind(f"{scope}.{name}", "@()", f"self.{name}@")
+    def _read_parameters(self, node: Node) -> None:
+        for child in node.named_children:
+            name = child if child.type == "identifier" else part_of(child, "name")
+            self.bind_observed(self.scope(node), self.text(name), [])
 
+    def _read_bare_name(self, node: Node) -> None:
+        """A name that stands alone is a call, if it is no variable."""
+        name = self.text(node)
+        if (self.scope(node), name) not in self.local_variables:
+            self.add_use("calls", f"@around.{name}", node)
 
-def _read_block(builder: FactsBuilder, node: Node) -> None:
-    of = builder.writer.path(part_of(node, "receiver"))
-    first = part_of(part_of(part_of(node, "block"), "parameters"), 0)
-    if of and first is not None and first.type == "identifier":
-        builder.bind_observed(builder.scope(first), builder.text(first), [("", f"{of}[]")])
-
-
-def _read_method(builder: FactsBuilder, node: Node) -> None:
-    """A method gives what stands last in it."""
-    body = part_of(node, "body")
-    last = part_of(body, -1) if body is not None and body.type == "body_statement" else body
-    builder.bind_all(builder.scope(node), "@()", builder.writer.values(last))
-
-
-def _read_return(builder: FactsBuilder, node: Node) -> None:
-    values = builder.writer.values(part_of(part_of(node, 0), 0))
-    builder.bind_all(builder.scope(node), "@()", values)
-
-
-def _read_parameters(builder: FactsBuilder, node: Node) -> None:
-    for child in node.named_children:
-        name = child if child.type == "identifier" else part_of(child, "name")
-        if name is not None:
-            builder.bind_observed(builder.scope(node), builder.text(name), [])
-
-
-def _read_assignment(builder: FactsBuilder, node: Node) -> None:
-    left, right = part_of(node, "left"), part_of(node, "right")
-    if left is None or right is None:
-        return
-    scope, values = builder.scope(node), builder.writer.values(right)
-    if left.type == "identifier":
-        name = builder.text(left)
-        builder.bind_observed(scope, name, [one for one in values if not one[1].startswith(name)])
-    elif left.type in ("instance_variable", "class_variable"):
-        builder.bind_all(scope, builder.writer.path(left), values)
-
-
-def _read_bare_name(builder: FactsBuilder, node: Node) -> None:
-    """A name that stands alone is a call, if it is no variable."""
-    name = builder.text(node)
-    if (builder.scope(node), name) not in builder.local_variables:
-        builder.add_use("calls", f"@around.{name}", node)
-
-
-EXTRACTION = ExtractionRules(
-    is_private=follows_private, expressions=_EXPRESSIONS,
-    handlers={
+    handlers: Mapping[str, Handler] = {
         "superclass": _read_superclass, "sent": _read_call, "method": _read_method,
-        "parameters": _read_parameters, "assignment": _read_assignment, "return": _read_return,
+        "parameters": _read_parameters,
+        "assignment": lambda reader, node: reader.bind_assigned(
+            node, ("identifier",), ("instance_variable", "class_variable")
+        ),
+        "return": lambda reader, node: reader.bind_all(
+            reader.scope(node), "@()", reader.values(part_of(part_of(node, 0), 0))
+        ),
         "alone": _read_bare_name,
-    },
-    builtins=BUILTINS | frozenset(f"@around.{name}" for name in BUILTINS), sees_sibling_names=True,
-    symbol_kind=_symbol_kind,
-)  # fmt: skip
+    }  # fmt: skip
+    builtins = _WORDS["builtins"] | frozenset(f"@around.{name}" for name in _WORDS["builtins"])
+    sees_sibling_names = True
 
 
 class Ruby(Language):
@@ -194,7 +177,8 @@ class Ruby(Language):
 
     name = "ruby"
     receiver_keywords: Mapping[str, str] = {"self": "@self", "super": "@super"}
-    builtins = BUILTINS
+    reader = RubyReader
+    builtins = _WORDS["builtins"]
     members_in_scope = True
     has_scattered_members = True
     container_methods = _WORDS.by_word("container_methods")
@@ -211,9 +195,8 @@ class Ruby(Language):
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files that define a constant, or a method of one that others open, too."""
-        return tuple(
-            sorted(file for file in layout.project.files_defining(name) if file.endswith((".rb", ".rake")))
-        )
+        files = layout.project.files_defining(name)
+        return tuple(sorted(file for file in files if file.endswith((".rb", ".rake"))))
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """The library as it is required; nothing for a file that is not there."""

@@ -1,39 +1,350 @@
-"""Swift's modules, types and expressions, and how its names lead to definitions.
+"""Swift: what its declarations, patterns and packages say, and how its names lead to definitions.
 
-What a function's parameter is declared to be is bound to `@LABEL` in its scope, `@0` where it has no
-label; what it hands to a closure to `@LABEL.@0`, and to `@closure.@0` if that may follow the call.
+Source: https://docs.swift.org/swift-book/documentation/the-swift-programming-language/aboutthelanguagereference
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.facts import FileFacts, Values, add_prefix, own_value, tuple_values
-from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, PathReader, PathWriter, TypeSyntax
+from knowledge_pipeline.code_graph.facts import Values, add_prefix, element_values, own_value
+from knowledge_pipeline.code_graph.facts_builder import Handler, name_from_around
 from knowledge_pipeline.code_graph.languages.base import Language, load_words
-from knowledge_pipeline.code_graph.project import Layout
-from knowledge_pipeline.syntax.grammars import (
-    ancestor_of_type,
-    children_of,
-    children_of_type,
-    first_of_type,
-    part_of,
+from knowledge_pipeline.code_graph.languages.swift_expressions import (
+    SwiftExpressions,
+    find_parameter_type,
+    find_result_type,
 )
+from knowledge_pipeline.code_graph.project import Layout
+from knowledge_pipeline.syntax.grammars import children_of_type, first_of_type, has_child, has_type, part_of
+from knowledge_pipeline.syntax.outline import OutlineDefinition
 
 _WORDS = load_words("swift")
+
+_MAX_DEPTH = 8
+
+
+def _find_case_name(pattern: Node) -> Node | None:
+    """`found` of the pattern `.found(x)`."""
+    for before, child in zip(pattern.children, pattern.children[1:], strict=False):
+        if before.type == "." and child.type == "simple_identifier":
+            return child
+    return None
+
+
+def _iter_names(pattern: Node, depth: int) -> Iterator[Node]:
+    yield from pattern.children_by_field_name("bound_identifier")
+    if depth <= _MAX_DEPTH:
+        for part in children_of_type(pattern, "pattern"):
+            yield from _iter_names(part, depth + 1)
+
+
+_BODIES = ("class_body", "enum_class_body", "protocol_body")
+
+
+_IMPORT_KINDS = ("struct", "class", "enum", "protocol", "typealias", "func", "let", "var")
+
+
+class SwiftReader(SwiftExpressions):
+    """Reads files of Swift."""
+
+    def _qualify(self, definition: OutlineDefinition, enclosing: str) -> str:
+        """`Store.get`; a subscript has no other name than that."""
+        name = "subscript" if definition.node.type == "subscript_declaration" else definition.name
+        return f"{enclosing}.{name}" if enclosing else name
+
+    def _bind_pattern(self, scope: str, node: Node, values: Values, depth: int = 0) -> None:
+        kind = part_of(node, "name")
+        if depth > _MAX_DEPTH:
+            return
+        if kind is not None:
+            for name in _iter_names(node, depth):
+                self.bind_declared(scope, self.text(name), self.values_of_type(kind))
+                self.skip_reference(name)
+            path = own_value(values) if has_child(node, "is") else None
+            if path is not None and path.isidentifier():  # `case is Special` says more of what is matched
+                self.bind_all(scope, path, self.values_of_type(kind), declared=True)
+            return
+        case, inner = _find_case_name(node), list(children_of_type(node, "pattern"))
+        if case is not None:
+            for name, after in zip(node.children, node.children[1:], strict=False):
+                if after.type == ":":
+                    self.skip_reference(name)
+            self.skip_reference(case)
+            self._bind_case(scope, case, inner, values, depth)
+            return
+        names, parts = node.children_by_field_name("bound_identifier"), node.named_children
+        if depth and not names and len(parts) == 1 and parts[0].type == "simple_identifier":
+            names = parts  # in a tuple: `a` of `let (a, b)`
+        for name in names:
+            self._bind_name(scope, name, values)
+        for at, part in enumerate(inner):
+            step = f"[{at}]"
+            places = [(suffix[len(step) :], path) for suffix, path in values if suffix.startswith(step)]
+            places += [("", path + step) for suffix, path in values if not suffix]
+            self._bind_pattern(scope, part, values if len(inner) == 1 else places, depth + 1)
+
+    def _read_conditions(self, node: Node) -> None:
+        """`if let x = y`, `guard case let .found(x) = y`, `while let …`."""
+        scope = self.scope(node)
+        waiting: list[Node] = []
+        declared: Node | None = None
+        for at, child in enumerate(node.children):
+            field = node.field_name_for_child(at)
+            if field == "bound_identifier" or child.type in ("pattern", "simple_identifier", "."):
+                waiting.append(child)
+            elif child.type == "type_annotation":
+                declared = child
+            elif child.type == "=" and at + 1 < len(node.children):
+                self._read_condition(scope, waiting, declared, node.children[at + 1])
+                waiting, declared = [], None
+            elif waiting and waiting[0].type == ".":  # a comma between the patterns of a case: `.found(a, b)`
+                continue
+            elif child.type in (",", "case", "if", "guard", "while"):
+                waiting, declared = [], None
+
+    def _read_switch(self, node: Node) -> None:
+        values = self.values(part_of(node, "expr"))
+        for entry in children_of_type(node, "switch_entry"):
+            for alternative in children_of_type(entry, "switch_pattern"):
+                for pattern in children_of_type(alternative, "pattern"):
+                    self._bind_pattern(self.scope(node), pattern, values)
+
+    def _read_loop(self, node: Node) -> None:
+        """`for item in items`, `for (key, value) in table`."""
+        item, scope = part_of(node, "item"), self.scope(node)
+        if item is None:
+            return
+        elements = element_values(self.values(part_of(node, "collection")))
+        inner = list(children_of_type(item, "pattern"))
+        if len(inner) == 2 and _find_case_name(item) is None and part_of(item, "name") is None:
+            self._bind_pattern(scope, inner[0], [], 1)
+            self._bind_pattern(scope, inner[1], elements, 1)  # the value of a dictionary, or after a number
+        else:
+            self._bind_pattern(scope, item, elements)
+
+    def _read_catch(self, node: Node) -> None:
+        """`catch let problem as StoreError`; `error` where nothing is written."""
+        scope, pattern = self.scope(node), part_of(node, "error")
+        if pattern is None:
+            self.bind_observed(scope, "error", [])
+        else:
+            self._bind_pattern(scope, pattern, [])
+
+    def _read_condition(self, scope: str, pending: list[Node], declared: Node | None, value: Node) -> None:
+        values = self.values(value)
+        if len(pending) > 1 and pending[0].type == ".":
+            for label in pending[1:]:
+                if label.type == "simple_identifier" or label is pending[1]:
+                    self.skip_reference(label)
+            patterns = [child for child in pending[2:] if child.type == "pattern"]
+            self._bind_case(scope, pending[1], patterns, values, 0)
+            return
+        for child in pending:
+            if child.type == "pattern":
+                self._bind_pattern(scope, child, values)
+            elif declared is not None:
+                self.bind_declared(scope, self.text(child), self.values_of_type(declared))
+            elif child.type == "simple_identifier":
+                self._bind_name(scope, child, values)
+
+    def _bind_case(self, scope: str, case: Node, patterns: list[Node], values: Values, depth: int) -> None:
+        """`.found(x)`: a case of the type that is matched, and what goes with it."""
+        name, of = self.text(case), own_value(values)
+        if of and name not in ("some", "none"):
+            self.add_use("references", f"{of}.{name}", case)
+        for at, pattern in enumerate(patterns):
+            payload = values if name == "some" else [("", f"{of}.{name}@{at}")] if of else []
+            # a name alone, within a case that is matched by `let`, is bound, too
+            only = pattern.named_children
+            if len(only) == 1 and only[0].type == "simple_identifier" and _find_case_name(pattern) is None:
+                self._bind_name(scope, only[0], payload)
+            else:
+                self._bind_pattern(scope, pattern, payload, depth + 1)
+
+    def _bind_name(self, scope: str, name: Node, values: Values) -> None:
+        """Bind a name; where its value starts with the same name, to what that means around."""
+        text = self.text(name).strip("`")
+        self.skip_reference(name)
+        if text not in ("self", "_"):
+            self.bind_observed(scope, text, name_from_around(text, values))
+
+    def _read_property(self, node: Node) -> None:
+        """Properties of files and types are definitions; others are local variables."""
+        scope, kind = self.scope(node), first_of_type(node, "type_annotation")
+        of_file, of_type = has_type(node.parent, "source_file"), has_type(node.parent, *_BODIES)
+        if part_of(node, "computed_value") is None:
+            owner = "" if of_file else scope if of_type else None
+            for at, child in enumerate(node.children):
+                if node.field_name_for_child(at) == "name":
+                    after = node.children[at + 1 : at + 4]  # of several names: `var a: Item, b = Item()`
+                    end = next((at for at, other in enumerate(after) if other.type == ","), len(after))
+                    self._bind_property(scope, owner, child, node, after[:end])
+        elif of_file or of_type:  # with a getter, it is read like a field
+            self._bind_receiver(scope, node)
+            self.bind(scope, "@", "@()")
+            self.bind_result(scope, kind)
+        else:
+            self.bind_declared(scope, self.text(part_of(node, "name")), self.values_of_type(kind))
+
+    def _bind_property(
+        self, scope: str, owner: str | None, pattern: Node, node: Node, following: list[Node]
+    ) -> None:
+        kind = next((child for child in following if child.type == "type_annotation"), None)
+        equals = next((at for at, child in enumerate(following) if child.type == "="), len(following))
+        value = following[equals + 1] if equals + 1 < len(following) else None
+        name, at, local = (
+            part_of(pattern, "bound_identifier"),
+            scope if owner is None else owner,
+            owner is None,
+        )
+        if name is None:
+            self._bind_pattern(at, pattern, self.values(value))
+            return
+        text = self.text(name).strip("`")
+        if not local:
+            self.add_variable(at, text, node)
+        if kind is None and local and self.path(value) == text:  # `let parent = parent`
+            self.bind(scope, text, f"@around.{text}")
+        else:
+            self.bind_variable(at, text, kind, value, local=local)
+
+    def _read_requirement(self, node: Node) -> None:
+        """A property that a protocol asks for."""
+        scope, name = self.scope(node), self.text(part_of(part_of(node, "name"), "bound_identifier"))
+        if name and scope in self.type_names:
+            self.add_variable(scope, name, node)
+            kind = first_of_type(node, "type_annotation")
+            self.bind_declared(scope, name, self.values_of_type(kind), local=False)
+
+    def _bind_receiver(self, scope: str, node: Node) -> None:
+        """A member in an extension has what is extended as its receiver."""
+        around = node.parent.parent if has_type(node.parent, *_BODIES) else None
+        if around is not None and any(child.type == "extension" for child in around.children[:4]):
+            path = self.path(part_of(around, "name"))
+            self.bind(scope, "@receiver", f"{path}()" if path else "", declared=True)
+
+    def _read_import(self, node: Node) -> None:
+        """A module brings all that it exports; `import struct Shop.Item` one thing."""
+        path = self.dotted_text(first_of_type(node, "identifier") or node)
+        exported = "@_exported" in self.text(node)
+        module, _, name = (path or "").rpartition(".")
+        if module and has_child(node, *_IMPORT_KINDS):
+            self.add_import(node, module, name, name, exported=exported)
+        elif path:
+            self.add_import(node, path, "*", "*", exported=exported)
+            self.add_import(node, path, "", path)
+
+    def _read_base(self, node: Node) -> None:
+        """What a type extends or conforms to: which of both, the kind of what is named says."""
+        kind, scope, around = part_of(node, "inherits_from"), self.scope(node), node.parent
+        if kind is None or around is None or not self.path(kind):
+            return
+        first = first_of_type(around, "inheritance_specifier")
+        is_class = has_type(part_of(around, "declaration_kind"), "class")
+        if scope not in self.type_names:  # an extension of another file's type
+            self.add_base("references", kind, "")
+        elif around.type == "protocol_declaration" or (
+            is_class and first is not None and first.id == node.id
+        ):
+            self.add_base("extends", kind, scope)
+        else:
+            self.add_base("implements", kind, scope)
+
+    def _read_bound(self, node: Node) -> None:
+        """`T: Item` stands for its bound."""
+        name = part_of(node, "constrained_type") or part_of(node, 0)
+        kinds = node.children_by_field_name("name")
+        kind = kinds[-1] if kinds and kinds[-1].type != "type_identifier" else None
+        text = self.dotted_text(name)
+        if name is not None and text and text.isidentifier():
+            self.skip_reference(name)
+            self.bind(self.scope(node), text, self.path(kind) or "")
+
+    def _read_function(self, node: Node) -> None:
+        scope, parameters = self.scope(node), list(children_of_type(node, "parameter"))
+        self._bind_receiver(scope, node)
+        if node.type == "init_declaration":
+            self.bind(scope, "@()", "@class()", declared=True)
+        self.bind_result(scope, find_result_type(node))
+        for position, parameter in enumerate(parameters):
+            handed = self._bind_parameter(scope, parameter, position)
+            if position == len(parameters) - 1:
+                self.bind_all(scope, "@closure", handed, declared=True)
+
+    def _bind_parameter(self, scope: str, node: Node, position: int) -> Values:
+        """Bind a parameter; gives what the function hands to it, if it is a closure."""
+        name, kind = part_of(node, "name"), find_parameter_type(node)
+        if name is None:
+            return []
+        values = self.values_of_type(kind)
+        if has_child(node, "...") or self.text(node).endswith("..."):
+            values = add_prefix("[]", values)
+        self.bind_declared(scope, self.text(name), values)
+        label = self.text(part_of(node, "external_name") or name)
+        own_values = [value for value in values if value[1].removesuffix("()") not in self.builtins]
+        handed = self._closure_parameter_values(kind)
+        key = str(position) if label == "_" else label
+        self.bind_all(scope, f"@{key}", [*own_values, *handed], declared=True)
+        return handed
+
+    def _closure_parameter_values(self, kind: Node | None) -> Values:
+        """What a function hands to a closure of a type that it is given: (".@0", "Item()")."""
+        if has_type(kind, "optional_type"):
+            kind = part_of(kind, "wrapped")
+        if has_type(kind, "tuple_type"):
+            kind = part_of(part_of(kind, 0) or kind, -1)
+        parameters = part_of(kind, "params") if has_type(kind, "function_type") else None
+        listed = enumerate(children_of_type(parameters, "tuple_type_item"))
+        places = ((at, self.values_of_type(part_of(item, -1))) for at, item in listed)
+        return [value for at, values in places for value in add_prefix(f".@{at}", values)]
+
+    def _read_enum_entry(self, node: Node) -> None:
+        """The cases of an enum: instances of it, and what goes with them."""
+        scope, name = self.scope(node), ""
+        for at, child in enumerate(node.children):
+            if node.field_name_for_child(at) == "name" and scope in self.type_names:
+                name = self.text(child).strip("`")
+                self.add_variable(scope, name, child)
+                self.bind(scope, name, "@class()", declared=True)
+            elif child.type == "enum_type_parameters" and name:
+                self.bind(scope, f"{name}()", "@class()", declared=True)
+                for position, kind in enumerate(child.children_by_field_name("name")):
+                    self.bind_all(scope, f"{name}@{position}", self.values_of_type(kind), declared=True)
+
+    def _read_lambda(self, node: Node) -> None:
+        listed = first_of_type(part_of(node, "type"), "lambda_function_type_parameters")
+        for position, parameter in enumerate(children_of_type(listed, "lambda_parameter")):
+            name, kind = self.text(part_of(parameter, "name")), find_parameter_type(parameter)
+            if name not in ("", "_"):
+                handed = self._closure_argument_path(node, position) if kind is None else None
+                self.bind_variable(self.scope(node), name, kind, [("", handed)] if handed else [])
+
+    def _read_implicit_member(self, node: Node) -> None:
+        """`.fast` refers to what it names; `.custom(…)` is read as a call."""
+        if not has_type(node.parent, "call_expression"):
+            self.add_use("references", self.path(node), node)
+
+    handlers: Mapping[str, Handler] = {
+        "import": _read_import, "base": _read_base,
+        "alias": lambda reader, node: reader.bind_result(reader.scope(node), find_parameter_type(node)),
+        "bound": _read_bound, "function": _read_function, "property": _read_property,
+        "requirement": _read_requirement, "entry": _read_enum_entry, "lambda": _read_lambda,
+        "implicit": _read_implicit_member, "loop": _read_loop, "conditions": _read_conditions,
+        "switch": _read_switch, "catch": _read_catch,
+    }  # fmt: skip
+    builtins = _WORDS["builtins"]
+    sees_sibling_names = True
+    type_part_kinds = frozenset({"extension"})
+
 
 _FOLDERS = ("Sources", "Source", "Tests", "Plugins")
 _TARGET = re.compile(r"\.(?:executableTarget|testTarget|target|macro|plugin)\s*\(\s*name:\s*\"([^\"]+)\"")
 _PATH = re.compile(r"\bpath:\s*\"([^\"]*)\"")
 _TARGET_PREFIX = "target "
-
-
-def is_manifest(path: str) -> bool:
-    """Whether a file is a package's."""
-    return path.rpartition("/")[2] == "Package.swift"
 
 
 def parse_manifest(path: str, text: str) -> dict[str, str]:
@@ -60,15 +371,13 @@ def _find_module_folder(path: str, layout: Layout) -> str:
 
 
 def _module_name_of(root: str, layout: Layout) -> str:
-    return next(
-        (name for folder, name in layout.get_or_build(_list_targets) if folder == root),
-        root.rpartition("/")[2],
-    )
+    names = (name for folder, name in layout.get_or_build(_list_targets) if folder == root)
+    return next(names, root.rpartition("/")[2])
 
 
 def _list_targets(layout: Layout) -> Values:
     modules: Values = []
-    for path in sorted(manifest for manifest in layout.paths if is_manifest(manifest)):
+    for path in layout.files_named("Package.swift"):
         of = path.rpartition("/")[0]
         for key, folder in layout.facts(path).settings.items():
             if key.startswith(_TARGET_PREFIX):
@@ -85,272 +394,6 @@ def _index_modules(layout: Layout) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(roots)) for name, roots in modules.items()}
 
 
-_MAX_PARTS = 8
-
-
-def _special_type_values(writer: PathWriter, node: Node, depth: int) -> Values | None:
-    """`Self`, metatypes, tuples and compositions; None for all others."""
-    if node.type == "user_type":
-        names = [writer.text(identifier) for identifier in children_of_type(node, "type_identifier")]
-        if names == ["Self"]:
-            return [("", "@class()")]
-        if len(names) > 1 and names[-1] in ("Type", "Protocol"):
-            return [("", ".".join(names[:-1]))]
-        if names == ["Optional"] and (arguments := first_of_type(node, "type_arguments")) is not None:
-            return writer.values_of_type(part_of(arguments, 0), depth + 1)
-        return None
-    if node.type == "tuple_type":
-        items = [part_of(item, -1) for item in children_of_type(node, "tuple_type_item")][:_MAX_PARTS]
-        if len(items) == 1:
-            return writer.values_of_type(items[0], depth + 1)
-        return tuple_values(writer.values_of_type(item, depth + 1) for item in items)
-    if node.type == "protocol_composition_type":
-        parts = node.named_children[:_MAX_PARTS]
-        return [value for part in parts for value in writer.values_of_type(part, depth + 1)]
-    return None
-
-
-TYPES = TypeSyntax(
-    generic={"user_type": "type_arguments"}, arrays={"array_type": "name", "dictionary_type": -1},
-    transparent={
-        "optional_type": "wrapped", "opaque_type": 0, "existential_type": 0, "type_annotation": "name",
-        "metatype": 0,
-    },
-    functions={"function_type": -1}, read_special=_special_type_values,
-)  # fmt: skip
-
-
-def find_result_type(function: Node) -> Node | None:
-    """The type that a function gives: it has the same field as its name."""
-    names = function.children_by_field_name("name")
-    has_name = function.type != "subscript_declaration"
-    return names[-1] if len(names) > has_name else None
-
-
-def find_parameter_type(node: Node) -> Node | None:
-    """The type of a parameter: what is named last."""
-    names = node.children_by_field_name("name")
-    return names[-1] if len(names) > 1 else None
-
-
-_MAX_UP = 12
-_COMPARISONS = ("equality_expression", "comparison_expression")
-_CALLBACK_METHODS = _WORDS["callback_methods"]
-_FUNCTION_NODES = frozenset(
-    {"function_declaration", "property_declaration", "subscript_declaration", "lambda_literal"}
-)
-
-
-def _expected_path(writer: PathWriter, node: Node) -> str | None:
-    """A path that is worth what is expected where a node stands."""
-    inner = node
-    for _ in range(_MAX_UP):
-        around = inner.parent
-        if around is None:
-            return None
-        kind = around.type
-        if kind in _COMPARISONS:
-            sides = [part_of(around, side) for side in ("lhs", "rhs")]
-            other = next((side for side in sides if side is not None and side.id != inner.id), None)
-            return writer.path(other)
-        if kind in _CONTEXT_PATHS:
-            return _CONTEXT_PATHS[kind](writer, around)
-        if kind not in _TRANSPARENT_NODES or (
-            kind in _FIRST_CHILD_NODES and around.children[0].id != inner.id
-        ):
-            return None
-        inner = around
-    return None
-
-
-def closure_argument_path(writer: PathWriter, closure: Node, position: int) -> str | None:
-    """What a closure is given by the function that it is an argument of."""
-    around = closure.parent
-    key = "closure"
-    if around is not None and around.type == "value_argument":
-        key = _argument_label(writer, around)
-    elif (label := closure.prev_named_sibling) is not None and label.type == "simple_identifier":
-        key = writer.text(label)
-    path = writer.path(part_of(_enclosing_call(closure), 0))
-    if not path:
-        return None
-    of, _, name = path.rpartition(".")
-    if of and name in _CALLBACK_METHODS:
-        return f"{of}[]" if not position else None
-    return f"{path}.@{key}.@{position}"
-
-
-def _enclosing_call(node: Node) -> Node | None:
-    around = node.parent
-    while around is not None and around.type in _CALL_PART_NODES:
-        around = around.parent
-    return around if around is not None and around.type in _CALL_NODES else None
-
-
-def _argument_label(writer: PathWriter, argument: Node) -> str:
-    label = part_of(argument, "name")
-    if label is not None:
-        return writer.text(label)
-    listed = enumerate(children_of(argument.parent)[:20])
-    return str(next((at for at, child in listed if child.id == argument.id), 0))
-
-
-def _argument_path(writer: PathWriter, argument: Node) -> str | None:
-    path = writer.path(part_of(_enclosing_call(argument), 0))
-    return f"{path}.@{_argument_label(writer, argument)}" if path else None
-
-
-def _property_path(writer: PathWriter, node: Node) -> str | None:
-    return own_value(writer.values_of_type(first_of_type(node, "type_annotation")))
-
-
-def _result_path(writer: PathWriter, node: Node) -> str | None:
-    around: Node | None = node
-    while around is not None and around.type not in _FUNCTION_NODES:
-        around = around.parent
-    if around is None or around.type == "lambda_literal":
-        return None
-    if around.type == "property_declaration":
-        return _property_path(writer, around)
-    return own_value(writer.values_of_type(find_result_type(around)))
-
-
-_CALL_NODES = frozenset({"call_expression", "constructor_expression"})
-_CALL_PART_NODES = frozenset({"value_argument", "value_arguments", "call_suffix", "constructor_suffix"})
-_CONTEXT_PATHS: Mapping[str, PathReader] = {
-    "value_argument": _argument_path, "assignment": lambda writer, node: writer.path(part_of(node, "target")),
-    "property_declaration": _property_path, "control_transfer_statement": _result_path,
-    "function_body": _result_path, "computed_property": _result_path, "computed_getter": _result_path,
-}  # fmt: skip
-_FIRST_CHILD_NODES = frozenset({"call_expression", "navigation_expression", "postfix_expression"})
-_TRANSPARENT_NODES = _FIRST_CHILD_NODES | {
-    "nil_coalescing_expression", "ternary_expression", "tuple_expression", "try_expression",
-    "await_expression", "statements",
-}  # fmt: skip
-
-
-BUILTINS = _WORDS["builtins"]
-
-_COLLECTION_CONSTRUCTORS = frozenset({"Array", "Set", "Optional", "ContiguousArray", "ArraySlice"})
-
-
-def _identifier_path(writer: PathWriter, node: Node) -> str | None:
-    """`$0` as what the function that its closure is given to hands to it."""
-    text = writer.text(node)
-    if not text.startswith("$"):
-        return text.strip("`")
-    closure = ancestor_of_type(node, "lambda_literal")
-    if closure is None or not text[1:].isdigit():
-        return None
-    return closure_argument_path(writer, closure, int(text[1:]))
-
-
-def _navigation_path(writer: PathWriter, node: Node) -> str | None:
-    """`a.b`, `a?.b`; `a.0` by place; `Item.init` as `Item`, `Item.self` too."""
-    of, member = part_of(node, "target"), part_of(part_of(node, "suffix"), "suffix")
-    path = writer.path(of)
-    if not path or member is None or of is None:
-        return None
-    text = writer.text(member).strip("`")
-    if member.type == "integer_literal":
-        return f"{path}[{text}]"
-    if text == "self" or (text == "init" and of.type not in ("self_expression", "super_expression")):
-        return path
-    return f"{path}.{text}" if member.type == "simple_identifier" else None
-
-
-def _implicit_member_path(writer: PathWriter, node: Node) -> str | None:
-    """`.fast`: of the type that is expected where it stands; what an operator is put before."""
-    target = part_of(node, "target")
-    if writer.text(node)[:1] != ".":
-        return writer.path(target)
-    of, name = (_expected_path(writer, node) or "").removesuffix("()"), writer.text(target)
-    if not of or not name:
-        return None
-    return of if name == "init" else f"{of}.{name}"
-
-
-def _tuple_path(writer: PathWriter, node: Node) -> str | None:
-    """`(x)` is x."""
-    values = node.children_by_field_name("value")
-    return writer.path(values[0]) if len(values) == 1 else None
-
-
-def _is_call(node: Node) -> bool:
-    """Whether a call is one: `rows[0]` is not."""
-    argument = part_of(first_of_type(node, "call_suffix"), 0)
-    return argument is None or argument.type != "value_arguments" or argument.children[0].type != "["
-
-
-def _rewrite_call(writer: PathWriter, node: Node) -> str | None:
-    """`rows[0]` as an element; what a closure gives that is called where it stands."""
-    called = part_of(node, 0)
-    if not _is_call(node):
-        path = writer.path(called)
-        return f"{path}[]" if path else None
-    if called is None or called.type != "lambda_literal":
-        return None
-    last = part_of(first_of_type(called, "statements"), -1)  # its only expression, or what it returns last
-    returns = last is not None and last.type == "control_transfer_statement"
-    return own_value(writer.values(part_of(last, "result") if returns else last))
-
-
-def _call_values(writer: PathWriter, node: Node) -> Values:
-    """What `Array(items)` holds."""
-    if writer.short_text(part_of(node, 0), 21) not in _COLLECTION_CONSTRUCTORS:
-        return []
-    argument = first_of_type(part_of(first_of_type(node, "call_suffix"), 0), "value_argument")
-    return [("[]", f"{path}[]") for suffix, path in writer.values(part_of(argument, "value")) if not suffix]
-
-
-def _collection_values(writer: PathWriter, node: Node) -> Values:
-    field = "element" if node.type == "array_literal" else "value"
-    elements = node.children_by_field_name(field)[:8]
-    return [value for element in elements for value in add_prefix("[]", writer.values(element))]
-
-
-def _tuple_values(writer: PathWriter, node: Node) -> Values:
-    parts = node.children_by_field_name("value")
-    if len(parts) == 1:
-        return writer.values(parts[0])
-    return tuple_values(map(writer.values, parts[:8]))
-
-
-def _branch_values(writer: PathWriter, node: Node) -> Values:
-    """`if` and `switch` as expressions: the last one of each branch."""
-    entries = list(children_of_type(node, "switch_entry"))[:20] or [node]
-    bodies = [body for entry in entries for body in children_of_type(entry, "statements", "if_statement")]
-    last = [body if body.type == "if_statement" else part_of(body, -1) for body in bodies]
-    return [value for statement in last for value in writer.values(statement)]
-
-
-EXPRESSIONS = ExpressionSyntax(
-    names=frozenset({"type_identifier"}),
-    calls={"call_expression": (0,), "constructor_expression": ("constructed_type",)},
-    transparent={
-        "try_expression": "expr", "await_expression": "expr", "postfix_expression": "target",
-        "directly_assignable_expression": 0, "key_path_expression": 0,
-    },
-    choices={"nil_coalescing_expression": ("value", "if_nil"), "ternary_expression": ("if_true", "if_false")},
-    suffixed={"nil_coalescing_expression": ("value", "")}, casts={"as_expression": "name"},
-    contents={
-        "array_literal": _collection_values, "dictionary_literal": _collection_values,
-        "tuple_expression": _tuple_values, "call_expression": _call_values, "if_statement": _branch_values,
-        "switch_statement": _branch_values,
-    },
-    path_writers={
-        "simple_identifier": _identifier_path, "self_expression": lambda writer, node: "@self",
-        "super_expression": lambda writer, node: "@super",
-        "user_type": lambda writer, node: (
-            ".".join(map(writer.text, children_of_type(node, "type_identifier"))) or None
-        ),
-        "navigation_expression": _navigation_path, "prefix_expression": _implicit_member_path,
-        "tuple_expression": _tuple_path,
-    },
-    rewrite_call=_rewrite_call, is_call=_is_call, types=TYPES,
-)  # fmt: skip
-
-
 _MEMBERS_PREFIX = "members of "
 
 
@@ -359,7 +402,10 @@ class Swift(Language):
 
     name = "swift"
     receiver_keywords: Mapping[str, str] = {"Self": "@class"}
-    builtins = BUILTINS
+    reader = SwiftReader
+    builtins = SwiftReader.builtins
+    star_exports_all = True
+    members_prefix = _MEMBERS_PREFIX
     members_in_scope = True
     has_scattered_members = True
     has_duplicate_type_names = True
@@ -374,14 +420,6 @@ class Swift(Language):
     container_properties = _WORDS.by_word("container_properties")
     container_methods = _WORDS.by_word("container_methods")
     common_methods = _WORDS["common_methods"]
-
-    def is_star_exported(self, name: str) -> bool:
-        """All that a module exports is brought."""
-        return True
-
-    def member_home(self, facts: FileFacts) -> str:
-        """All files: extensions lie anywhere."""
-        return f"{_MEMBERS_PREFIX}{facts.path}"
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The folder of a module; of several of one name, in other packages, all."""

@@ -21,9 +21,9 @@ from knowledge_pipeline.connectors.http_retry import (
     shorten_reason,
     to_source_error,
 )
+from knowledge_pipeline.connectors.service import ServiceClient
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.records import Attachment
-from knowledge_pipeline.text import is_list, is_object
+from knowledge_pipeline.text import descend, is_list, is_object, list_objects
 
 Json = dict[str, Any]
 Parameters = Mapping[str, Any]  # a list is sent as one parameter for each of its values
@@ -35,8 +35,8 @@ _OVERLAP = 10  # results that a page by offset repeats of the one before
 _LOGIN_FAILED = frozenset({"AUTHENTICATED_FAILED", "AUTHENTICATION_DENIED"})
 
 
-class ConfluenceClient:
-    """One Confluence site; nothing is sent before the first request."""
+class ConfluenceClient(ServiceClient):
+    """One Confluence site."""
 
     def __init__(self, connection: ConfluenceConnection) -> None:
         self.base_url = connection.url.rstrip("/")
@@ -44,25 +44,20 @@ class ConfluenceClient:
         host = address.hostname or ""
         if host.endswith(".atlassian.net") and not address.path:
             self.base_url += "/wiki"
+        service, identity = f"Confluence at {host}", build_identity(connection.token, connection.email)
+        super().__init__(service, Downloader(service, [self.base_url], identity))
         self.public_url = self.base_url
         """Where people open the site, as its responses say: an API gateway has another address."""
-        self.service = f"Confluence at {host}"
         self.is_cloud = connection.email is not None or host.endswith((".atlassian.net", "api.atlassian.com"))
         self._connection = connection
         self._client: Any = None
-        identity = build_identity(connection.token, connection.email)
-        self._downloader = Downloader(self.service, [self.base_url], identity)
 
     def close(self) -> None:
-        """Close the connections."""
-        self._downloader.close()
+        """Close the connections; a later request opens new ones."""
+        super().close()
         if self._client is not None:
             self._client.close()
             self._client = None
-
-    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
-        """The bytes of a page's file; raises as `Downloader.read`."""
-        return self._downloader.read(attachment.address, attachment.name, max_bytes)
 
     def build_file_address(self, page_id: str, file_id: str, path: str) -> str:
         """Where the bytes of a page's file are; `path` is where the site has them, below its address."""
@@ -109,11 +104,9 @@ class ConfluenceClient:
     def _parse_page(self, response: requests.Response) -> tuple[list[Json], str]:
         """The results of one page, and the address of the next one; "" is the end."""
         answer = self._parse_json(response)
-        results, links = answer.get("results"), answer.get("_links") or Json()
+        results, links = answer.get("results"), descend(answer, "_links")
         if not is_list(results):
-            raise SourceUnavailable(
-                f"{self.service} answered a listing without results: nothing is deleted: try again later"
-            )
+            raise self.listing_incomplete("answered a listing without results")
         if str(links.get("base") or "").startswith(("https://", "http://")):
             self.public_url = str(links["base"]).rstrip("/")
         following = str(links.get("next") or response.links.get("next", {}).get("url") or "")
@@ -132,7 +125,7 @@ class ConfluenceClient:
             return {**query, **following}
         if not cursor and start.isdigit() and int(start) > int(query.get("start", 0)):
             return {**query, "start": max(0, int(start) - _OVERLAP)}
-        raise SourceUnavailable(f"{self.service} does not end a listing: nothing is deleted: try again later")
+        raise self.listing_incomplete("does not end a listing")
 
     def _send(self, path: str, parameters: Parameters) -> requests.Response:
         """Send one request; a redirect is not followed, because it leads to a login page."""
@@ -174,7 +167,17 @@ class ConfluenceClient:
         if status == 200:
             return response
         if status == 401:
-            raise self._build_unauthorized_error()
+            if self._connection.token is None:
+                raise SourceRefused(
+                    f"{self.service} answers only authenticated callers: set connection.token"
+                )
+            email = self._connection.email
+            who = "connection.email and connection.token" if email else "connection.token"
+            hint = "" if email or not self.is_cloud else " (Cloud needs connection.email too)"
+            raise SourceRefused(
+                f"{self.service} does not accept the token: it is wrong, expired or revoked: "
+                f"correct {who}{hint}"
+            )
         if status == 429 or status >= 500:
             raise SourceUnavailable(format_retries_exhausted(self.service, status))
         reason = _parse_reason(response)
@@ -198,15 +201,6 @@ class ConfluenceClient:
             "or connection.url"
         )
 
-    def _build_unauthorized_error(self) -> SourceRefused:
-        if self._connection.token is None:
-            return SourceRefused(f"{self.service} answers only authenticated callers: set connection.token")
-        who = "connection.email and connection.token" if self._connection.email else "connection.token"
-        hint = "" if self._connection.email or not self.is_cloud else " (Cloud needs connection.email too)"
-        return SourceRefused(
-            f"{self.service} does not accept the token: it is wrong, expired or revoked: correct {who}{hint}"
-        )
-
     def _parse_json(self, response: requests.Response) -> Json:
         try:
             answer = response.json()
@@ -221,12 +215,11 @@ class ConfluenceClient:
 
 
 def _parse_reason(response: requests.Response) -> str:
-    """The reason that a refusal gives as data."""
     try:
         answer = response.json()
     except ValueError:
-        return shorten_reason("")
+        answer = None
     reason = answer.get("message") or answer.get("errors") if is_object(answer) else None
-    if is_list(reason) and reason and is_object(reason[0]):
-        reason = reason[0].get("title") or reason[0].get("message")
+    for error in list_objects(reason)[:1]:
+        reason = error.get("title") or error.get("message")
     return shorten_reason(str(reason or ""))

@@ -1,19 +1,19 @@
-"""A page as a Confluence site lists it, and what hangs on it; the same for Cloud and Server."""
+"""A page as a Confluence site lists it, what hangs on it, and searches; the same for Cloud and Server."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
-from typing import Protocol, TypeVar
 
 from knowledge_pipeline.connectors.base import DELETED_REASON
-from knowledge_pipeline.connectors.confluence.client import Json
+from knowledge_pipeline.connectors.confluence.client import ConfluenceClient, Json
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Item
+from knowledge_pipeline.text import descend
+from knowledge_pipeline.times import parse_time
 
 FORMAT_VERSION = "1"
 """Changes whenever the same page may give another document."""
@@ -21,8 +21,6 @@ FORMAT_VERSION = "1"
 CONTENT_KINDS = ("page", "blogpost")
 BOARD_KINDS = ("whiteboard", "database")
 """Of Cloud, whose APIs give their title, place, comments and files: no body, and no list but a search."""
-
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,45 +67,6 @@ class PagePlace:
     ancestors: tuple[str, ...]  # the topmost first
 
 
-class Edition(Protocol):
-    """What differs between Cloud and Server."""
-
-    needs_label_search: bool
-    """Whether pages are listed without their labels, which a search finds."""
-
-    def list_spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
-        """The wanted spaces, all current ones if no key is given: key by id."""
-        ...
-
-    def list_pages(self, spaces: Mapping[str, str], *, is_filtered: bool) -> Iterator[Page]:
-        """Every page and blog post of the spaces, no bodies; `is_filtered`: not all spaces are wanted."""
-        ...
-
-    def find_pages(self, kind_by_id: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
-        """Those of the wanted ones (kind by id) that exist in the spaces, without bodies."""
-        ...
-
-    def read_pages(self, kind_by_id: Mapping[str, str]) -> Iterator[Page]:
-        """Those of the wanted ones (kind by id) that can be read, with bodies but without ancestors."""
-        ...
-
-    def read_page(self, page_id: str, kind: str) -> Page | DocumentSkipped:
-        """One page with its body, or why it cannot be read."""
-        ...
-
-    def locate_pages(self, kind_by_id: Mapping[str, str]) -> Mapping[str, PagePlace]:
-        """The places, by id, of those of the wanted ones (kind by id) that can be read."""
-        ...
-
-    def list_labels(self, page: Page) -> tuple[str, ...]:
-        """The labels of a page that the search does not know yet."""
-        ...
-
-    def resolve_people(self, accounts: set[str]) -> Mapping[str, str]:
-        """Display names by account id or user key; who cannot be resolved is left out."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class PageLocator:
     """What the listing knows of a page and reading it does not tell again; an item's locator."""
@@ -145,17 +104,65 @@ def to_skipped(response: Json | int) -> DocumentSkipped:
 
 def labels_of(content: Json) -> tuple[str, ...]:
     """The labels of `metadata.labels`, without those that are one person's own."""
-    labels = ((content.get("metadata") or Json()).get("labels") or Json()).get("results") or ()
+    return shared_labels(descend(content, "metadata", "labels").get("results") or ())
+
+
+def shared_labels(labels: Iterable[Json]) -> tuple[str, ...]:
+    """The names of labels that are not one person's own."""
     return tuple(sorted(str(label["name"]) for label in labels if label.get("prefix") != "my"))
 
 
 def storage_of(content: Json) -> str:
     """The body in storage format, "" without one."""
-    return str(((content.get("body") or Json()).get("storage") or Json()).get("value") or "")
+    return str(descend(content, "body", "storage").get("value") or "")
 
 
-def split_batches(values: Iterable[Value], size: int) -> Iterator[list[Value]]:
-    """The values in lists of `size`, the last one shorter."""
-    rest = iter(values)
-    while batch := list(islice(rest, size)):
-        yield batch
+# Confluence's search (CQL) finds what no listing gives in bulk: what was modified since, the comments and
+# files of many pages, and on Cloud the labels of many. Cloud's API v2 has no search, `/rest/api/search` no
+# expansions. The listings of `editions`, never a search, tell which pages exist: the search index is late.
+# Source: https://developer.atlassian.com/cloud/confluence/advanced-searching-using-cql/
+SEARCH_PATH = "rest/api/content/search"
+MAX_IDS_PER_QUERY = 100  # ids in one question, so that its address stays short
+_PAGE_SIZE = 250  # results in one page; a site gives fewer where it likes
+
+
+def search(client: ConfluenceClient, cql: str, expand: Sequence[str]) -> Iterator[Json]:
+    """Everything current that a query finds, the oldest first, so that what is new comes last."""
+    question = {"cql": f"{cql} order by created asc", "expand": ",".join(expand), "limit": _PAGE_SIZE}
+    return client.iter_results(SEARCH_PATH, question)
+
+
+def build_space_query(spaces: Iterable[str], kinds: Sequence[str]) -> str:
+    """The query for kinds of content in spaces; in all of them if none is given."""
+    wanted = f"type in ({', '.join(kinds)})"
+    escaped = (key.replace("\\", "\\\\").replace('"', '\\"') for key in spaces)
+    keys = ", ".join(f'"{key}"' for key in escaped)
+    return f"{wanted} and space in ({keys})" if keys else wanted
+
+
+def build_children_query(ids: Iterable[str], kinds: Sequence[str]) -> str:
+    """The query for what hangs on pages."""
+    return f"type in ({', '.join(kinds)}) and container in ({', '.join(ids)})"
+
+
+def parse_child_content(content: Json) -> ChildContent | None:
+    """A comment or file on a page; None for one on anything else, a file's own comment perhaps."""
+    container, version = descend(content, "container"), descend(content, "version")
+    kinds = (*CONTENT_KINDS, *BOARD_KINDS)
+    if content.get("type") not in ("comment", "attachment") or container.get("type") not in kinds:
+        return None
+    extensions, creator = descend(content, "extensions"), descend(content, "history", "createdBy")
+    return ChildContent(
+        id=str(content["id"]),
+        kind=content["type"],
+        page_id=str(container["id"]),
+        page_kind=container["type"],
+        version=int(version.get("number") or 1),
+        title=str(content.get("title") or "") if content["type"] == "attachment" else "",
+        updated=parse_time(str(version["when"])) if version.get("when") else None,
+        author=(creator or descend(version, "by")).get("displayName"),
+        storage=storage_of(content),
+        size_bytes=size if isinstance(size := extensions.get("fileSize"), int) else None,
+        download_path=str(descend(content, "_links").get("download") or ""),
+        quoted_text=str(descend(extensions, "inlineProperties").get("originalSelection") or ""),
+    )

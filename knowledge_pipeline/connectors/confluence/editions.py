@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
+from typing import NamedTuple
 
 from knowledge_pipeline.connectors.confluence.client import ConfluenceClient, Json
 from knowledge_pipeline.connectors.confluence.content import (
     BOARD_KINDS,
     CONTENT_KINDS,
+    MAX_IDS_PER_QUERY,
+    SEARCH_PATH,
     Page,
     PagePlace,
     labels_of,
-    split_batches,
+    shared_labels,
     storage_of,
     to_skipped,
 )
-from knowledge_pipeline.connectors.confluence.search import MAX_IDS_PER_QUERY, SEARCH_PATH
+from knowledge_pipeline.connectors.service import split_batches
 from knowledge_pipeline.errors import DocumentSkipped, SourceUnavailable
+from knowledge_pipeline.text import descend, list_objects
 from knowledge_pipeline.times import parse_time
 
 _CLOUD_PAGE_SIZE = 250  # the most that v2 gives in one page
@@ -28,25 +32,32 @@ _PATHS = {kind: f"api/v2/{kind}s" for kind in (*CONTENT_KINDS, *BOARD_KINDS)}
 _CONTAINER_KINDS = frozenset({"folder", "whiteboard", "database", "embed"})  # what else a page may be under
 
 
-@dataclass(frozen=True, slots=True)
-class _TreeNode:
+class _TreeNode(NamedTuple):
     title: str
     parent_id: str
     parent_kind: str
 
 
-class CloudEdition:
-    """An `Edition`: pages by API v2, names by v1, which alone gives many in one request.
+class _Edition:
+    def __init__(self, client: ConfluenceClient) -> None:
+        self._client = client
+        self._names: dict[str, str] = {}  # of people, by account
+        self._resolved_accounts: set[str] = set()
+
+    def _take_unresolved(self, accounts: set[str]) -> list[str]:
+        """Those whose names were not asked for yet, each once."""
+        unresolved = sorted(accounts - self._resolved_accounts)
+        self._resolved_accounts.update(unresolved)
+        return unresolved
+
+
+class CloudEdition(_Edition):
+    """Pages by API v2, names by v1, which alone gives many in one request.
 
     Source: https://developer.atlassian.com/cloud/confluence/rest/v2/
     """
 
-    needs_label_search = True
-
-    def __init__(self, client: ConfluenceClient) -> None:
-        self._client = client
-        self._names: dict[str, str] = {}
-        self._resolved_accounts: set[str] = set()
+    needs_label_search = True  # pages are listed without their labels, which a search finds
 
     def list_spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
         """Key by id."""
@@ -56,7 +67,7 @@ class CloudEdition:
 
     def list_pages(self, spaces: Mapping[str, str], *, is_filtered: bool) -> Iterator[Page]:
         """Pages by id ascending, a cursor's order that no edit disturbs, with their place in the tree."""
-        del is_filtered  # the API takes spaces by the hundred, so that naming all of them costs nothing
+        # `is_filtered` is of no use: the API takes spaces by the hundred, so that naming all costs nothing
         # without a status, archived pages come too
         question: Json = {"status": "current", "sort": "id", "limit": _CLOUD_PAGE_SIZE}
         for several in split_batches(spaces, _SPACES_PER_CALL):
@@ -101,18 +112,13 @@ class CloudEdition:
         if page.kind in BOARD_KINDS:
             return ()
         path = f"{_PATHS[page.kind]}/{page.id}/labels"
-        labels = self._client.iter_results(path, {"limit": _CLOUD_PAGE_SIZE})
-        return tuple(sorted(str(label["name"]) for label in labels if label.get("prefix") != "my"))
+        return shared_labels(self._client.iter_results(path, {"limit": _CLOUD_PAGE_SIZE}))
 
     def resolve_people(self, accounts: set[str]) -> Mapping[str, str]:
-        """In bulk, each account once; none where the token may not see people."""
-        for several in split_batches(sorted(accounts - self._resolved_accounts), _PEOPLE_PER_CALL):
-            self._resolved_accounts.update(several)
-            question = {"accountId": several, "limit": _PEOPLE_PER_CALL}
-            answer = self._client.get_or_status("rest/api/user/bulk", question)
-            for person in answer.get("results", []) if isinstance(answer, dict) else ():
-                if name := person.get("displayName") or person.get("publicName"):
-                    self._names[str(person["accountId"])] = str(name)
+        """Display names by account id, in bulk; who cannot be resolved is left out."""
+        for person in iter_people(self._client, self._take_unresolved(accounts)):
+            if name := person.get("displayName") or person.get("publicName"):
+                self._names[str(person["accountId"])] = str(name)
         return self._names
 
     def _iter_by_id(self, kind_by_id: Mapping[str, str], extra: Json) -> Iterator[tuple[Json, str]]:
@@ -146,7 +152,7 @@ class CloudEdition:
                 updated=parse_time(str(version["createdAt"])),
                 author_account=raw.get("authorId"),
                 storage=storage_of(raw),
-                web_path=str((raw.get("_links") or Json()).get("webui") or ""),
+                web_path=str(descend(raw, "_links").get("webui") or ""),
             )
         except (KeyError, TypeError, ValueError):
             raise SourceUnavailable(
@@ -171,13 +177,13 @@ class _PageTree:
         self.load_missing_parents()
         for page in pages:  # the titles end at what we may not see
             nodes = map(self._nodes.get, self.list_ancestor_ids(page.id))
-            yield replace(page, ancestors=tuple(node.title for node in nodes if node is not None))
+            yield replace(page, ancestors=tuple(node.title for node in nodes if node))
 
     def list_ancestor_ids(self, page_id: str) -> tuple[str, ...]:
         """From the top down; the first may be one that we may not see."""
         above: list[str] = []
         node = self._nodes[page_id]
-        while node is not None and node.parent_id and node.parent_id not in (page_id, *above):
+        while node and node.parent_id and node.parent_id not in (page_id, *above):
             above.append(node.parent_id)
             node = self._nodes.get(node.parent_id)
         return tuple(reversed(above))
@@ -187,7 +193,7 @@ class _PageTree:
         while unknown := {
             node.parent_id: node.parent_kind
             for node in self._nodes.values()
-            if node is not None and node.parent_id and node.parent_id not in self._nodes
+            if node and node.parent_id and node.parent_id not in self._nodes
         }:
             pages = [page_id for page_id, kind in unknown.items() if kind not in _CONTAINER_KINDS]
             for several in split_batches(pages, _CLOUD_PAGE_SIZE):
@@ -207,18 +213,13 @@ _LISTING_FIELDS = "version,ancestors,space,metadata.labels"  # no bodies
 _BODY_FIELDS = "body.storage,version,space,history"
 
 
-class ServerEdition:
-    """An `Edition` by the one REST API, which pages by offset.
+class ServerEdition(_Edition):
+    """The one REST API, which pages by offset.
 
     Source: https://docs.atlassian.com/ConfluenceServer/rest/latest
     """
 
     needs_label_search = False  # its listing has them
-
-    def __init__(self, client: ConfluenceClient) -> None:
-        self._client = client
-        self._names: dict[str, str] = {}
-        self._resolved_accounts: set[str] = set()
 
     def list_spaces(self, keys: Sequence[str]) -> Mapping[str, str]:
         """Key by id."""
@@ -240,7 +241,7 @@ class ServerEdition:
     def find_pages(self, kind_by_id: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
         """By id, in one search for many; the rest one by one, which the search does not know yet."""
         keys, missing = set(spaces.values()), dict(kind_by_id)
-        for page in self._iter_by_id(kind_by_id, _LISTING_FIELDS):
+        for page in map(self._to_page, self._search_by_id(list(kind_by_id), _LISTING_FIELDS)):
             missing.pop(page.id, None)
             if page.space in keys:
                 yield page
@@ -253,11 +254,10 @@ class ServerEdition:
 
     def read_pages(self, kind_by_id: Mapping[str, str]) -> Iterator[Page]:
         """By id, in one search for many, which reads bodies from the database, not from its index."""
-        return self._iter_by_id(kind_by_id, _BODY_FIELDS)
+        return map(self._to_page, self._search_by_id(list(kind_by_id), _BODY_FIELDS))
 
     def read_page(self, page_id: str, kind: str) -> Page | DocumentSkipped:
         """One page, which the search may not know yet."""
-        del kind
         raw = self._client.get_or_status(f"rest/api/content/{page_id}", {"expand": _BODY_FIELDS})
         if isinstance(raw, int) or raw.get("status", "current") != "current":
             return to_skipped(raw)
@@ -280,27 +280,22 @@ class ServerEdition:
         return page.labels or ()
 
     def resolve_people(self, accounts: set[str]) -> Mapping[str, str]:
-        """One by one, each account once, for want of a bulk call; pages include their authors' names."""
-        for key in sorted(accounts - self._resolved_accounts):
-            self._resolved_accounts.add(key)
+        """Display names by user key, one by one for want of a bulk call; pages include their authors'."""
+        for key in self._take_unresolved(accounts):
             person = self._client.get_or_status("rest/api/user", {"key": key})
             if isinstance(person, dict) and person.get("displayName"):
                 self._names[key] = str(person["displayName"])
         return self._names
 
-    def _iter_by_id(self, kind_by_id: Mapping[str, str], expand: str) -> Iterator[Page]:
-        if kind_by_id:
-            yield from map(self._to_page, self._search_by_id(list(kind_by_id), expand))
-
     def _search_by_id(self, ids: Sequence[str], expand: str) -> Iterator[Json]:
         cql = f"id in ({', '.join(ids)}) and type in ({', '.join(CONTENT_KINDS)})"
         question = {"cql": cql, "expand": expand, "start": 0, "limit": _SERVER_PAGE_SIZE}
         # stop after the last wanted one: the next page would be empty
-        yield from islice(self._client.iter_results(SEARCH_PATH, question), len(ids))
+        return islice(self._client.iter_results(SEARCH_PATH, question), len(ids))
 
     def _to_page(self, raw: Json) -> Page:
         try:
-            version, creator = raw["version"], (raw.get("history") or Json()).get("createdBy") or Json()
+            version, creator = raw["version"], descend(raw, "history", "createdBy")
             return Page(
                 id=str(raw["id"]),
                 kind=str(raw["type"]),
@@ -312,7 +307,7 @@ class ServerEdition:
                 labels=labels_of(raw),
                 author=creator.get("displayName") if creator.get("type") != "anonymous" else None,
                 storage=storage_of(raw),
-                web_path=str((raw.get("_links") or Json()).get("webui") or ""),
+                web_path=str(descend(raw, "_links").get("webui") or ""),
             )
         except (KeyError, TypeError, ValueError):
             raise SourceUnavailable(
@@ -321,5 +316,21 @@ class ServerEdition:
 
 
 def _to_place(raw: Json) -> PagePlace:
-    space, above = raw.get("space") or Json(), raw.get("ancestors") or ()
-    return PagePlace(str(space.get("key") or ""), tuple(str(page["id"]) for page in above))
+    space, above = str(descend(raw, "space").get("key") or ""), raw.get("ancestors") or ()
+    return PagePlace(space, tuple(str(page["id"]) for page in above))
+
+
+Edition = CloudEdition | ServerEdition
+
+
+def open_edition(client: ConfluenceClient) -> Edition:
+    """The API of a client's site."""
+    return CloudEdition(client) if client.is_cloud else ServerEdition(client)
+
+
+def iter_people(client: ConfluenceClient, accounts: Sequence[str]) -> Iterator[Json]:
+    """Those of some people of Cloud, by account id, whom the token may see."""
+    for several in split_batches(accounts, _PEOPLE_PER_CALL):
+        question = {"accountId": several, "limit": _PEOPLE_PER_CALL}
+        answer = client.get_or_status("rest/api/user/bulk", question)
+        yield from list_objects(answer.get("results") if isinstance(answer, dict) else None)

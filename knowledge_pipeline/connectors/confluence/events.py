@@ -12,12 +12,12 @@ from knowledge_pipeline.connectors.events import (
     Payload,
     SourceTest,
     WebhookService,
-    descend,
     is_on_site,
     read_number,
     read_text,
     require_signature_or_bearer,
 )
+from knowledge_pipeline.text import descend
 
 _KINDS = {kind: kind for kind in ("page", "blogpost", "whiteboard", "database")} | {"blog": "blogpost"}
 _PAGE_HOLDERS = (*_KINDS, "attachedTo", "labeled", "content")

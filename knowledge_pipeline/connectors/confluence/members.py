@@ -11,7 +11,8 @@ from contextlib import closing
 
 from knowledge_pipeline.config.organisations import ConfluenceSpacesConnection, OrganisationMember
 from knowledge_pipeline.connectors.confluence.client import ConfluenceClient, Json
-from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
+from knowledge_pipeline.errors import SourceRefused
+from knowledge_pipeline.text import descend
 
 _STATUSES = ("current", "archived")
 """Each is listed by itself. In this order a space that is archived meanwhile comes twice, not never."""
@@ -28,9 +29,7 @@ def list_members(connection: ConfluenceSpacesConnection) -> Iterator[Organisatio
             for space in client.iter_results(path, {"status": status, **paging}):
                 key = str(space.get("key") or "")
                 if not key:
-                    raise SourceUnavailable(
-                        f"{client.service} lists a space without its key: nothing is deleted: try again later"
-                    )
+                    raise client.listing_incomplete("lists a space without its key")
                 is_personal = space.get("type") == "personal" or key.startswith("~")
                 if key not in seen and (connection.personal or not is_personal):
                     yield _to_member(client, space, key, is_archived=status == "archived")
@@ -42,7 +41,7 @@ def list_members(connection: ConfluenceSpacesConnection) -> Iterator[Organisatio
 
 
 def _to_member(client: ConfluenceClient, space: Json, key: str, *, is_archived: bool) -> OrganisationMember:
-    path = str((space.get("_links") or Json()).get("webui") or "")
+    path = str(descend(space, "_links").get("webui") or "")
     kind = str(space.get("type") or "")
     return OrganisationMember(
         name=key,

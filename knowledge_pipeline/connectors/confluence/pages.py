@@ -15,32 +15,28 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import ConfluenceConnection
-from knowledge_pipeline.connectors.base import ApiSource
+from knowledge_pipeline.connectors.base import format_too_large
 from knowledge_pipeline.connectors.confluence.client import ConfluenceClient
 from knowledge_pipeline.connectors.confluence.content import (
     BOARD_KINDS,
     CONTENT_KINDS,
+    MAX_IDS_PER_QUERY,
     ChildContent,
-    Edition,
     Page,
     PageLocator,
-    build_item,
-    labels_of,
-    split_batches,
-)
-from knowledge_pipeline.connectors.confluence.editions import CloudEdition, ServerEdition
-from knowledge_pipeline.connectors.confluence.search import (
-    MAX_IDS_PER_QUERY,
     build_children_query,
+    build_item,
     build_space_query,
+    labels_of,
     parse_child_content,
     search,
 )
+from knowledge_pipeline.connectors.confluence.editions import open_edition
 from knowledge_pipeline.connectors.confluence.storage_format import (
     find_mentioned_accounts,
     storage_to_markdown,
 )
-from knowledge_pipeline.connectors.files import format_too_large
+from knowledge_pipeline.connectors.service import ServiceSource, split_batches
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.times import parse_since
@@ -87,27 +83,22 @@ class _SearchFindings:
     kinds: dict[str, str]
 
 
-class ConfluencePages(ApiSource):
+class ConfluencePages(ServiceSource[ConfluenceClient]):
     """The pages of one site that pass the filters; nothing is sent before the first listing."""
 
     full_listing_interval = timedelta(days=1)
     """Detects moves, labels and deletions; 5,000 pages cost some forty calls."""
 
     def __init__(self, connection: ConfluenceConnection, filters: PageFilters) -> None:
+        super().__init__(ConfluenceClient(connection))
         self._filters = filters
-        self._client = ConfluenceClient(connection)
-        edition = CloudEdition if self._client.is_cloud else ServerEdition
-        self._edition: Edition = edition(self._client)
+        self._edition = open_edition(self._client)
         self._spaces: Mapping[str, str] | None = None
         if filters.board_kinds and not self._client.is_cloud:
             kinds = ", ".join(filters.board_kinds)
             raise ConfigError(f"content_types has {kinds}, which only Confluence Cloud has: remove it")
         if filters.since is not None:
             parse_since(filters.since)  # an invalid one is refused before anything is read
-
-    def close(self) -> None:
-        """Free what was opened."""
-        self._client.close()
 
     def discover(self) -> Iterator[Item]:
         """Every wanted page with its revision, no bodies."""
@@ -130,8 +121,7 @@ class ConfluencePages(ApiSource):
     def discover_updated(self, since: datetime) -> Iterator[Item]:
         """Wanted pages whose text, comments or files changed since then, `OVERLAP` included.
 
-        A change of labels and a move make no new version, nor does a page's move change those below
-        it: the next whole listing sees them, and what was deleted.
+        What makes no new version (labels, a move, also of a page above) is left to the next whole listing.
         """
         spaces = self._load_spaces()
         changed = f'lastmodified >= "{since.astimezone(UTC) - OVERLAP:%Y-%m-%d %H:%M}" and '
@@ -156,7 +146,6 @@ class ConfluencePages(ApiSource):
             yield from self._list_by_id(dict.fromkeys(ids, wanted), spaces)
 
     def _list_by_id(self, touched: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Item]:
-        """Wanted pages by id, with what hangs on them."""
         for several in split_batches(touched, MAX_IDS_PER_QUERY):
             kinds = {page_id: touched[page_id] for page_id in several}
             if pages := list(self._edition.find_pages(kinds, spaces)):
@@ -172,10 +161,6 @@ class ConfluencePages(ApiSource):
         for several in split_batches(items, _PAGES_PER_BATCH):
             yield from self._fetch_batch(several)
 
-    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
-        """A page's file; raises as `Downloader.read`."""
-        return self._client.download(attachment, max_bytes)
-
     def _fetch_batch(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         kinds = {item.uri.partition("/")[2]: item.uri.partition("/")[0] for item in items}
         pages: dict[str, Page | DocumentSkipped] = {page.id: page for page in self._edition.read_pages(kinds)}
@@ -188,21 +173,15 @@ class ConfluencePages(ApiSource):
         builder = PageDocumentBuilder(self._client.public_url, people, self._client.build_file_address)
         for item in items:
             page_id = item.uri.partition("/")[2]
-            page = pages[page_id]
+            page: Page | Document | DocumentSkipped = pages[page_id]
             if isinstance(page, Page):
-                page = self._limit_size(builder.build_document(item, page, children.get(page_id, ())))
+                page = builder.build_document(item, page, children.get(page_id, ()))
+            if isinstance(page, Document) and (limit := self._filters.max_bytes):
+                size = len(page.text.encode("utf-8", "replace"))
+                page = page if size <= limit else DocumentSkipped(format_too_large(size, limit))
             yield item, page
 
-    def _limit_size(self, document: Document | DocumentSkipped) -> Document | DocumentSkipped:
-        """The document, unless its text is longer than `max_bytes`."""
-        limit = self._filters.max_bytes
-        if limit is None or isinstance(document, DocumentSkipped):
-            return document
-        size = len(document.text.encode("utf-8", "replace"))
-        return document if size <= limit else DocumentSkipped(format_too_large(size, limit))
-
     def _load_children(self, ids: Sequence[str]) -> Mapping[str, list[ChildContent]]:
-        """The comments with their texts, and the files, by page id."""
         if not ids:
             return {}
         expand = ["container", "version", "history", "body.storage", "extensions.inlineProperties"]

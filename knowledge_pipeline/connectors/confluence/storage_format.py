@@ -2,7 +2,10 @@
 
 Words are not escaped and emphasis is not marked, so that the text says what the page says. What a macro only
 gathers when the page is shown (tables of contents, lists of pages) is left out. An unknown macro keeps its
-body, and what its parameters link to.
+body, and what its parameters link to. What is not XML is read as a browser would read it, so that a careless
+program's page still gives its text.
+
+Source: https://confluence.atlassian.com/doc/confluence-storage-format-790796544.html
 """
 
 from __future__ import annotations
@@ -10,17 +13,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from html import escape, unescape
+from html.entities import html5
+from typing import Any
 
-from knowledge_pipeline.connectors.confluence.tree import (
-    LINE_BREAK,
-    Element,
-    collect_raw_text,
-    find_child,
-    find_children,
-    get_attribute,
-    name_of,
-    parse_storage,
-)
+from lxml import etree
+
 from knowledge_pipeline.extraction.markdown import (
     TableCell,
     expand_spans,
@@ -32,6 +30,95 @@ from knowledge_pipeline.extraction.markdown import (
     format_table,
     parse_span,
 )
+
+LINE_BREAK = "\x0b"
+"""A hard line break within running text; no control character of a page gets past `parse`."""
+
+Element = Any  # lxml's, which has no type of its own
+
+_ILLEGAL_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)", re.DOTALL)
+_CHARACTER_REFERENCE = re.compile(r"&(#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z][A-Za-z0-9]{1,40};)?")
+_PREFIX = re.compile(r"[<\s/]([A-Za-z][\w.-]*):[A-Za-z]")
+_NAMESPACE = re.compile(r"^\{(\w[\w.-]*)\}")
+
+
+def parse_storage(storage: str) -> Element:
+    """The root of a page's tree; its own name means nothing."""
+    source = _CDATA.sub(lambda match: escape(match[1], quote=False), storage)
+    source = _ILLEGAL_CHARACTERS.sub("", _CHARACTER_REFERENCE.sub(_decode_reference, source))
+    prefixes = {prefix for prefix in _PREFIX.findall(source) if prefix.lower() not in ("xml", "xmlns")}
+    declared = "".join(f' xmlns:{prefix}="{prefix}"' for prefix in sorted(prefixes))
+    strict = etree.XMLParser(
+        resolve_entities=False, no_network=True, huge_tree=True, remove_comments=True, remove_pis=True
+    )
+    try:
+        return etree.fromstring(f"<body{declared}>{source}</body>".encode(), strict)
+    except etree.XMLSyntaxError:
+        return _parse_leniently(source)
+
+
+def name_of(element: Element) -> str:
+    """An element's name with its usual prefix, in lower case: "p", "ac:link"; "" for none."""
+    return _prefixed_name(element.tag).lower() if isinstance(element.tag, str) else ""
+
+
+def get_attribute(element: Element, *names: str) -> str:
+    """The first of the attributes, by their names with the usual prefix, that has a value, else ""."""
+    attributes = {_prefixed_name(str(key)): str(value) for key, value in element.attrib.items()}
+    return next((attributes[name].strip() for name in names if attributes.get(name, "").strip()), "")
+
+
+def find_children(element: Element, *names: str) -> Iterator[Element]:
+    """The children of these names."""
+    return (child for child in element if name_of(child) in names)
+
+
+def find_child(element: Element, *names: str) -> Element | None:
+    """The first child of one of these names."""
+    return next(find_children(element, *names), None)
+
+
+def collect_raw_text(element: Element) -> str:
+    """All text within, white space kept, `<br/>` as a new line."""
+    parts: list[str] = []
+    for event, inner in etree.iterwalk(element, events=("start", "end")):
+        if event == "start":
+            parts.append("\n" if name_of(inner) == "br" else inner.text or "")
+        elif inner is not element:
+            parts.append(inner.tail or "")
+    return "".join(parts)
+
+
+def _parse_leniently(source: str) -> Element:
+    lenient = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
+    try:
+        page = etree.fromstring(f"<html><body>{source}</body></html>".encode(), lenient)
+    except etree.XMLSyntaxError:
+        page = None
+    bare = unescape(re.sub(r"<[^<>]*>", " ", source))
+    # libxml2 drops text that is nested too deep
+    if page is None or (bare.strip() and not collect_raw_text(page).strip()):
+        page = etree.Element("body")
+        page.text = bare
+    return page
+
+
+def _decode_reference(match: re.Match[str]) -> str:
+    """A character reference as its character; XML knows five names only, Confluence writes all of HTML's."""
+    reference = match[1]
+    if reference is None:
+        return "&amp;"
+    if not reference.startswith("#"):
+        character = html5.get(reference)
+        return "&amp;" + reference if character is None else escape(character, quote=True)
+    number = int(reference[2:-1], 16) if reference[1] in "xX" else int(reference[1:-1])
+    return escape(chr(number), quote=True) if 0 < number < 0x110000 else ""
+
+
+def _prefixed_name(qualified: str) -> str:
+    return _NAMESPACE.sub(r"\1:", qualified)
+
 
 UNKNOWN_PERSON = "@someone"
 """Who is mentioned, where the service does not tell a name."""
@@ -72,11 +159,8 @@ def storage_to_markdown(
 ) -> ConvertedPage:
     """A page, or a comment, as Markdown; whatever is given, something comes back.
 
-    Args:
-        storage: the body in storage format.
-        space: key of the space that the page is in, where links that name none lead to.
-        site: the address of the Confluence site; links to its pages are references.
-        people: display names by account id (Cloud) or user key (Server).
+    Links that name no space lead to `space`, those to pages of `site` are references; `people`: display names
+    by account id (Cloud) or user key (Server).
     """
     root = parse_storage(storage)
     page = _PageRenderer(root, space, site, people or {})
@@ -181,7 +265,6 @@ class _PageRenderer:
         return "".join(parts)
 
     def _render_inline(self, element: Element) -> str:
-        """One element within running text."""
         kind = name_of(element)
         if kind in _SKIPPED_ELEMENTS:
             return ""
@@ -423,10 +506,7 @@ _COLUMN_ELEMENTS = frozenset({"col", "colgroup"})
 
 
 def render_table_blocks(writer: _PageRenderer, table: Element) -> Iterator[str]:
-    """A table, and before it what it holds outside of its rows: a caption.
-
-    A table with code or tables in its cells, or with one cell a row, becomes a sequence of blocks instead.
-    """
+    """What a table holds outside of its rows, then the table, or blocks where cells hold code or tables."""
     elements: list[Element] = []
     for element in table:
         elements += element if name_of(element) in _SECTION_ELEMENTS else (element,)

@@ -26,13 +26,12 @@ from urllib.parse import quote
 from cachetools import LRUCache
 
 from knowledge_pipeline.config.connections import WikiConnection
-from knowledge_pipeline.connectors.base import Source, decode_path
+from knowledge_pipeline.connectors.base import Source, decode_path, format_too_large
 from knowledge_pipeline.connectors.files import (
     SUBMODULE_REASON,
     SYMLINK_REASON,
     FileContent,
     FileEntry,
-    format_too_large,
 )
 from knowledge_pipeline.connectors.git.command import (
     GitError,

@@ -105,13 +105,9 @@ class GithubClient(CodeHostClient):
     def execute(
         self, query: str, variables: Mapping[str, Any], *, can_split: bool = False
     ) -> GraphqlResponse:
-        """The response to one query of GraphQL that has `RATE_LIMIT_FIELDS` in it.
+        """The response to a query with `RATE_LIMIT_FIELDS` in it. Raises QueryTooLarge: it takes too long.
 
         With `can_split` the caller can send smaller queries, so that a timeout is not retried.
-
-        Raises:
-            QueryTooLarge: GitHub takes too long for it.
-            SourceRefused, SourceUnavailable: the response has no data.
         """
         for _ in range(MAX_ATTEMPTS):
             # wait for the next hour's points: GitHub bans clients that go on without any
@@ -177,12 +173,7 @@ class GithubClient(CodeHostClient):
     def _request(
         self, method: str, path: str, no_retry_statuses: frozenset[int], **content: Any
     ) -> tuple[Mapping[str, str], Any]:
-        """Headers (lower case) and body; calls are tried again, but for these statuses.
-
-        Raises:
-            github.GithubException: GitHub refuses it.
-            SourceRefused, SourceUnavailable: there is no answer.
-        """
+        """Headers (lower case) and body; tried again, but for these statuses. Raises GithubException, too."""
         try:
             requester = self._open_requester()
             adapter: Any = self._session.get_adapter(requester.graphql_url)
@@ -360,7 +351,6 @@ class GithubClient(CodeHostClient):
         return f"the {self._identity} may not read it any more ({reason}): {_PERMISSIONS_REMEDY}"
 
     def _api_not_found(self) -> SourceRefused:
-        """The address leads elsewhere."""
         return SourceRefused(
             f"{self.service} has no API at connection.url: "
             "use https://api.github.com, or https://HOST/api/v3 for GitHub Enterprise Server"

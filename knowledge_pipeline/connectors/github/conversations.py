@@ -285,8 +285,8 @@ query($owner: String!, $name: String!, $after: String, $states: [{self.state_typ
     ) -> tuple[int | None, datetime | None]:
         """Read from the front until `oldest`, or until it is enough.
 
-        Returns how many there are, if the end was reached; and since when something may have jumped
-        to the front unseen: None where one page, which is of one moment, held all.
+        Returns how many there are, if the end was reached; and since when something may have jumped to the
+        front unseen: None where one page, which is of one moment, held all.
         """
         newest = None
         variables: dict[str, Any] = {"states": self.states}
@@ -354,10 +354,7 @@ class NestedList:
 
 
 def _load_all_entries(client: GithubClient, node: Node, nested_lists: Sequence[NestedList]) -> None:
-    """Put in the place of each list all its entries, reading on where there are more than came with it.
-
-    Raises DocumentSkipped: the node is gone meanwhile.
-    """
+    """Put all its entries in each list's place. Raises DocumentSkipped: the node is gone meanwhile."""
     for part in nested_lists:
         page: Node = node.get(part.name) or {"nodes": [], "pageInfo": {"hasNextPage": False}}
         entries: list[Node] = []

@@ -102,7 +102,7 @@ class GithubPullRequests(GithubConversations):
     def list_file_diffs(self, uri: str, node: Node) -> Iterator[FileDiff]:
         """API: https://docs.github.com/en/rest/pulls/pulls#list-pull-requests-files."""
         path = f"/repos/{self._client.owner}/{self._client.name}/pulls/{node['number']}/files"
-        for file in list_changed_files(self._client, path, uri, MAX_FILES):
+        for file in list_changed_files(self._client, path, uri):
             anchor = hashlib.sha256(file["filename"].encode()).hexdigest()
             url = f"{node['url']}/files#diff-{anchor}"
             yield FileDiff(file["filename"], file.get("patch") or "", url)
@@ -157,17 +157,13 @@ def _build_thread_turns(thread: Node) -> list[Turn]:
             continue
         line = comment["line"] or comment["originalLine"]
         location = f"{comment['path']} line {line}" if line else comment["path"]
-        hunk = "" if turns else _format_hunk(comment["diffHunk"])
-        at = parse_time(comment["publishedAt"] or comment["createdAt"])
-        text = f"{hunk}\n\n{clean_markdown(comment['body'])}"
+        text, at = clean_markdown(comment["body"]), parse_time(comment["publishedAt"] or comment["createdAt"])
+        heading, *lines = comment["diffHunk"].replace("\r", "").split("\n")
+        if heading and not turns:  # the end of the hunk is what is spoken of
+            hunk = fence_diff([heading, *lines[-_HUNK_LINES:]], comment["diffHunk"])
+            text = f"{hunk}\n\n{text}"
         turns.append(Turn("review comment", text, author_name(comment), at, location, comment["url"]))
     return turns
-
-
-def _format_hunk(hunk: str) -> str:
-    """The end of a hunk, which is the line that is spoken of, below the hunk's own heading."""
-    heading, *lines = hunk.replace("\r", "").split("\n")
-    return fence_diff([heading, *lines[-_HUNK_LINES:]], hunk) if heading else ""
 
 
 _RELEASES_QUERY = f"""

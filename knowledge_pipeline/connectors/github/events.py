@@ -10,7 +10,6 @@ from knowledge_pipeline.connectors.events import (
     Payload,
     ServiceEvent,
     WebhookService,
-    descend,
     find_repository_key,
     iter_document_changes,
     iter_head_changes,
@@ -20,6 +19,7 @@ from knowledge_pipeline.connectors.events import (
     require_signature,
     to_repository_keys,
 )
+from knowledge_pipeline.text import descend
 
 _REPOSITORY_EVENTS = {
     *("repository", "public", "member", "team_add", "team", "label", "milestone"),

@@ -48,7 +48,6 @@ def clean_markdown(markdown: str) -> str:
 
 
 def _replace_token(text: str, match: re.Match[str], links: list[str], unclosed: set[str]) -> tuple[str, int]:
-    """What replaces a match, and the position after it."""
     if match["fence"]:
         end = re.compile(rf"^ {{0,3}}{match['marks']}[`~]*[ \t]*$", re.MULTILINE).search(text, match.end())
         stop = end.end() if end else len(text)

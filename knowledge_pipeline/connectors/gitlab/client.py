@@ -86,14 +86,10 @@ class GitlabClient(CodeHostClient):
     def execute(
         self, definitions: str, selection: str, variables: Mapping[str, Any], *, can_split: bool = False
     ) -> dict[str, Any]:
-        """The fields of a selection of GraphQL's `Project`; the definitions of variables as "$after: String".
+        """Fields of GraphQL's `Project`; definitions of variables as "$after: String".
 
-        With `can_split` the caller can send smaller queries, so that a failure is not retried.
-
-        Raises:
-            QueryTooLarge: GitLab fails at this query.
-            SourceRefused, SourceUnavailable: there is no response; or the project or its documents are
-                hidden, which must not count as deleted.
+        A project or documents that are hidden are refused: they must not count as deleted. With `can_split`
+        the caller can send smaller queries, so that a failure is not retried: QueryTooLarge.
         """
         selection = f"{_ACCESS_FIELDS[self._documents]} {selection}"
         query = f"query($path: ID!, {definitions}) {{ project(fullPath: $path) {{ {selection} }} }}"
@@ -114,10 +110,7 @@ class GitlabClient(CodeHostClient):
     def iter_pages(
         self, definitions: str, selection: str, variables: Mapping[str, Any]
     ) -> Iterator[dict[str, Any]]:
-        """Every page of a list, selected as `listed` with its `pageInfo`, until the one that has no next.
-
-        The variables are all but `$after`; `$first`, if it is defined, is true for the first page.
-        """
+        """Every page, selected as `listed`; `$after` and `$first` (the first page) are set."""
         after, more = None, True
         while more:
             cursor = {"after": after} | ({"first": after is None} if "$first" in definitions else {})
@@ -185,7 +178,6 @@ class GitlabClient(CodeHostClient):
         )
 
     def _from_graphql_errors(self, errors: Sequence[Any]) -> KnowledgeError:
-        """From the `errors` of an answer of status 200."""
         valid = [error for error in errors if is_object(error)]
         reason = shorten_reason("; ".join(str(error.get("message") or "") for error in valid))
         codes = {(error.get("extensions") or dict[str, Any]()).get("code") for error in valid}

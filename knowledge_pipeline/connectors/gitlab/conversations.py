@@ -96,7 +96,6 @@ class GitlabConversations(ConversationSource[GitlabClient]):
         yield from self.list_items(self._find_newest_begin(oldest) if self._filters.max_results else oldest)
 
     def _filter_wanted(self, nodes: Iterable[Node]) -> list[Node]:
-        """Those that the filters want, but for `max_results`."""
         oldest, labels = self._oldest_update(), set(self._filters.labels)
         return [
             node
@@ -106,10 +105,7 @@ class GitlabConversations(ConversationSource[GitlabClient]):
         ]
 
     def list_items(self, oldest: datetime) -> Iterator[Item]:
-        """The oldest update first.
-
-        Confidential ones are listed to be skipped: what had been public leaves the index at once.
-        """
+        """The oldest update first; confidential ones are listed to be skipped: they leave at once."""
         chosen = self._filter_wanted(self._list_nodes(oldest))
         public = [node for node in chosen if not node.get("confidential")]
         most = self._filters.max_results

@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import GitlabConnection
-from knowledge_pipeline.connectors.base import ListedSource, Sleep, build_revision
+from knowledge_pipeline.connectors.base import ListedSource, Sleep, build_revision, format_too_large
 from knowledge_pipeline.connectors.conversations import (
     MAX_ASSETS,
-    MAX_FILES,
     ChangedFiles,
     ConversationFilters,
     FileDiff,
@@ -27,7 +26,6 @@ from knowledge_pipeline.connectors.conversations import (
     is_incomplete,
     list_changed_files,
 )
-from knowledge_pipeline.connectors.files import format_too_large
 from knowledge_pipeline.connectors.gitlab.client import GitlabClient
 from knowledge_pipeline.connectors.gitlab.conversations import (
     PERSON_FIELDS,
@@ -94,7 +92,7 @@ class GitlabMergeRequests(GitlabConversations):
         """API: https://docs.gitlab.com/api/merge_requests/#list-merge-request-diffs."""
         project = quote(self.connection.project, safe="")
         path = f"projects/{project}/merge_requests/{node['number']}/diffs"
-        for file in list_changed_files(self._client, path, uri, MAX_FILES):
+        for file in list_changed_files(self._client, path, uri):
             anchor = hashlib.sha1(file["new_path"].encode(), usedforsecurity=False).hexdigest()
             yield FileDiff(file["new_path"], file.get("diff") or "", f"{node['url']}/diffs#{anchor}")
 
@@ -237,10 +235,12 @@ class GitlabSnippets(ListedSource):
                 yield Item(uri, build_revision(_SNIPPET_FORMAT_VERSION, described)), described
             for blob in blobs["nodes"]:
                 file = {**snippet, "path": blob["path"], "text": blob["text"]}
-                revision, skip = (
-                    build_revision(_SNIPPET_FORMAT_VERSION, file),
-                    self._find_skip_reason(blob["text"]),
-                )
+                revision = build_revision(_SNIPPET_FORMAT_VERSION, file)
+                size, skip = len((blob["text"] or "").encode()), None
+                if not size:
+                    skip = "binary file" if blob["text"] is None else "empty"
+                elif size > self._max_bytes:
+                    skip = format_too_large(size, self._max_bytes)
                 yield Item(f"{uri}/{blob['path']}", revision, skip=skip), file
 
     def build_document(self, item: Item, node: Node) -> Document:
@@ -270,15 +270,8 @@ class GitlabSnippets(ListedSource):
             },
         )
 
-    def _find_skip_reason(self, text: str | None) -> str | None:
-        if not text:
-            return "binary file" if text is None else "empty"
-        size = len(text.encode())
-        return format_too_large(size, self._max_bytes) if size > self._max_bytes else None
-
 
 def _iter_snippets(client: GitlabClient, fields: str, *, page_size: int) -> Iterator[Node]:
-    """Every snippet that the token may read, with some fields."""
     selection = (
         f"listed: snippets(first: {page_size}, after: $after) {{ pageInfo {{ hasNextPage endCursor }} "
         f"nodes {{ id visibility: visibilityLevel {fields} }} }}"

@@ -14,7 +14,6 @@ from knowledge_pipeline.connectors.events import (
     Payload,
     ServiceEvent,
     WebhookService,
-    descend,
     find_repository_key,
     iter_document_changes,
     iter_head_changes,
@@ -24,6 +23,7 @@ from knowledge_pipeline.connectors.events import (
     require_token,
     to_repository_keys,
 )
+from knowledge_pipeline.text import descend
 
 _PROJECT_EVENTS = {
     *("project_destroy", "project_rename", "project_transfer", "project_update"),

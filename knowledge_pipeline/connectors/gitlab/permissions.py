@@ -88,10 +88,7 @@ def _read_openness(client: GitlabClient, project: str, part: ProjectPart) -> str
 
 
 def _read_members(client: GitlabClient, project: str, part: ProjectPart) -> Readers | None:
-    """Active ones whose role suffices, by user name; None: not shown.
-
-    An address is shown to administrators alone.
-    """
+    """Active ones whose role suffices; None: not shown. An address is shown to administrators alone."""
     members = list_pages(client, f"{_project_path(project)}/members/all")
     if members is None:
         return None

@@ -25,7 +25,7 @@ from knowledge_pipeline.extraction.markdown import (
     format_quote,
     format_table,
 )
-from knowledge_pipeline.text import is_list, is_object
+from knowledge_pipeline.text import descend, is_list, is_object, list_objects
 
 People = Mapping[str, str]
 """Display names by account id or user name."""
@@ -48,11 +48,9 @@ _WORD = re.compile(r"\w")
 
 
 def adf_to_markdown(document: Any, people: People | None = None) -> str:
-    """The text of a document as Markdown, without white space around it; "" for anything else.
+    """The text of a document, a node of it or a list of nodes as Markdown; "" for anything else.
 
-    Args:
-        document: the JSON, parsed; any node of it, or a list of nodes.
-        people: display names by account id, for mentions that do not name whom they mean.
+    `people`: display names by account id, for mentions that do not name whom they mean.
     """
     nodes = document if is_list(document) else [document]
     return _AdfRenderer(people or {}).render_blocks(nodes, 0).strip()
@@ -84,7 +82,7 @@ class _AdfRenderer:
         if depth > _MAX_DEPTH:
             return _collect_text(node)
         depth += 1
-        attributes, children = _attributes_of(node), _children_of(node)
+        attributes, children = descend(node, "attrs"), _children_of(node)
         match _type_of(node):
             case "paragraph" | "caption":
                 return self.render_blocks(children, depth)
@@ -123,9 +121,7 @@ class _AdfRenderer:
             case "mediaSingle" | "mediaGroup":
                 return "\n".join(text for child in children if (text := self.render_blocks([child], depth)))
             case "blockCard" | "embedCard":
-                source = attributes.get("datasource")
-                parameters = source.get("parameters") if is_object(source) else None
-                jql = parameters.get("jql") if is_object(parameters) else None
+                jql = descend(attributes, "datasource", "parameters").get("jql")
                 label = _render_label(node, self._people)
                 return format_link(str(jql), label) if jql else label
             case _:  # not in the schema, or only a frame around others
@@ -149,19 +145,16 @@ class _AdfRenderer:
     def _render_task(self, node: Any, depth: int) -> str:
         if _type_of(node) == "taskList":  # in the list itself, it belongs to the item before
             return format_list_item("  ", self._render_block(node, depth))
-        done = is_object(node) and _attributes_of(node).get("state") == "DONE"
-        return self._render_list_item(node, "- [x] " if done else "- [ ] ", depth)
+        is_done = descend(node, "attrs").get("state") == "DONE"
+        return self._render_list_item(node, "- [x] " if is_done else "- [ ] ", depth)
 
     def _render_decision(self, node: Any, depth: int) -> str:
-        state = _attributes_of(node).get("state") if is_object(node) else None
-        label = "Undecided" if state == "UNDECIDED" else "Decision"
+        label = "Undecided" if descend(node, "attrs").get("state") == "UNDECIDED" else "Decision"
         return self._render_list_item(node, "- ", depth, f"{label}: ")
 
     def _render_panel(self, node: Mapping[str, Any], depth: int) -> str:
-        attributes = _attributes_of(node)
-        label = _PANEL_LABELS.get(str(attributes.get("panelType"))) or str(
-            attributes.get("panelIconText") or ""
-        )
+        attributes = descend(node, "attrs")
+        label = _PANEL_LABELS.get(str(attributes.get("panelType"))) or attributes.get("panelIconText")
         text = self.render_blocks(_children_of(node), depth)
         first_type = next((_type_of(child) for child in _children_of(node)), "")
         if not label or not text:
@@ -180,7 +173,7 @@ class _AdfRenderer:
     def _build_cell(self, cell: Any, depth: int) -> TableCell:
         if not is_object(cell) or _type_of(cell) not in {"tableCell", "tableHeader", ""}:
             cell = {"content": [cell]}
-        spans = (_attributes_of(cell).get(name) for name in ("rowspan", "colspan"))
+        spans = (descend(cell, "attrs").get(name) for name in ("rowspan", "colspan"))
         rows, columns = (max(1, span) if isinstance(span, int) else 1 for span in spans)
         parts: list[str] = []  # on one line; a table in it as its cells, one after the other
         for child in _children_of(cell):
@@ -193,23 +186,16 @@ class _AdfRenderer:
 
 
 def _type_of(node: Any) -> str:
-    """The type of a node; "" for what is none."""
-    kind = node.get("type") if is_object(node) else None
+    kind = descend(node).get("type")
     return kind if isinstance(kind, str) else ""
 
 
 def _children_of(node: Any) -> list[Any]:
-    content = node.get("content") if is_object(node) else None
+    content = descend(node).get("content")
     return content if is_list(content) else []
 
 
-def _attributes_of(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    attributes = node.get("attrs")
-    return attributes if is_object(attributes) else {}
-
-
 def _render_inline_nodes(nodes: list[Any], people: People) -> str:
-    """Inline nodes as one text, their white space as it is."""
     parts: list[str] = []
     for url, group in groupby(nodes, key=_link_of):
         text = _render_runs(list(group), people)
@@ -223,7 +209,7 @@ def _render_inline_nodes(nodes: list[Any], people: People) -> str:
 def _render_label(node: Any, people: People) -> str:
     """What a node other than text shows within a line."""
     kind = _type_of(node)
-    attributes: Mapping[str, Any] = _attributes_of(node) if kind else {}
+    attributes = descend(node, "attrs")
     match kind:
         case "hardBreak":
             return "\n"
@@ -241,8 +227,7 @@ def _render_label(node: Any, people: People) -> str:
         case "status" | "placeholder":
             return str(attributes.get("text") or "").strip()
         case "inlineCard" | "blockCard" | "embedCard":  # its name, where the card has its own JSON-LD
-            card = attributes.get("data")
-            data: Mapping[str, Any] = card if is_object(card) else {}
+            data = descend(attributes, "data")
             url = str(attributes.get("url") or data.get("url") or "")
             return format_link(str(data.get("name") or ""), url)
         case "media" | "mediaInline" | "image":  # the name of a file; an image from elsewhere is a link
@@ -267,7 +252,7 @@ def _collect_text(node: Any, separator: str = " ") -> str:
         elif is_object(current):
             if _type_of(current) == "hardBreak":
                 texts.append("\n")
-            for text in (current.get("text"), _attributes_of(current).get("text")):
+            for text in (current.get("text"), descend(current, "attrs").get("text")):
                 if isinstance(text, str):
                     texts.append(text)
             pending.append(current.get("content"))
@@ -316,9 +301,8 @@ def _split_whitespace(text: str) -> tuple[str, str, str]:
 
 
 def _marks_of(node: Any) -> dict[str, Mapping[str, Any]]:
-    marks = node.get("marks") if is_object(node) else None
-    valid = filter(is_object, marks if is_list(marks) else [])
-    return {_type_of(mark): _attributes_of(mark) for mark in valid}
+    marks = list_objects(descend(node).get("marks"))
+    return {_type_of(mark): descend(mark, "attrs") for mark in marks}
 
 
 def _emphasis_of(node: Any) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ page, and it has no bulk read.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -16,6 +18,7 @@ import requests
 from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.connectors.download import Downloader, build_identity
 from knowledge_pipeline.connectors.http_retry import mount_retries, to_source_error
+from knowledge_pipeline.connectors.service import ServiceClient
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Attachment
 from knowledge_pipeline.text import is_list, is_object
@@ -32,8 +35,8 @@ class JiraRefused(SourceRefused):
         self.status = status
 
 
-class JiraClient:
-    """The Jira site of a connection; nothing is sent before the first call.
+class JiraClient(ServiceClient):
+    """The Jira site of a connection.
 
     API: https://developer.atlassian.com/cloud/jira/platform/rest/v3/ (Cloud),
     https://developer.atlassian.com/server/jira/platform/rest/ (Server, Data Center)
@@ -41,26 +44,19 @@ class JiraClient:
 
     def __init__(self, connection: JiraConnection) -> None:
         self.url = connection.url.rstrip("/")
-        self.service = f"Jira at {urlsplit(self.url).netloc}"
+        service = f"Jira at {urlsplit(self.url).netloc}"
+        identity = build_identity(connection.token, connection.email)
+        super().__init__(service, Downloader(service, [self.url], identity))
+        self.is_authenticated = connection.token is not None
         self._connection = connection
         self._jira: JIRA | None = None
-        self._is_cloud: bool | None = True if connection.email else None
-        self._downloader = Downloader(
-            self.service, [self.url], build_identity(connection.token, connection.email)
-        )
 
-    @property
-    def is_authenticated(self) -> bool:
-        """Whether a token is sent."""
-        return self._connection.token is not None
-
-    @property
+    @cached_property
     def is_cloud(self) -> bool:
-        """Whether it is Cloud; without a token, Jira itself says so."""
-        if self._is_cloud is None:
-            answer: dict[str, Any] = {} if self.is_authenticated else self.get("serverInfo", version="2")
-            self._is_cloud = bool(answer.get("deploymentType") == "Cloud")
-        return self._is_cloud
+        """Whether it is Cloud, as an e-mail says; without a token, Jira itself says so."""
+        if self.is_authenticated or self._connection.email:
+            return self._connection.email is not None
+        return bool(self.get("serverInfo", version="2").get("deploymentType") == "Cloud")
 
     def get(self, path: str, version: str | None = None, **parameters: Any) -> Any:
         """The JSON at a path of the API. Raises JiraRefused: it is refused for good."""
@@ -72,14 +68,14 @@ class JiraClient:
 
     def download(self, attachment: Attachment, max_bytes: int) -> bytes:
         """The bytes of a ticket's file; raises as `Downloader.read`."""
-        address = attachment.address
         if self.is_cloud:  # by the address that a scoped token's gateway has, too
             address = f"{self.url}/rest/api/3/attachment/content/{attachment.id}"
-        return self._downloader.read(address, attachment.name, max_bytes)
+            attachment = replace(attachment, address=address)
+        return super().download(attachment, max_bytes)
 
     def close(self) -> None:
-        """Free the connections."""
-        self._downloader.close()
+        """Close the connections; a later request opens new ones."""
+        super().close()
         if self._jira is not None:
             self._jira.close()
         self._jira = None
@@ -101,7 +97,7 @@ class JiraClient:
         except requests.RequestException as error:
             raise to_source_error(self.service, error) from None
         if not is_list(answer) and not (answer and is_object(answer)):
-            raise SourceUnavailable(f"{self.service} returned nothing for {path}: try again later")
+            raise self.unavailable(f"returned nothing for {path}")
         return answer
 
     def _open_client(self) -> JIRA:
@@ -130,8 +126,9 @@ class JiraClient:
             location = response.headers.get("Location", "")
             to = urlsplit(location)
             if "login" in location.lower() or to.netloc.startswith("id."):
-                problem = "redirects us to its login page: correct connection.token"
-                raise JiraRefused(f"{self.service} {problem}", 401)
+                raise JiraRefused(
+                    f"{self.service} redirects us to its login page: correct connection.token", 401
+                )
             where = f"{to.scheme}://{to.hostname}" if to.scheme and to.hostname else "another address"
             raise JiraRefused(f"{self.service} redirects us to {where}: correct connection.url")
         reason = response.headers.get("X-Seraph-LoginReason", "")
@@ -140,28 +137,23 @@ class JiraClient:
 
     def _to_source_error(self, status: int, detail: str, path: str) -> SourceRefused | SourceUnavailable:
         if status == 429:
-            return SourceUnavailable(f"{self.service} limits our calls: try again later")
+            return self.unavailable("limits our calls")
         if status >= 500:
-            return SourceUnavailable(f"{self.service} failed ({status}): try again later")
+            return self.unavailable(f"failed ({status})")
         if self._connection.token is not None:
             detail = detail.replace(self._connection.token.get_secret_value(), "***")
         detail = "" if "<" in detail[:200] else " ".join(detail.split())[:200]  # only if it is a sentence
+        which = "connection.email and connection.token" if self._connection.email else "connection.token"
         sentence = {
             400: f"does not understand the query ({detail}): correct jql, projects, issue_types, statuses "
             "or labels",
-            401: self._format_identity_error(),
+            401: f"does not accept our token (401): it is wrong or has expired, correct {which}"
+            if self.is_authenticated
+            else "answers only authenticated callers (401): set connection.token, "
+            "and on Cloud connection.email",
             403: f"refuses our account{f' ({detail})' if detail else ''}: give it the permission Browse "
             "Projects, and a scoped connection.token the scope read:jira-work",
             404: f"has nothing at {path} (404): correct connection.url, which ends where /rest begins, "
             "and projects",
         }.get(status, f"refuses {path} ({status}{f': {detail}' if detail else ''}): correct connection.url")
         return JiraRefused(f"{self.service} {sentence}", status)
-
-    def _format_identity_error(self) -> str:
-        if not self.is_authenticated:
-            return (
-                "answers only authenticated callers (401): set connection.token, "
-                "and on Cloud connection.email"
-            )
-        which = "connection.email and connection.token" if self._connection.email else "connection.token"
-        return f"does not accept our token (401): it is wrong or has expired, correct {which}"

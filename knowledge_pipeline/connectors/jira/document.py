@@ -15,7 +15,7 @@ from knowledge_pipeline.connectors.jira.query import SiteFields, format_field_va
 from knowledge_pipeline.connectors.jira.wiki_markup import wiki_to_markdown
 from knowledge_pipeline.extraction.markdown import format_link
 from knowledge_pipeline.records import Attachment, Document
-from knowledge_pipeline.text import is_list, is_object
+from knowledge_pipeline.text import descend, list_objects
 
 _LINK_KINDS = (  # of a link, by the words that Jira shows for it
     ("duplicates", ("duplicates",)),
@@ -50,8 +50,7 @@ class Ticket:
 
     def get_field(self, name: str) -> Any:
         """The value of a field; None where it has none."""
-        fields = self.raw.get("fields")
-        return fields.get(name) if is_object(fields) else None
+        return descend(self.raw, "fields").get(name)
 
 
 def build_ticket_document(ticket: Ticket) -> Document:
@@ -89,19 +88,18 @@ def _iter_turns(ticket: Ticket, custom: Mapping[str, str], people: Mapping[str, 
         yield Turn("description", text, author, parse_time(at), url=ticket.page_url)
         yield Turn("environment", _to_markdown(ticket.get_field("environment"), ticket, people))
     yield Turn("details", _format_details(ticket, custom))
-    for comment in ticket.comments:
-        if _is_public(comment):
-            kind = "internal note" if comment.get("jsdPublic") is False else "comment"
-            text = _to_markdown(comment.get("body"), ticket, people)
-            author = _display_name(comment.get("author"))
-            url = f"{ticket.page_url}?focusedCommentId={comment.get('id')}"
-            yield Turn(kind, text, author, parse_time(comment.get("created")), url=url)
+    for comment in filter(_is_public, ticket.comments):
+        kind = "internal note" if comment.get("jsdPublic") is False else "comment"
+        text = _to_markdown(comment.get("body"), ticket, people)
+        url = f"{ticket.page_url}?focusedCommentId={comment.get('id')}"
+        at = parse_time(comment.get("created"))
+        yield Turn(kind, text, _display_name(comment.get("author")), at, url=url)
     yield from _iter_worklogs(ticket, people)
 
 
-def _is_public(comment: Mapping[str, Any]) -> bool:
-    """Whether all who see the ticket see the comment: none that is kept to a role or a group."""
-    return not comment.get("visibility")
+def _is_public(entry: Mapping[str, Any]) -> bool:
+    """Whether all who see the ticket see it: nothing that is kept to a role or a group."""
+    return not entry.get("visibility")
 
 
 def _iter_worklogs(ticket: Ticket, people: Mapping[str, str]) -> Iterator[Turn]:
@@ -117,8 +115,11 @@ def _iter_worklogs(ticket: Ticket, people: Mapping[str, str]) -> Iterator[Turn]:
 
 def _format_details(ticket: Ticket, custom: Mapping[str, str]) -> str:
     """What the fields say that a reader of the text would miss, a line each."""
+    parents, parent_title = _list_parent_keys(ticket), _get_parent_title(ticket)
+    if parents and parent_title:
+        parents[0] += f" {parent_title}"
     lines = {
-        "Parent": _format_parents(ticket),
+        "Parent": ", ".join(parents),
         "Links": "; ".join(f"{how} {key}" for how, key in _list_links(ticket)),
         "Components": ", ".join(_list_names(ticket, "components")),
         "Fix versions": ", ".join(_list_names(ticket, "fixVersions")),
@@ -184,39 +185,29 @@ def _link_kind(label: str) -> str:
 def _list_links(ticket: Ticket) -> list[tuple[str, str]]:
     """How each linked ticket is related, in Jira's words, and its key."""
     links: list[tuple[str, str]] = []
-    for link in _list_dicts(ticket.get_field("issuelinks")):
-        kind: Mapping[str, Any] = link.get("type") or {}
+    for link in list_objects(ticket.get_field("issuelinks")):
+        kind = descend(link, "type")
         for side, words in (("outwardIssue", "outward"), ("inwardIssue", "inward")):
-            if key := (link.get(side) or dict[str, Any]()).get("key"):
+            if key := descend(link, side).get("key"):
                 links.append((str(kind.get(words) or kind.get("name") or "relates to"), key))
     return sorted(set(links))
 
 
 def _list_parent_keys(ticket: Ticket) -> list[str]:
-    parent = ticket.get_field("parent")
-    keys: list[Any] = [parent.get("key")] if is_object(parent) else []
-    keys += [ticket.get_field(name) for name in ticket.fields.epic_ids]
+    keys = [descend(ticket.get_field("parent")).get("key"), *map(ticket.get_field, ticket.fields.epic_ids)]
     return list(dict.fromkeys(key for key in keys if isinstance(key, str) and key))
 
 
 def _get_parent_title(ticket: Ticket) -> str | None:
     """The parent's summary; a field of Server that holds an epic has its key alone."""
-    parent = ticket.get_field("parent")
-    fields = parent.get("fields") if is_object(parent) else None
-    return " ".join(str(fields.get("summary") or "").split()) or None if is_object(fields) else None
-
-
-def _format_parents(ticket: Ticket) -> str:
-    keys = _list_parent_keys(ticket)
-    title = _get_parent_title(ticket)
-    return ", ".join([f"{keys[0]} {title}", *keys[1:]] if keys and title else keys)
+    summary = descend(ticket.get_field("parent"), "fields").get("summary")
+    return " ".join(str(summary or "").split()) or None
 
 
 def _list_remote_links(ticket: Ticket) -> list[dict[str, str]]:
-    """Where each link to another site leads, and in which words it is related."""
     links: list[dict[str, str]] = []
     for remote_link in ticket.remote_links:
-        to: Mapping[str, Any] = remote_link.get("object") or {}
+        to = descend(remote_link, "object")
         if url := str(to.get("url") or ""):
             title = " ".join(str(to.get("title") or url).split())
             relationship = str(remote_link.get("relationship") or "links to")
@@ -230,7 +221,6 @@ def _list_sprints(ticket: Ticket) -> list[str]:
 
 
 def _format_custom_fields(ticket: Ticket, people: Mapping[str, str]) -> dict[str, str]:
-    """The texts of the custom fields, by display name."""
     texts: dict[str, str] = {}
     markup_ids = frozenset[str]() if ticket.is_cloud else ticket.fields.markup_ids
     for name, ids in ticket.fields.custom_ids.items():
@@ -253,38 +243,33 @@ def _display_names_by_id(ticket: Ticket) -> dict[str, str]:
     persons += [entry.get("author") for entry in (*ticket.comments, *ticket.worklogs)]
     people: dict[str, str] = {}
     for person in persons:
-        if is_object(person) and person.get("displayName"):
-            ids = (person.get(name) for name in ("accountId", "name", "key"))
-            people |= {id_: str(person["displayName"]) for id_ in ids if isinstance(id_, str)}
+        if name := _display_name(person):
+            ids = (person.get(key) for key in ("accountId", "name", "key"))
+            people |= {id_: name for id_ in ids if isinstance(id_, str)}
     return people
 
 
 def _display_name(person: Any) -> str | None:
-    return (str(person.get("displayName") or "") or None) if is_object(person) else None
+    return str(descend(person).get("displayName") or "") or None
 
 
 def _get_text(ticket: Ticket, field: str, name: str) -> str | None:
-    value = ticket.get_field(field)
-    return str(value.get(name) or "") or None if is_object(value) else None
+    return str(descend(ticket.get_field(field)).get(name) or "") or None
 
 
 def _list_names(ticket: Ticket, field: str) -> list[str]:
-    return [str(entry["name"]) for entry in _list_dicts(ticket.get_field(field)) if entry.get("name")]
+    return [str(entry["name"]) for entry in list_objects(ticket.get_field(field)) if entry.get("name")]
 
 
 def _list_attachments(ticket: Ticket) -> list[str]:
-    files = (attachment.get("filename") for attachment in _list_dicts(ticket.get_field("attachment")))
+    files = (attachment.get("filename") for attachment in list_objects(ticket.get_field("attachment")))
     return sorted(str(name) for name in files if name)
 
 
 def _iter_attachments(ticket: Ticket) -> Iterator[Attachment]:
-    """The files of a ticket; a new upload is another one, whatever it is called."""
-    for attachment in _list_dicts(ticket.get_field("attachment")):
-        id_, name, size = (
-            str(attachment.get("id") or ""),
-            str(attachment.get("filename") or ""),
-            attachment.get("size"),
-        )
+    for attachment in list_objects(ticket.get_field("attachment")):
+        id_, name = str(attachment.get("id") or ""), str(attachment.get("filename") or "")
+        size = attachment.get("size")
         if not id_.isdecimal() or not name:
             continue
         yield Attachment(
@@ -297,10 +282,6 @@ def _iter_attachments(ticket: Ticket) -> Iterator[Attachment]:
             author=_display_name(attachment.get("author")),
             created=parse_time(attachment.get("created")),
         )
-
-
-def _list_dicts(value: Any) -> list[dict[str, Any]]:
-    return [entry for entry in value if is_object(entry)] if is_list(value) else []
 
 
 def _format_time(value: Any) -> str | None:

@@ -13,13 +13,12 @@ from knowledge_pipeline.connectors.events import (
     Payload,
     SourceTest,
     WebhookService,
-    descend,
     is_on_site,
-    list_objects,
     read_number,
     read_text,
     require_signature_or_bearer,
 )
+from knowledge_pipeline.text import descend, list_objects
 
 _KEY = re.compile(r"(?P<project>[A-Za-z][A-Za-z0-9_]{0,99})-\d{1,12}", re.ASCII)
 _TICKET_EVENTS = re.compile(r"(jira:)?(issue|comment|worklog|issuelink|attachment|sprint|version)_?[a-z_]*")

@@ -74,14 +74,10 @@ def _read_pages(api: JiraClient) -> list[_Json] | None:
         if page["isLast"] is True:
             return projects
         if len(projects) <= start + 1:
-            raise SourceUnavailable(
-                f"{api.service} does not end its list of projects: nothing is deleted: try again later"
-            )
+            raise api.listing_incomplete("does not end its list of projects")
 
 
 def _require_projects(api: JiraClient, answer: Any) -> list[_Json]:
     if not is_list(answer) or not all(is_object(project) and project.get("key") for project in answer):
-        raise SourceUnavailable(
-            f"{api.service} answered without a list of projects: nothing is deleted: try again later"
-        )
+        raise api.listing_incomplete("answered without a list of projects")
     return answer

@@ -24,9 +24,16 @@ from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.connectors.jira.client import JiraClient, JiraRefused
 from knowledge_pipeline.connectors.jira.query import TicketCriteria, build_clauses, build_jql
 from knowledge_pipeline.connectors.jira.tickets import fetch_tickets, list_tickets
-from knowledge_pipeline.connectors.permissions import EVERYONE, Member, Permissions, Readers
-from knowledge_pipeline.errors import SourceUnavailable
-from knowledge_pipeline.text import is_list, is_object
+from knowledge_pipeline.connectors.permissions import (
+    EVERYONE,
+    Audience,
+    Member,
+    Permissions,
+    Readers,
+    Unreadable,
+    collect_permissions,
+)
+from knowledge_pipeline.text import descend, is_list, is_object, list_objects
 
 _PAGE_SIZE = 50  # Jira's most, of members
 _MAX_BY_ID = 100  # tickets; more are listed
@@ -36,21 +43,13 @@ _REMEDY = "give our account the permission that docs/sources/jira.md names"
 _Json = dict[str, Any]
 
 
-class _Unreadable(Exception):
-    """Jira does not show some permission; the message says which, and what to do."""
-
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status  # of HTTP; 0: it answered, but does not tell
-
-
 @dataclass(frozen=True, slots=True)
 class _Scope:
     """What decides who may read a ticket."""
 
     project: str  # key
     level: str | None  # id; "": not shown whether it has one
-    ticket: str = ""  # key, where it decides, too
+    ticket: tuple[str, str] | None = None  # uri and key, where it decides, too
 
 
 def read_ticket_permissions(
@@ -60,14 +59,24 @@ def read_ticket_permissions(
 
     With `by_name`, the tickets pass them, and are read one by one instead of listed.
     """
+    fields = ("project", "security")
+    ids = [uri.partition("/")[2] for uri in uris]
     with closing(JiraClient(connection)) as api:
-        return _PermissionReader(api).read(criteria, uris, by_name=by_name)
+        if by_name and 0 < len(ids) <= _MAX_BY_ID:
+            listed: Iterable[_Json] = fetch_tickets(api, ids, fields)
+        else:
+            jql = build_jql(build_clauses(criteria), since=None, zone=UTC)
+            listed = list_tickets(api, jql, fields=fields)
+        scopes = {f"issue/{raw['id']}": _parse_scope(raw, is_cloud=api.is_cloud) for raw in listed}
+        reader = _PermissionReader(api)
+        scope_by_uri = {uri: scopes.get(uri) for uri in uris}
+        return collect_permissions(scope_by_uri, reader.find_audience, reader.problems)
 
 
 class _PermissionReader:
     def __init__(self, api: JiraClient) -> None:
         self._api = api
-        self._problems = Counter[str]()
+        self.problems = Counter[str]()
         self._hidden_viewers = ""  # why
         self.read_browsers = cache(self._read_browsers)  # of this reader, each once
         self.read_level = cache(self._read_level)
@@ -76,87 +85,58 @@ class _PermissionReader:
         self.read_group = cache(self._read_group)
         self.find_address = cache(self._find_address)
 
-    def read(self, criteria: TicketCriteria, uris: Sequence[str], *, by_name: bool) -> Permissions:
-        fields = ("project", "security")
-        jql = build_jql(build_clauses(criteria), since=None, zone=UTC)
-        ids = [uri.partition("/")[2] for uri in uris]
-        listed = (
-            fetch_tickets(self._api, ids, fields)
-            if by_name and 0 < len(ids) <= _MAX_BY_ID
-            else list_tickets(self._api, jql, fields=fields)
-        )
-        is_cloud = self._api.is_cloud
-        scopes = {f"issue/{raw['id']}": _parse_scope(raw, is_cloud=is_cloud) for raw in listed}
-        audiences: dict[str, Sequence[Readers]] = {}
-        audience_by_uri: dict[str, str] = {}
-        closed: dict[_Scope | None, str] = {}  # each refused once
-        for uri in uris:
-            scope = scopes.get(uri)
-            try:
-                if scope in closed:
-                    raise _Unreadable(closed[scope])
-                name, requires = self._find_audience(uri, scope)
-            except _Unreadable as reason:
-                closed[scope] = str(reason)
-                self._problems[str(reason)] += 1
-            else:
-                audiences[name], audience_by_uri[uri] = requires, name
-        return Permissions(audiences, audience_by_uri, self._problems)
-
-    def _find_audience(self, uri: str, scope: _Scope | None) -> tuple[str, Sequence[Readers]]:
-        """Raises _Unreadable."""
+    def find_audience(self, scope: _Scope | None) -> Audience:
+        """Raises Unreadable."""
         if scope is None:
-            raise _Unreadable("tickets that the source's filters do not find any more have no known readers")
+            raise Unreadable("tickets that the source's filters do not find any more have no known readers")
         if scope.ticket:
-            return uri, [self._read_viewers(scope.ticket)]
+            uri, key = scope.ticket
+            return uri, [self._read_viewers(key)]
         browsers, level = self.read_browsers(scope.project), scope.level
         if level == "" and self.read_scheme(scope.project) is not None:
-            raise _Unreadable(f"security levels of tickets of {scope.project} are not shown: {_REMEDY}")
+            raise Unreadable(f"security levels of tickets of {scope.project} are not shown: {_REMEDY}")
         if not level:
             return f"project/{scope.project}", [browsers]
         return f"project/{scope.project}/level/{level}", [browsers, self.read_level(scope.project, level)]
 
     def _read_browsers(self, project: str) -> Readers:
-        """Who has the permission Browse Projects. Raises _Unreadable."""
+        """Who has the permission Browse Projects. Raises Unreadable."""
         what = f"the permission scheme of project {project} is not shown"
-        scheme = self._fetch_permission_data(
-            what, f"project/{quote(project, safe='')}/permissionscheme", expand="all"
-        )
-        grants = scheme.get("permissions") if is_object(scheme) else None
+        path = f"project/{quote(project, safe='')}/permissionscheme"
+        grants = descend(self._fetch_permission_data(what, path, expand="all")).get("permissions")
         if not is_list(grants):
-            raise _Unreadable(f"{what}: {_REMEDY}")
+            raise Unreadable(f"{what}: {_REMEDY}")
         holders = (grant.get("holder") for grant in grants if grant.get("permission") == "BROWSE_PROJECTS")
         return self._to_readers(holders, project)
 
     def _read_scheme(self, project: str) -> str | None:
-        """The id of a project's scheme of security levels; None: it has none. Raises _Unreadable."""
+        """The id of a project's scheme of security levels; None: it has none. Raises Unreadable."""
         try:
             scheme = self._api.get(f"project/{quote(project, safe='')}/issuesecuritylevelscheme")
         except JiraRefused as refusal:
             if refusal.status == 404:
                 return None
             if refusal.status == 403:
-                raise _Unreadable(
+                raise Unreadable(
                     f"the security scheme of project {project} is not shown: {_REMEDY}"
                 ) from None
             raise
         return str(scheme.get("id") or "") if is_object(scheme) else None
 
     def _read_level(self, project: str, level: str) -> Readers:
-        """Whom a security level lets in, on Cloud. Raises _Unreadable."""
         what = f"the members of security level {level} of project {project} are not shown"
         scheme = self.read_scheme(project)
         if scheme is None:
-            raise _Unreadable(f"{what}: {_REMEDY}")
+            raise Unreadable(f"{what}: {_REMEDY}")
         path = f"issuesecurityschemes/{quote(scheme, safe='')}/members"
         values = self._iter_values(what, path, issueSecurityLevelId=level, expand="all")
         mine = (value for value in values if str(value.get("issueSecurityLevelId", level)) == level)
         return self._to_readers([value.get("holder") for value in mine], project)
 
     def _read_viewers(self, ticket: str) -> Readers:
-        """Who may view a ticket, its security level considered, on Server. Raises _Unreadable."""
+        """Who may view a ticket, its security level considered, on Server. Raises Unreadable."""
         if self._hidden_viewers:
-            raise _Unreadable(self._hidden_viewers)  # as of any other ticket
+            raise Unreadable(self._hidden_viewers)  # as of any other ticket
         what = "who may view tickets with a security level is not shown"
         # "." finds every name, nothing finds none
         query = {"username": ".", "issueKey": ticket, "maxResults": _VIEWERS_PAGE_SIZE}
@@ -164,21 +144,20 @@ class _PermissionReader:
         for start in count(0, _VIEWERS_PAGE_SIZE):
             try:
                 page = self._fetch_permission_data(what, "user/viewissue/search", startAt=start, **query)
-            except _Unreadable as reason:
+            except Unreadable as reason:
                 self._hidden_viewers = "" if reason.status == 404 else str(reason)  # 404: deleted meanwhile
                 raise
             if not is_list(page):
-                raise SourceUnavailable(f"{self._api.service} returned no list of people: try again later")
+                raise self._api.unavailable("returned no list of people")
             readers.update(self._to_people(page))
             if len(page) < _VIEWERS_PAGE_SIZE:
                 break
         if not readers:  # we view it ourselves, so that people are hidden from us
             self._hidden_viewers = f"{what}: {_REMEDY}"
-            raise _Unreadable(self._hidden_viewers)
+            raise Unreadable(self._hidden_viewers)
         return frozenset(readers)
 
     def _to_readers(self, holders: Iterable[Any], project: str) -> Readers:
-        """The people and groups that hold a permission. Raises _Unreadable."""
         readers: set[Member] = set()
         for holder in filter(is_object, holders):
             kind, name = str(holder.get("type")), str(holder.get("parameter") or holder.get("value") or "")
@@ -187,30 +166,26 @@ class _PermissionReader:
             elif kind == "user":
                 readers.update(self._to_people([holder.get("user") or {"accountId": name, "name": name}]))
             elif kind == "group":
-                readers |= self._to_group(
-                    holder.get("group") or {"name": name, "groupId": holder.get("value")}
-                )
+                group = holder.get("group") or {"name": name, "groupId": holder.get("value")}
+                readers |= self._to_group(group)
             elif kind == "projectRole":
                 readers |= self.read_role(project, str(holder.get("value") or name))
             elif kind == "projectLead":
-                shown = self._fetch_permission_data(
-                    "the project's lead is not shown", f"project/{quote(project, safe='')}"
-                )
+                path = f"project/{quote(project, safe='')}"
+                shown = self._fetch_permission_data("the project's lead is not shown", path)
                 readers.update(self._to_people([shown.get("lead")]))
             elif kind == "applicationRole":  # Jira does not say who may use it: a mapping may
                 readers.add(Member.group(f"application:{name or 'any'}"))
             else:
                 note = f"permissions by {kind} are not taken in: who has only those sees nothing"
-                self._problems[note] += 1
+                self.problems[note] += 1
         return frozenset(readers)
 
     def _read_role(self, project: str, role: str) -> Readers:
-        what = f"role {role} of project {project} is not shown"
-        shown = self._fetch_permission_data(
-            what, f"project/{quote(project, safe='')}/role/{quote(role, safe='')}"
-        )
+        path = f"project/{quote(project, safe='')}/role/{quote(role, safe='')}"
+        shown = self._fetch_permission_data(f"role {role} of project {project} is not shown", path)
         readers: set[Member] = set()
-        for actor in filter(is_object, shown.get("actors") or ()):
+        for actor in list_objects(shown.get("actors")):
             if "user" in str(actor.get("type")):
                 readers.update(self._to_people([actor.get("actorUser") or {"name": actor.get("name")}]))
             else:
@@ -227,8 +202,8 @@ class _PermissionReader:
         what = f"the members of group {name or id_} are not shown"
         try:
             return frozenset(self._to_people(self._iter_values(what, "group/member", **which)))
-        except _Unreadable as reason:
-            self._problems[str(reason)] += 1
+        except Unreadable as reason:
+            self.problems[str(reason)] += 1
             return frozenset()
 
     def _to_people(self, people: Iterable[Any]) -> Iterator[Member]:
@@ -251,33 +226,34 @@ class _PermissionReader:
         return str(shown.get("emailAddress") or "") or None if is_active else None
 
     def _iter_values(self, what: str, path: str, **query: str) -> Iterator[_Json]:
-        """All of a list that pages by offset. Raises _Unreadable."""
+        """All of a list that pages by offset. Raises Unreadable."""
         start = 0
         while True:
             page = self._fetch_permission_data(what, path, startAt=start, maxResults=_PAGE_SIZE, **query)
-            values = page.get("values") if is_object(page) else None
+            values = descend(page).get("values")
             if not is_list(values):
-                raise SourceUnavailable(f"{self._api.service} returned no list for {path}: try again later")
+                raise self._api.unavailable(f"returned no list for {path}")
             yield from filter(is_object, values)
             start += len(values)
             if not values or page.get("isLast") is True:
                 return
 
     def _fetch_permission_data(self, what: str, path: str, **query: Any) -> Any:
-        """Raises _Unreadable where Jira forbids it or has no such thing."""
+        """Raises Unreadable where Jira forbids it or has no such thing."""
         try:
             return self._api.get(path, **query)
         except JiraRefused as refusal:
             if refusal.status in (403, 404):
-                raise _Unreadable(f"{what} ({refusal.status}): {_REMEDY}", refusal.status) from None
+                raise Unreadable(f"{what} ({refusal.status}): {_REMEDY}", refusal.status) from None
             raise
 
 
 def _parse_scope(raw: _Json, *, is_cloud: bool) -> _Scope:
     fields = raw["fields"]
-    key = str((fields.get("project") or _Json()).get("key") or str(raw.get("key")).rpartition("-")[0])
+    project = str(descend(fields, "project").get("key") or str(raw.get("key")).rpartition("-")[0])
     if "security" not in fields:
-        return _Scope(key, "")
+        return _Scope(project, "")
     if not is_object(fields["security"]):
-        return _Scope(key, None)
-    return _Scope(key, str(fields["security"].get("id")), "" if is_cloud else str(raw.get("key")))
+        return _Scope(project, None)
+    ticket = None if is_cloud else (f"issue/{raw['id']}", str(raw.get("key")))
+    return _Scope(project, str(fields["security"].get("id")), ticket)

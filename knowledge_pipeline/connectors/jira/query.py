@@ -52,11 +52,7 @@ class TicketCriteria:
 
 
 def build_clauses(filters: TicketCriteria) -> list[str]:
-    """The clauses of the filters that stay the same from day to day; all must hold.
-
-    Raises:
-        ConfigError: the user's `jql` does not close what it opens.
-    """
+    """Clauses that stay the same from day to day; all must hold. Raises ConfigError: `jql` is not closed."""
     own = _strip_order_by(filters.jql or "")
     listed = (
         ("project", filters.projects),
@@ -71,13 +67,9 @@ def build_clauses(filters: TicketCriteria) -> list[str]:
 def build_jql(
     clauses: Iterable[str], *, since: datetime | None, zone: tzinfo, latest_first: bool = False
 ) -> str:
-    """The clauses as one query, in the order of creation, which no edit changes.
+    """The clauses as one query, in the order of creation, which no edit changes; or the latest update first.
 
-    Args:
-        clauses: what must hold.
-        since: only what was updated at that moment or later. JQL has no seconds, so it is the minute.
-        zone: the time zone of the account; JQL reads dates in it.
-        latest_first: in the order of the last update instead, the latest first.
+    `since` is the minute, for JQL has no seconds, in `zone`, the account's, in which JQL reads dates.
     """
     conditions = list(clauses)
     if since is not None:
@@ -87,21 +79,12 @@ def build_jql(
 
 
 def compute_oldest_update(filters: TicketCriteria) -> datetime | None:
-    """The moment that the filter `since` names now.
-
-    Raises:
-        ConfigError: it is neither a date nor a duration.
-    """
+    """The moment that the filter `since` names now. Raises ConfigError: it is no date or duration."""
     return parse_since(filters.since) if filters.since else None
 
 
 def _strip_order_by(jql: str) -> str:
-    """A user's query without its ORDER BY.
-
-    Raises:
-        ConfigError: a quote or a parenthesis is not closed, or closed without being opened: in
-            parentheses such a query would mean something else.
-    """
+    """A user's query without its ORDER BY; what it opens must be closed: in parentheses it counts."""
     depth, at = 0, 0
     while match := _TOKEN.search(jql, at):
         at = match.end()
@@ -145,13 +128,7 @@ class SiteFields:
 def resolve_site_fields(
     definitions: Sequence[Mapping[str, Any]], display_names: Sequence[str], service: str
 ) -> SiteFields:
-    """The fields of a site that are wanted, by their display names.
-
-    Args:
-        definitions: what `/field` answers.
-        display_names: in any case; an id will do.
-        service: as a person knows it, for the error.
-    """
+    """The fields of a site (what `/field` answers) that are wanted, by their names in any case, or ids."""
     ids: dict[str, list[str]] = {}
     names: dict[str, str] = {}
     for definition in definitions:
@@ -175,14 +152,7 @@ def resolve_site_fields(
 def format_field_value(
     value: Any, *, markup: bool = False, people: Mapping[str, str] | None = None, depth: int = 0
 ) -> str:
-    """The text of a field's value: names, never ids.
-
-    Args:
-        value: as the API has it.
-        markup: a string is wiki markup.
-        people: display names, for mentions in texts.
-        depth: how far inside another value it lies.
-    """
+    """The text of a field's value: names, never ids. With `markup`, a string is wiki markup."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)):

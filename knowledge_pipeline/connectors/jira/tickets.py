@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.config.sources import DEFAULT_PARTS
-from knowledge_pipeline.connectors.base import DELETED_REASON, ApiSource
+from knowledge_pipeline.connectors.base import DELETED_REASON
 from knowledge_pipeline.connectors.jira.client import JiraClient, JiraRefused
 from knowledge_pipeline.connectors.jira.document import Ticket, build_ticket_document, parse_time
 from knowledge_pipeline.connectors.jira.query import (
@@ -24,9 +24,10 @@ from knowledge_pipeline.connectors.jira.query import (
     compute_oldest_update,
     resolve_site_fields,
 )
+from knowledge_pipeline.connectors.service import ServiceSource, split_batches
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
-from knowledge_pipeline.records import Attachment, Document, Item
-from knowledge_pipeline.text import is_list, is_object
+from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.text import descend, is_list, is_object
 
 OVERLAP = timedelta(hours=2)
 """How much before a moment `updated` asks: a minute for JQL, which has no seconds, some for an index
@@ -46,7 +47,7 @@ _MAX_READS = 3
 _Entries = Sequence[Mapping[str, Any]]
 
 
-class JiraTickets(ApiSource):
+class JiraTickets(ServiceSource[JiraClient]):
     """The tickets of a Jira that pass the filters.
 
     API: Cloud https://developer.atlassian.com/cloud/jira/platform/rest/v3/, Server and Data Center
@@ -57,7 +58,7 @@ class JiraTickets(ApiSource):
 
     def __init__(self, connection: JiraConnection, filters: TicketCriteria = TicketCriteria()) -> None:  # noqa: B008
         """Sends nothing yet. Raises ConfigError: `jql` or `since` cannot be read."""
-        self._api = JiraClient(connection)
+        super().__init__(JiraClient(connection))
         self._filters = filters
         self._clauses = build_clauses(filters)
         self._format_version = _FORMAT_VERSION
@@ -70,19 +71,24 @@ class JiraTickets(ApiSource):
         compute_oldest_update(filters)  # an invalid one is refused before anything is read
 
     def close(self) -> None:
-        """Free what was opened."""
-        self._api.close()
+        """Close the connections."""
+        super().close()
         self._zone = self._fields = None
 
     def discover(self) -> Iterator[Item]:
-        """Every ticket that passes the filters, the oldest first; with `max_results` the latest updated.
-
-        A named project that is hidden is refused: its tickets are not deleted.
-        """
-        if self._api.is_authenticated:
+        """Every ticket that passes the filters, the oldest first; with `max_results` the latest updated."""
+        if self._client.is_authenticated:
             self._load_account_zone()  # fails where we count as a guest, who would see fewer tickets
         for key in self._filters.projects:
-            self._require_project(key)
+            try:
+                self._client.get(f"project/{quote(key, safe='')}")
+            except JiraRefused as refusal:
+                if refusal.status not in (403, 404):
+                    raise
+                raise SourceRefused(
+                    f"{self._client.service} has no project {key!r}, or our account may not see it: correct "
+                    "projects, or give the account the permission Browse Projects there"
+                ) from None
         yield from map(self._to_item, self._list_wanted(compute_oldest_update(self._filters)))
 
     def discover_updated(self, since: datetime) -> Iterator[Item]:
@@ -93,12 +99,12 @@ class JiraTickets(ApiSource):
 
     def discover_named(self, uris: Sequence[str]) -> Iterator[Item]:
         """Those of the tickets that are there and pass the filters, by their ids."""
-        if self._api.is_authenticated:
+        if self._client.is_authenticated:
             self._load_account_zone()  # a guest would not see tickets that are there
         ids = [id_ for kind, _, id_ in (uri.partition("/") for uri in uris) if kind == "issue"]
         ids = [id_ for id_ in ids if id_.isascii() and id_.isdecimal()]
-        for start in range(0, len(ids), _NAMED_BATCH_SIZE):
-            tickets = fetch_tickets(self._api, ids[start : start + _NAMED_BATCH_SIZE], ["updated"])
+        for several in split_batches(ids, _NAMED_BATCH_SIZE):
+            tickets = fetch_tickets(self._client, several, ["updated"])
             yield from map(self._to_item, self._filter_named(tickets))
 
     def _filter_named(self, tickets: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -109,28 +115,27 @@ class JiraTickets(ApiSource):
             return wanted
         ids = [str(raw["id"]) for raw in wanted]
         jql = build_jql([*self._clauses, f"id in ({', '.join(ids)})"], since=None, zone=UTC)
-        passing = {str(raw["id"]) for raw in list_tickets(self._api, jql, reconcile=ids)}
+        passing = {str(raw["id"]) for raw in list_tickets(self._client, jql, reconcile=ids)}
         return [raw for raw in wanted if str(raw["id"]) in passing]
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        """Read tickets, a hundred a call.
-
-        Many comments or work logs, and remote links, take calls of their own.
-        """
-        for start in range(0, len(items), _BATCH_SIZE):
-            wanted = {item.locator: item for item in items[start : start + _BATCH_SIZE]}
-            tickets = fetch_tickets(self._api, list(wanted), self._list_field_ids())
+        """A hundred a call; many comments or work logs, and remote links, take calls of their own."""
+        for several in split_batches(items, _BATCH_SIZE):
+            wanted = {item.locator: item for item in several}
+            tickets = fetch_tickets(self._client, list(wanted), self._list_field_ids())
             while tickets:
                 raw = tickets.pop()
                 item = wanted.pop(str(raw.get("id")), None)
                 if item is not None:
                     yield item, self._build_document(raw)
-            for item in wanted.values():
-                yield item, self._fetch_one(item.locator)
-
-    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
-        """A ticket's file; raises as `Downloader.read`."""
-        return self._api.download(attachment, max_bytes)
+            for item in wanted.values():  # deleted, hidden, or only late
+                try:
+                    fields = ",".join(self._list_field_ids())
+                    raw = self._client.get(f"issue/{item.locator}", fields=fields)
+                except JiraRefused as refusal:
+                    yield item, _to_skipped(refusal)
+                else:
+                    yield item, self._build_document(raw)
 
     def _list_wanted(self, since: datetime | None) -> Iterator[dict[str, Any]]:
         """The tickets that were updated since; with `max_results` so many of them."""
@@ -148,7 +153,7 @@ class JiraTickets(ApiSource):
         most = self._filters.max_results
         zone = self._load_account_zone() if since is not None else UTC
         jql = build_jql(self._clauses, since=since, zone=zone, latest_first=most is not None)
-        return list_tickets(self._api, jql, most)
+        return list_tickets(self._client, jql, most)
 
     def _to_item(self, raw: Mapping[str, Any]) -> Item:
         at = _parse_updated(raw)  # in UTC: Jira writes it in the account's zone, which may change
@@ -158,8 +163,8 @@ class JiraTickets(ApiSource):
     def _load_account_zone(self) -> tzinfo:
         """The time zone that JQL reads dates in: the account's; for a guest, the server's."""
         if self._zone is None:
-            own = self._api.is_authenticated
-            answer = self._api.get("myself" if own else "serverInfo")
+            own = self._client.is_authenticated
+            answer = self._client.get("myself" if own else "serverInfo")
             zone: tzinfo | None = None
             with suppress(ZoneInfoNotFoundError, ValueError, OSError):  # this machine may have no such zone
                 if own:
@@ -169,53 +174,32 @@ class JiraTickets(ApiSource):
             self._zone = zone or _EARLIEST_ZONE
         return self._zone
 
-    def _require_project(self, key: str) -> None:
-        try:
-            self._api.get(f"project/{quote(key, safe='')}")
-        except JiraRefused as refusal:
-            if refusal.status not in {403, 404}:
-                raise
-            raise SourceRefused(
-                f"{self._api.service} has no project {key!r}, or our account may not see it: correct "
-                "projects, or give the account the permission Browse Projects there"
-            ) from None
-
     def _load_site_fields(self) -> SiteFields:
         if self._fields is None:
-            definitions = self._api.get("field")
-            self._fields = resolve_site_fields(definitions, self._filters.custom_fields, self._api.service)
+            definitions = self._client.get("field")
+            self._fields = resolve_site_fields(definitions, self._filters.custom_fields, self._client.service)
         return self._fields
 
     def _list_field_ids(self) -> list[str]:
         worklogs = ["worklog"] if "worklogs" in self._filters.parts else []
         return [*self._load_site_fields().requested_ids, *worklogs]
 
-    def _fetch_one(self, ticket_id: str) -> Document | DocumentSkipped:
-        """A ticket that did not come with the others: deleted, hidden, or only late."""
-        try:
-            raw = self._api.get(f"issue/{ticket_id}", fields=",".join(self._list_field_ids()))
-        except JiraRefused as refusal:
-            return _to_skipped(refusal)
-        return self._build_document(raw)
-
     def _build_document(self, raw: Mapping[str, Any]) -> Document | DocumentSkipped:
-        parts, fields = self._filters.parts, self._load_site_fields()
+        parts, fields, api = self._filters.parts, self._load_site_fields(), self._client
+        comments: _Entries = ()
+        worklogs: _Entries = ()
         try:
-            ticket = Ticket(
-                raw,
-                _fetch_entries(self._api, raw, "comment", "comments", orderBy="created")
-                if "comments" in parts
-                else (),
-                self._api.url,
-                self._api.is_cloud,
-                fields,
-                has_description="description" in parts,
-                worklogs=_fetch_entries(self._api, raw, "worklog", "worklogs") if "worklogs" in parts else (),
-                remote_links=_fetch_remote_links(self._api, raw) if "remote_links" in parts else (),
-            )
+            if "comments" in parts:
+                comments = _fetch_entries(api, raw, "comment", "comments", orderBy="created")
+            if "worklogs" in parts:
+                worklogs = _fetch_entries(api, raw, "worklog", "worklogs")
+            links = _fetch_remote_links(api, raw) if "remote_links" in parts else ()
         except JiraRefused as refusal:
             return _to_skipped(refusal)
-        return build_ticket_document(ticket)
+        has_text = "description" in parts
+        return build_ticket_document(
+            Ticket(raw, comments, api.url, api.is_cloud, fields, has_text, worklogs, links)
+        )
 
 
 def _digest(names: Iterable[str]) -> str:
@@ -227,11 +211,7 @@ def _parse_updated(raw: Mapping[str, Any]) -> datetime | None:
 
 
 def _to_skipped(refusal: JiraRefused) -> DocumentSkipped:
-    """Why a refused ticket is skipped. Cloud reports hidden tickets as deleted.
-
-    Raises:
-        JiraRefused: it does not concern this ticket alone.
-    """
+    """Why a refused ticket is skipped, if it is this alone. Cloud reports hidden tickets as deleted."""
     if refusal.status == 404:
         return DocumentSkipped(DELETED_REASON)
     if refusal.status == 403:
@@ -276,7 +256,7 @@ def fetch_tickets(api: JiraClient, ids: Sequence[str], fields: Sequence[str]) ->
         answer = api.post("search", {**question, "validateQuery": False})
     issues = answer.get("issues")
     if not is_list(issues):
-        raise SourceUnavailable(f"{api.service} returned no list of tickets: try again later")
+        raise api.unavailable("returned no list of tickets")
     return issues
 
 
@@ -327,13 +307,11 @@ def _iter_server(
 
 
 def _require_issues(api: JiraClient, page: Any) -> list[dict[str, Any]]:
-    issues = page.get("issues") if is_object(page) else None
-    if not is_list(issues):
+    issues = descend(page).get("issues")
+    if not is_list(issues) or not all(
+        descend(issue, "fields").get("updated") and issue.get("id") for issue in issues
+    ):
         raise _build_listing_error(api, "has no list of tickets")
-    for issue in issues:
-        fields = issue.get("fields") if is_object(issue) else None
-        if not is_object(fields) or not fields.get("updated") or not issue.get("id"):
-            raise _build_listing_error(api, "has no list of tickets")
     return issues
 
 
@@ -352,11 +330,7 @@ def _build_listing_error(api: JiraClient, problem: str) -> SourceUnavailable:
 
 
 def _fetch_remote_links(api: JiraClient, raw: Mapping[str, Any]) -> _Entries:
-    """The links of a ticket to other sites, in the order of their creation.
-
-    Raises:
-        JiraRefused: the ticket is gone.
-    """
+    """The links of a ticket to other sites, the oldest first. Raises JiraRefused: it is gone."""
     try:
         links = api.get(f"issue/{raw['id']}/remotelink")
     except JiraRefused as refusal:
@@ -367,7 +341,7 @@ def _fetch_remote_links(api: JiraClient, raw: Mapping[str, Any]) -> _Entries:
             "turn on issue linking, or leave remote_links out of the source's parts"
         ) from None
     if not is_list(links):
-        raise SourceUnavailable(f"{api.service} returned no list of remote links: try again later")
+        raise api.unavailable("returned no list of remote links")
     return sorted(filter(is_object, links), key=lambda link: _to_number(link.get("id")))
 
 
@@ -380,7 +354,7 @@ def _fetch_entries(api: JiraClient, raw: Mapping[str, Any], field: str, name: st
     Raises:
         JiraRefused: the ticket is gone, or hidden from us.
     """
-    listing: Mapping[str, Any] = (raw.get("fields") or dict[str, Any]()).get(field) or {}
+    listing = descend(raw, "fields", field)
     entries: _Entries = listing.get(name) or []
     total = listing.get("total")
     if not isinstance(total, int) or len(entries) >= total:

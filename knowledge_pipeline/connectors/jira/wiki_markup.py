@@ -61,12 +61,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 def wiki_to_markdown(markup: str, people: Mapping[str, str] | None = None) -> str:
-    """The text of a description or a comment as Markdown, without white space around it.
-
-    Args:
-        markup: as Jira has it.
-        people: display names by user name, for mentions.
-    """
+    """A description or a comment as Markdown; `people`: display names by user name, for mentions."""
     text = _CONTROL.sub("", markup.replace("\r\n", "\n").replace("\r", "\n"))
     literals = _MaskedLiterals(people or {})
     return _WikiRenderer(literals).render(_mask_literals(text, literals)).strip()
@@ -179,7 +174,6 @@ class _WikiRenderer:
 
 
 def _render_panel_title(match: re.Match[str]) -> str:
-    """The markers of a panel leave its title, and set its text apart."""
     title = _TITLE.search(match[2] or "")
     heading = title[1].strip() if title else ""
     return f"\n\n*{heading}*\n\n" if heading else "\n\n"
@@ -235,7 +229,6 @@ class _MaskedLiterals:
 
 
 def _mask_literals(text: str, literals: _MaskedLiterals) -> str:
-    """Put marks for code, links, images, addresses and escaped signs."""
     text = _CODE.sub(lambda match: _mask_code(match, literals), text)
     text = _INLINE_CODE.sub(lambda match: literals.mask("i", match[1]), text)
     text = _IMAGE.sub(lambda match: literals.mask("t", _format_image(match[1].strip())), text)
@@ -247,7 +240,6 @@ def _mask_literals(text: str, literals: _MaskedLiterals) -> str:
 
 
 def _render_emphasis(text: str) -> str:
-    """Text effects, dashes and icons of one block."""
     text = _DASHES.sub(lambda match: "—" if len(match[1]) == 3 else "–", text)
     text = _ICON.sub(lambda match: _ICONS.get(match[1], ""), text)
     text = _EFFECT_IN_WORD.sub(_render_in_word, text)

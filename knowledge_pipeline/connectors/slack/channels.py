@@ -16,9 +16,10 @@ from functools import cached_property
 from itertools import groupby
 
 from knowledge_pipeline.config.connections import SlackConnection
-from knowledge_pipeline.connectors.base import DELETED_REASON, ApiSource, Sleep
+from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep
+from knowledge_pipeline.connectors.service import ServiceSource
 from knowledge_pipeline.connectors.slack.client import Json, SlackClient, SlackRefused
-from knowledge_pipeline.connectors.slack.text import RawIds, to_string
+from knowledge_pipeline.connectors.slack.text import keep_ids, to_string
 from knowledge_pipeline.connectors.slack.threads import (
     Channel,
     ChannelFilters,
@@ -37,8 +38,8 @@ from knowledge_pipeline.connectors.slack.threads import (
     thread_ts_of,
     thread_uri,
 )
-from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
-from knowledge_pipeline.records import Attachment, Document, Item
+from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
+from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.text import is_object
 from knowledge_pipeline.times import parse_since
 
@@ -53,7 +54,7 @@ _MAX_DAY_GAP = timedelta(days=7)  # days no further apart than this are read tog
 _DAY = timedelta(days=1)
 
 
-class SlackChannels(ApiSource):
+class SlackChannels(ServiceSource[SlackClient]):
     """The channels of one workspace that pass the filters; nothing is sent before the first listing."""
 
     full_listing_interval = timedelta(days=7)
@@ -63,17 +64,13 @@ class SlackChannels(ApiSource):
         self, connection: SlackConnection, filters: ChannelFilters, *, sleep: Sleep = time.sleep
     ) -> None:
         """Raises ConfigError where `since` is not a date."""
+        super().__init__(SlackClient(connection, sleep=sleep))
         self._filters = filters
-        self._client = SlackClient(connection, sleep=sleep)
         self._workspace = SlackWorkspace(self._client)
         self._channels: dict[str, Channel] | None = None
         self._cached_days: dict[str, list[Json]] = {}  # by uri, of days
         self._cached_message_count = 0
         self._oldest_day()
-
-    def close(self) -> None:
-        """Free what was opened."""
-        self._client.close()
 
     def discover(self) -> Iterator[Item]:
         """Every thread and day of the wanted channels, channel by channel, the newest of each first."""
@@ -81,15 +78,10 @@ class SlackChannels(ApiSource):
         yield from select_newest(self._list_activity(self._oldest_day()), self._filters.max_results)
 
     def discover_updated(self, since: datetime) -> Iterator[Item]:
-        """Threads begun since, `OVERLAP` before included, and the days since, whole.
-
-        A reply to an older thread, an edit and a deletion of something older, are seen by the next
-        whole listing.
-        """
+        """Threads begun since, `OVERLAP` before included, and days; all else waits for a whole listing."""
         self._channels = None
         begin = start_of_day((since.astimezone(UTC) - OVERLAP).date())
-        for listed in self._list_activity(max(self._oldest_day(), begin)):
-            yield listed.item
+        yield from select_newest(self._list_activity(max(self._oldest_day(), begin)), None)
 
     def discover_named(self, uris: Sequence[str]) -> Iterator[Item]:
         """Those of the threads and days that are in a channel which we read, from the days they began on."""
@@ -102,15 +94,11 @@ class SlackChannels(ApiSource):
                 wanted[parsed[0]].add(parsed[1])
         for channel_id, days in wanted.items():
             if channel := self._load_channels().get(channel_id):
-                yield from self._list_named(channel, days, frozenset(uris))
-
-    def _list_named(self, channel: Channel, days: Iterable[date], uris: frozenset[str]) -> Iterator[Item]:
-        oldest = self._oldest_day()
-        for first, last in _group_days(day for day in days if start_of_day(day) >= oldest):
-            for day, messages in self._iter_days(channel, start_of_day(first), start_of_day(last) + _DAY):
-                for listed in self._list_day(channel, day, messages):
-                    if listed.item.uri in uris:
-                        yield listed.item
+                recent = (day for day in days if start_of_day(day) >= self._oldest_day())
+                for day, messages in self._iter_runs(channel, recent):
+                    for listed in self._list_day(channel, day, messages):
+                        if listed.item.uri in uris:
+                            yield listed.item
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """One call for each thread, and for every `_PAGE_SIZE` messages of neighbouring days."""
@@ -127,10 +115,6 @@ class SlackChannels(ApiSource):
             yield from self._fetch_days(self._require_channel(channel_id), wanted)
         for item in threads:
             yield item, self._fetch_thread(item)
-
-    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
-        """A message's file; raises as `Downloader.read`."""
-        return self._client.download(attachment, max_bytes)
 
     def _oldest_day(self) -> datetime:
         """The beginning of the first wanted day: a day is taken whole or not at all."""
@@ -163,7 +147,7 @@ class SlackChannels(ApiSource):
         alone = [message for message in messages if thread_ts_of(message) is None]
         revision, newest = RevisionDigest(channel), 0.0
         for message in alone:
-            if (parsed := parse_message(message, RawIds())) is not None:
+            if (parsed := parse_message(message, keep_ids)) is not None:
                 revision.add_message(parsed)
                 newest = max(newest, parsed.last_activity)
         if newest:
@@ -179,13 +163,21 @@ class SlackChannels(ApiSource):
     def _iter_days(
         self, channel: Channel, begin: datetime, end: datetime
     ) -> Iterator[tuple[date, list[Json]]]:
-        """What a channel's history holds from `begin` until before `end`, a day at a time, the newest first.
-
-        The messages of a day ascend.
-        """
+        """A channel's history before `end`, a day at a time, the newest first; a day's messages ascend."""
         history = self._iter_history(channel, begin, end)
         for day, messages in groupby(history, key=lambda message: parse_timestamp(message["ts"]).date()):
             yield day, list(messages)[::-1]
+
+    def _iter_runs(self, channel: Channel, days: Iterable[date]) -> Iterator[tuple[date, list[Json]]]:
+        """As `_iter_days`, of some days and those between them, of which neighbours are read together."""
+        runs: list[tuple[date, date]] = []  # first and last day
+        for day in sorted(days):
+            if runs and day - runs[-1][1] <= _MAX_DAY_GAP:
+                runs[-1] = (runs[-1][0], day)
+            else:
+                runs.append((day, day))
+        for first, last in runs:
+            yield from self._iter_days(channel, start_of_day(first), start_of_day(last) + _DAY)
 
     def _iter_history(self, channel: Channel, begin: datetime, end: datetime) -> Iterator[Json]:
         """Descending; with a latest time given, pages begin at it and go back."""
@@ -198,10 +190,8 @@ class SlackChannels(ApiSource):
                 for message in page:
                     now = float(message["ts"]) if is_timestamp(message.get("ts")) else last
                     if now >= last:
-                        raise SourceUnavailable(
-                            f"{self._client.service} listed the messages of #{channel.name} out of order: "
-                            "nothing is deleted: try again later"
-                        )
+                        problem = f"listed the messages of #{channel.name} out of order"
+                        raise self._client.listing_incomplete(problem)
                     last = now
                     if oldest <= now < latest:
                         yield message
@@ -210,10 +200,9 @@ class SlackChannels(ApiSource):
         self, channel: Channel, items: Sequence[Item]
     ) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         wanted = {date.fromisoformat(item.uri.split("/")[2]): item for item in items}
-        for first, last in _group_days(wanted):
-            for day, messages in self._iter_days(channel, start_of_day(first), start_of_day(last) + _DAY):
-                if day in wanted:
-                    yield (item := wanted.pop(day)), self._build_document(item, messages)
+        for day, messages in self._iter_runs(channel, wanted):
+            if item := wanted.pop(day, None):
+                yield item, self._build_document(item, messages)
         for item in wanted.values():
             yield item, DocumentSkipped(DELETED_REASON)
 
@@ -241,7 +230,7 @@ class SlackChannels(ApiSource):
             parsed
             for message in messages
             if not (is_day and thread_ts_of(message))
-            and (parsed := parse_message(message, self._workspace)) is not None
+            and (parsed := parse_message(message, self._workspace.find_name)) is not None
         ]
         if not parsed_messages:
             return DocumentSkipped(DELETED_REASON if is_day else "empty")
@@ -250,7 +239,6 @@ class SlackChannels(ApiSource):
 
     @contextmanager
     def _translate_refusals(self, channel: Channel) -> Generator[None]:
-        """Say of which channel Slack speaks."""
         try:
             yield
         except SlackRefused as refusal:
@@ -265,7 +253,7 @@ class SlackChannels(ApiSource):
 def _to_thread_activity(channel: Channel, root: Json) -> ItemActivity:
     """From its root alone, which has the number of replies and the time of the last one."""
     revision = RevisionDigest(channel)
-    if (parsed := parse_message(root, RawIds())) is not None:
+    if (parsed := parse_message(root, keep_ids)) is not None:
         revision.add_message(parsed)
     latest = root.get("latest_reply")
     replied = float(latest) if is_timestamp(latest) else float(root["ts"])
@@ -274,24 +262,13 @@ def _to_thread_activity(channel: Channel, root: Json) -> ItemActivity:
     return ItemActivity(Item(thread_uri(channel, root["ts"]), str(revision)), newest)
 
 
-def _group_days(days: Iterable[date]) -> list[tuple[date, date]]:
-    """First and last days of what is read together."""
-    runs: list[tuple[date, date]] = []
-    for day in sorted(days):
-        if runs and day - runs[-1][1] <= _MAX_DAY_GAP:
-            runs[-1] = (runs[-1][0], day)
-        else:
-            runs.append((day, day))
-    return runs
-
-
 _CHANNEL_ID = re.compile(r"[CG][A-Z0-9]{5,}")
 _WORKSPACE_PAGE_SIZE = 999  # Slack's most
 _UNKNOWN_USER_CODES = ("user_not_found", "user_not_visible", "users_not_found", "invalid_arguments")
 
 
 class SlackWorkspace:
-    """A workspace's channels, its people by name (a `NameLookup`), its address.
+    """A workspace's channels, its people by name, its address.
 
     Each list is read once, when it is needed.
     """
@@ -309,12 +286,22 @@ class SlackWorkspace:
             return [channel]
         public = self._list_channels_of_kind("public_channel", exclude_archived=not filters.channels)
         if not filters.channels:
-            return self._filter_joined(public)
-        wanted = [channel for raw in public if filters.accepts(channel := parse_channel(raw))]
+            wanted = [parse_channel(raw) for raw in public if raw.get("is_member")]
+            if not wanted:
+                raise SourceRefused(
+                    f"the bot of connection.token is in no public channel of {self._client.service}: invite "
+                    "it with /invite in each channel to read, or name channels under the source's channels"
+                )
+            return sorted(wanted, key=lambda channel: channel.id)
+        wanted = list(filter(filters.accepts, map(parse_channel, public)))
         if filters.find_missing(wanted):
-            wanted += [
-                channel for raw in self._list_private() if filters.accepts(channel := parse_channel(raw))
-            ]
+            try:
+                private = self._list_channels_of_kind("private_channel", exclude_archived=False)
+            except SlackRefused as refusal:
+                if refusal.code != "missing_scope":
+                    raise
+                private = []
+            wanted += filter(filters.accepts, map(parse_channel, private))
         if missing := filters.find_missing(wanted):
             raise SourceRefused(
                 f"{self._client.service} shows no channel {', '.join(missing)}: correct the source's "
@@ -335,8 +322,16 @@ class SlackWorkspace:
         """The workspace's address for people."""
         return to_string(self._client.call("auth.test").get("url")) or None
 
-    def person_name(self, account: str) -> str | None:
-        """The name of a person or bot; people of other workspaces are looked up one by one."""
+    def find_name(self, kind: str, id_: str) -> str | None:
+        """A `NameLookup`, of channels that a listing shows."""
+        if kind == "person":
+            return self._find_person(id_)
+        if id_ not in self._channels and not self._is_listed:
+            self._list_channels_of_kind("public_channel", exclude_archived=False)
+        return self._channels.get(id_)
+
+    def _find_person(self, account: str) -> str | None:
+        """People of other workspaces are looked up one by one."""
         if self._people is None:
             pages = self._client.iter_pages("users.list", "members", limit=_WORKSPACE_PAGE_SIZE)
             self._people = {to_string(user.get("id")): account_name(user) for page in pages for user in page}
@@ -344,12 +339,6 @@ class SlackWorkspace:
             user = self._client.find("users.info", "user", _UNKNOWN_USER_CODES, user=account)
             self._people[account] = account_name(user) if is_object(user) else ""
         return self._people[account] or None
-
-    def channel_name(self, channel_id: str) -> str | None:
-        """The name of a channel that a listing shows."""
-        if channel_id not in self._channels and not self._is_listed:
-            self._list_channels_of_kind("public_channel", exclude_archived=False)
-        return self._channels.get(channel_id)
 
     def _find_channel(self, channel_id: str) -> Channel | None:
         """A channel by its id; None where it is not one, or not shown to us."""
@@ -370,20 +359,3 @@ class SlackWorkspace:
         self._is_listed = True
         self._channels |= {to_string(raw.get("id")): to_string(raw.get("name")) for raw in channels}
         return channels
-
-    def _list_private(self) -> list[Json]:
-        try:
-            return self._list_channels_of_kind("private_channel", exclude_archived=False)
-        except SlackRefused as refusal:
-            if refusal.code == "missing_scope":
-                return []
-            raise
-
-    def _filter_joined(self, raw_channels: Iterable[Json]) -> list[Channel]:
-        joined = [parse_channel(raw_channel) for raw_channel in raw_channels if raw_channel.get("is_member")]
-        if not joined:
-            raise SourceRefused(
-                f"the bot of connection.token is in no public channel of {self._client.service}: invite it "
-                "with /invite in each channel to read, or name channels under the source's channels"
-            )
-        return sorted(joined, key=lambda channel: channel.id)

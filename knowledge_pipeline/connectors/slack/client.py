@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import requests
 
 from knowledge_pipeline.config.connections import SlackConnection
+from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.download import Downloader, build_identity
 from knowledge_pipeline.connectors.http_retry import (
     MAX_ATTEMPTS,
@@ -27,9 +28,9 @@ from knowledge_pipeline.connectors.http_retry import (
     to_source_error,
     wait_or_raise,
 )
+from knowledge_pipeline.connectors.service import ServiceClient
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
-from knowledge_pipeline.records import Attachment
-from knowledge_pipeline.text import is_list, is_object
+from knowledge_pipeline.text import descend, is_list, is_object
 from knowledge_pipeline.times import parse_retry_after
 
 if TYPE_CHECKING:
@@ -57,22 +58,23 @@ class SlackRefused(SourceRefused):
         self.code = code
 
 
-class SlackClient:
-    """One workspace's API. Nothing is sent before the first request."""
+class SlackClient(ServiceClient):
+    """One workspace's API."""
 
-    def __init__(self, connection: SlackConnection, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, connection: SlackConnection, *, sleep: Sleep = time.sleep) -> None:
         host = urlsplit(connection.url).hostname or ""
-        self.service = "Slack" if host == "slack.com" else f"Slack at {host}"
+        service = "Slack" if host == "slack.com" else f"Slack at {host}"
+        origins = [connection.url, f"https://files.{host}"]  # whose files take the same token
+        identity = build_identity(connection.token)
+        super().__init__(service, Downloader(service, origins, identity, sleep=sleep))
         self._connection = connection
         self._sleep = sleep
         self._session: requests.Session | None = None
         self._client: WebClient | None = None
-        origins = [connection.url, f"https://files.{host}"]  # whose files take the same token
-        self._downloader = Downloader(self.service, origins, build_identity(connection.token), sleep=sleep)
 
     def close(self) -> None:
         """Close the connections; a later request opens new ones."""
-        self._downloader.close()
+        super().close()
         if self._session is not None:
             self._session.close()
         self._session = self._client = None
@@ -88,11 +90,9 @@ class SlackClient:
             answer = self.call(method, **parameters)
             page = answer.get(key)
             if not is_list(page) or not all(map(is_object, page)):
-                raise SourceUnavailable(
-                    f"{self.service} answered {method} without {key}: nothing is deleted: try again later"
-                )
+                raise self.listing_incomplete(f"answered {method} without {key}")
             yield page
-            cursor = str((answer.get("response_metadata") or Json()).get("next_cursor") or "")
+            cursor = str(descend(answer, "response_metadata").get("next_cursor") or "")
             if not cursor and not answer.get("has_more"):
                 return
             if not cursor or cursor in cursors:
@@ -102,16 +102,8 @@ class SlackClient:
             cursors.add(cursor)
             parameters["cursor"] = cursor
 
-    def download(self, attachment: Attachment, max_bytes: int) -> bytes:
-        """The bytes of a message's file; raises as `Downloader.read`."""
-        return self._downloader.read(attachment.address, attachment.name, max_bytes)
-
     def call(self, method: str, **parameters: Any) -> Json:
-        """The response to one request.
-
-        Raises:
-            SlackRefused: Slack refuses with a code; a retry cannot help.
-        """
+        """The response to one request. Raises SlackRefused: it is refused for good."""
         for attempt in range(1, MAX_ATTEMPTS):
             answer = self._call_once(method, parameters)
             code = str(answer.get("error") or "")
@@ -124,7 +116,7 @@ class SlackClient:
                 self._sleep(compute_backoff_s(attempt))
             else:
                 raise self._to_source_error(method, answer, code)
-        raise SourceUnavailable(f"{self.service} failed at {method} at every attempt: try again later")
+        raise self.unavailable(f"failed at {method} at every attempt")
 
     def find(self, method: str, key: str, missing_codes: Container[str], **parameters: Any) -> Any:
         """What a response has under a key; None where Slack refuses with such a code. Raises as `call`."""
@@ -136,7 +128,6 @@ class SlackClient:
             raise
 
     def _call_once(self, method: str, parameters: Json) -> Json:
-        """The response, or the error that Slack reports in it."""
         from slack_sdk.errors import SlackApiError
 
         try:
@@ -195,9 +186,7 @@ class SlackClient:
 
     def _to_source_error(self, method: str, response: Json, code: str) -> KnowledgeError:
         if not _ERROR_CODE.fullmatch(code):  # slack_sdk's words for anything but JSON
-            return SourceUnavailable(
-                f"{self.service} answered {method} with something other than JSON: try again later"
-            )
+            return self.unavailable(f"answered {method} with something other than JSON")
         if code in _TOKEN_ERROR_CODES:
             return SlackRefused(
                 f"{self.service} does not accept connection.token ({code}): install the app in the workspace "

@@ -21,13 +21,12 @@ from knowledge_pipeline.connectors.events import (
     ServiceEvent,
     SourceTest,
     WebhookService,
-    descend,
     is_equal,
-    list_objects,
     read_text,
     sign,
 )
 from knowledge_pipeline.errors import Unauthenticated
+from knowledge_pipeline.text import descend, list_objects
 
 _TOLERANCE_S = 300.0
 _TIMESTAMP = re.compile(r"\d{1,10}\.\d{1,9}", re.ASCII)

@@ -22,7 +22,7 @@ from typing import Any
 
 from knowledge_pipeline.config.connections import SlackExportConnection
 from knowledge_pipeline.connectors.base import DELETED_REASON, Source
-from knowledge_pipeline.connectors.slack.text import Json, list_dicts, to_string
+from knowledge_pipeline.connectors.slack.text import Json, to_string
 from knowledge_pipeline.connectors.slack.threads import (
     Channel,
     ChannelFilters,
@@ -43,7 +43,7 @@ from knowledge_pipeline.connectors.slack.threads import (
 )
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.text import is_list
+from knowledge_pipeline.text import is_list, list_objects
 from knowledge_pipeline.times import parse_since
 
 _CHANNEL_ID = re.compile(r"\w+", re.ASCII)
@@ -103,11 +103,7 @@ class SlackExport(Source):
         yield from select_newest(listed, self._filters.max_results)
 
     def fetch(self, item: Item) -> Document:
-        """Read one listed thread or day, out of the files that it is in.
-
-        Raises:
-            DocumentSkipped: a file is gone or broken, or there are no messages any more.
-        """
+        """Read one listed thread or day, out of the files that it is in."""
         self._open_files()
         channel = self._channels.get(item.uri.split("/")[1])
         if channel is None:
@@ -116,21 +112,19 @@ class SlackExport(Source):
             parsed
             for day in item.locator.split()
             for message in self._load_day(channel, day)
-            if _uri_of(channel, message) == item.uri and (parsed := parse_message(message, self)) is not None
+            if _uri_of(channel, message) == item.uri
+            and (parsed := parse_message(message, self._find_name)) is not None
         ]
         return build_document(item.uri, channel, messages, site=None)
 
-    def person_name(self, account: str) -> str | None:
-        """The name of a person, as `users.json` has it."""
-        return self._people.get(account)
-
-    def channel_name(self, channel_id: str) -> str | None:
-        """The name of a public channel."""
-        channel = self._channels.get(channel_id)
+    def _find_name(self, kind: str, id_: str) -> str | None:
+        """A `NameLookup`, of people in `users.json` and public channels."""
+        if kind == "person":
+            return self._people.get(id_)
+        channel = self._channels.get(id_)
         return channel.name if channel else None
 
     def _oldest_day(self) -> datetime | None:
-        """The first wanted day; None: all of the export."""
         since = self._filters.since
         return None if since is None else start_of_day(parse_since(since).astimezone(UTC).date())
 
@@ -163,7 +157,7 @@ class SlackExport(Source):
             for message in messages:
                 if oldest is not None and parse_timestamp(thread_ts_of(message) or message["ts"]) < oldest:
                     continue
-                if (parsed := parse_message(message, self)) is not None:
+                if (parsed := parse_message(message, self._find_name)) is not None:
                     uri = _uri_of(channel, message)
                     if uri not in activity_by_uri:
                         activity_by_uri[uri] = _DocumentActivity(RevisionDigest(channel))
@@ -178,7 +172,7 @@ class SlackExport(Source):
     def _read_day(self, channel: Channel, day: str) -> list[Json]:
         """The messages of one file, ascending; what has no time is no message."""
         try:
-            entries = list_dicts(self._open_files().read_json_list(f"{channel.name}/{day}.json"))
+            entries = list_objects(self._open_files().read_json_list(f"{channel.name}/{day}.json"))
         except KeyError:
             raise DocumentSkipped(DELETED_REASON) from None
         messages = (entry for entry in entries if is_timestamp(entry.get("ts")))
@@ -208,7 +202,7 @@ def _iter_channels(files: ExportFiles) -> Iterator[Channel]:
 def _load_list(files: ExportFiles, name: str, *, is_required: bool = True) -> list[Json] | None:
     """The objects of one of the export's own lists; None: it has none such, and need not."""
     try:
-        return list_dicts(files.read_json_list(name))
+        return list_objects(files.read_json_list(name))
     except KeyError:
         if is_required:
             raise build_not_export_error(files.path) from None
@@ -245,22 +239,13 @@ class ExportFiles(ABC):
 
     @abstractmethod
     def read(self, name: str) -> bytes:
-        """A file by its path in the export.
-
-        Raises:
-            KeyError: there is no such file.
-            DocumentSkipped: it cannot be read, or is too large.
-        """
+        """A file by its path in the export. Raises KeyError; DocumentSkipped: it cannot be read."""
 
     def close(self) -> None:  # noqa: B027 - a folder holds nothing open
         """Nothing can be read after it."""
 
     def read_json_list(self, name: str) -> list[Any]:
-        """The list that a file of JSON holds.
-
-        Raises:
-            KeyError, DocumentSkipped: as `read`, or it holds none.
-        """
+        """The list that a file of JSON holds. Raises as `read`, or DocumentSkipped: it holds none."""
         try:
             content = json.loads(self.read(name))
         except (ValueError, RecursionError):

@@ -20,10 +20,7 @@ from knowledge_pipeline.errors import SourceRefused
 def list_members(
     connection: SlackChannelsConnection, *, sleep: Sleep = time.sleep
 ) -> Iterator[OrganisationMember]:
-    """Every channel that the bot may read: those that it is in, and archived ones.
-
-    Private ones only with `connection.private`: but for `access`, all who may search would read them.
-    """
+    """Every channel that the bot may read, archived ones too; private ones only with `connection.private`."""
     with closing(SlackClient(connection.connect(""), sleep=sleep)) as client:
         workspace = SlackWorkspace(client)
         channels = workspace.list_readable(private=connection.private)

@@ -14,10 +14,17 @@ from functools import cache, cached_property
 
 from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.connectors.base import Sleep
-from knowledge_pipeline.connectors.permissions import Member, Permissions, Readers
+from knowledge_pipeline.connectors.permissions import (
+    Audience,
+    Member,
+    Permissions,
+    Readers,
+    Unreadable,
+    collect_permissions,
+)
 from knowledge_pipeline.connectors.slack.client import Json, SlackClient, SlackRefused
 from knowledge_pipeline.errors import SourceUnavailable
-from knowledge_pipeline.text import is_list, is_object
+from knowledge_pipeline.text import descend, is_list, is_object
 
 _PAGE_SIZE = 999  # Slack's most
 _CLOSING_CODES = frozenset(
@@ -35,20 +42,9 @@ def read_channel_permissions(
     connection: SlackConnection, uris: Sequence[str], *, sleep: Sleep = time.sleep
 ) -> Permissions:
     """The audiences of threads and days of channels, as they are now."""
-    audiences, problems = dict[str, Sequence[Readers]](), Counter[str]()
-    channel_by_uri = {uri: uri.split("/")[1] for uri in uris}
-    documents = Counter(channel_by_uri.values())
     with closing(SlackClient(connection, sleep=sleep)) as client:
-        reader = _ChannelReader(client)
-        for channel in documents:
-            try:
-                audiences[channel] = [reader.read_members(channel)]
-            except SlackRefused as refusal:
-                if refusal.code not in _CLOSING_CODES:
-                    raise
-                problems[f"members of channel {channel} are not shown: {refusal}"] += documents[channel]
-    audience_by_uri = {uri: channel for uri, channel in channel_by_uri.items() if channel in audiences}
-    return Permissions(audiences, audience_by_uri, problems)
+        find_audience = _ChannelReader(client).find_audience
+        return collect_permissions({uri: uri.split("/")[1] for uri in uris}, find_audience, Counter())
 
 
 class _ChannelReader:
@@ -56,12 +52,18 @@ class _ChannelReader:
         self._client = client
         self._look_up = cache(self._fetch_stranger)
 
-    def read_members(self, channel: str) -> Readers:
-        """Raises SlackRefused as `SlackClient.call`."""
-        answer = self._client.call("conversations.info", channel=channel).get("channel")
-        is_public = is_object(answer) and answer.get("is_private") is False
-        readers = {member for member in map(self._find_member, self._iter_members(channel)) if member}
-        return frozenset(readers | self._colleagues if is_public else readers)
+    def find_audience(self, channel: str) -> Audience:
+        """Raises Unreadable."""
+        try:
+            answer = self._client.call("conversations.info", channel=channel).get("channel")
+            readers = {member for member in map(self._find_member, self._iter_members(channel)) if member}
+            if is_object(answer) and answer.get("is_private") is False:
+                readers |= self._colleagues
+        except SlackRefused as refusal:
+            if refusal.code not in _CLOSING_CODES:
+                raise
+            raise Unreadable(f"members of channel {channel} are not shown: {refusal}") from None
+        return channel, [frozenset(readers)]
 
     def _iter_members(self, channel: str) -> Iterator[str]:
         query: Json = {"channel": channel, "limit": _PAGE_SIZE}
@@ -69,9 +71,9 @@ class _ChannelReader:
             answer = self._client.call("conversations.members", **query)
             members = answer.get("members")
             if not is_list(members):
-                raise SourceUnavailable(f"{self._client.service} answered without members: try again later")
+                raise self._client.unavailable("answered without members")
             yield from map(str, members)
-            cursor = str((answer.get("response_metadata") or Json()).get("next_cursor") or "")
+            cursor = str(descend(answer, "response_metadata").get("next_cursor") or "")
             if not cursor:
                 return
             if query.get("cursor") == cursor:
@@ -103,6 +105,5 @@ def _to_member(person: Json) -> Member | None:
     """None for a bot, and for an account that was deactivated."""
     if person.get("deleted") or person.get("is_bot"):
         return None
-    profile = person.get("profile")
-    email = profile.get("email") if is_object(profile) else None
+    email = descend(person, "profile").get("email")
     return Member(str(person.get("id")), str(email) if email else None)

@@ -7,9 +7,9 @@ the shape that Slack documents is passed over. https://docs.slack.dev/reference/
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from knowledge_pipeline.extraction.markdown import (
     format_code_block,
@@ -19,9 +19,9 @@ from knowledge_pipeline.extraction.markdown import (
     format_quote,
     format_table,
 )
-from knowledge_pipeline.text import is_list, is_object, replace_surrogates
+from knowledge_pipeline.text import is_list, is_object, list_objects, replace_surrogates
 
-Json = Mapping[str, Any]
+Json = dict[str, Any]
 
 _UNFURL_KEYS = ("from_url", "original_url")  # what Slack itself adds to a link
 _STYLE_MARKS = (("strike", "~"), ("italic", "_"), ("bold", "*"))
@@ -30,14 +30,14 @@ _STYLE_MARKS = (("strike", "~"), ("italic", "_"), ("bold", "*"))
 def render_message(message: Json, names: NameLookup) -> str:
     """Everything that people see of a message, but for who and when; "" where there is nothing."""
     text = to_string(message.get("text"))
-    blocks = list_dicts(message.get("blocks"))
+    blocks = list_objects(message.get("blocks"))
     composed = any(block.get("type") != "rich_text" for block in blocks)  # then `text` is but a fallback
     body = "" if composed else render_text(text, names)
     if not body.strip() and blocks:
         body = _render_blocks(blocks, names)
     body = body if body.strip() else render_text(text, names)
     # a preview of a link counts only where there is nothing else
-    attachments = list_dicts(message.get("attachments"))
+    attachments = list_objects(message.get("attachments"))
     if body.strip():
         attachments = [
             attachment for attachment in attachments if not any(attachment.get(name) for name in _UNFURL_KEYS)
@@ -48,11 +48,6 @@ def render_message(message: Json, names: NameLookup) -> str:
         _render_files(message),
     ]
     return replace_surrogates("\n\n".join(part.strip() for part in parts if part.strip()))
-
-
-def list_dicts(value: Any) -> list[Json]:
-    """The objects of a list, whatever it is."""
-    return [entry for entry in value if is_object(entry)] if is_list(value) else []
 
 
 def to_string(value: Any) -> str:
@@ -69,21 +64,21 @@ def _render_attachment(attachment: Json, names: NameLookup) -> str:
         text_of("author_name"),
         format_link(text_of("title"), text_of("title_link")),
         text_of("text"),
-        _render_blocks(list_dicts(attachment.get("blocks")), names),
-        *(_render_field(field, names) for field in list_dicts(attachment.get("fields"))),
+        _render_blocks(list_objects(attachment.get("blocks")), names),
+        *(
+            ": ".join(
+                filter(None, (render_text(to_string(field.get(key)), names) for key in ("title", "value")))
+            )
+            for field in list_objects(attachment.get("fields"))
+        ),
     ]
     shown = [line for line in lines if line.strip()] or [text_of("fallback")]
     footer = text_of("footer")
     return "\n".join([*shown, footer] if footer.strip() else shown)
 
 
-def _render_field(field: Json, names: NameLookup) -> str:
-    title, value = (render_text(to_string(field.get(name)), names) for name in ("title", "value"))
-    return f"{title}: {value}" if title and value else title or value
-
-
 def _render_files(message: Json) -> str:
-    files = list_dicts(message.get("files"))
+    files = list_objects(message.get("files"))
     names = [to_string(file.get("name")) or to_string(file.get("title")) for file in files]
     shown = [" ".join(name.split()) for name in names if name.strip()]
     return f"Files: {', '.join(shown)}" if shown else ""
@@ -97,12 +92,12 @@ def _render_blocks(blocks: list[Json], names: NameLookup) -> str:
 def _render_block(block: Json, names: NameLookup) -> str:
     match block.get("type"):
         case "rich_text":
-            return "\n".join(_render_rich_text(part, names) for part in list_dicts(block.get("elements")))
+            return "\n".join(_render_rich_text(part, names) for part in list_objects(block.get("elements")))
         case "section":
-            objects = (block.get("text"), *list_dicts(block.get("fields")))
+            objects = (block.get("text"), *list_objects(block.get("fields")))
             return "\n".join(filter(None, (_render_text_object(part, names) for part in objects)))
         case "context":
-            objects = list_dicts(block.get("elements"))
+            objects = list_objects(block.get("elements"))
             return " ".join(filter(None, (_render_text_object(part, names) for part in objects)))
         case "markdown":  # Markdown already
             return to_string(block.get("text"))
@@ -127,18 +122,18 @@ def _render_text_object(element: Any, names: NameLookup) -> str:
 
 def _render_table(block: Json, names: NameLookup) -> str:
     rows = block.get("rows")
-    cells = [list_dicts(row) for row in rows] if is_list(rows) else []
+    cells = [list_objects(row) for row in rows] if is_list(rows) else []
     return format_table([[_render_cell(cell, names) for cell in row] for row in cells])
 
 
 def _render_cell(cell: Json, names: NameLookup) -> str:
     if cell.get("type") == "rich_text":
-        return " ".join(_render_rich_text(element, names) for element in list_dicts(cell.get("elements")))
+        return " ".join(_render_rich_text(element, names) for element in list_objects(cell.get("elements")))
     return to_string(cell.get("text"))
 
 
 def _render_rich_text(element: Json, names: NameLookup) -> str:
-    inside = list_dicts(element.get("elements"))
+    inside = list_objects(element.get("elements"))
     match element.get("type"):
         case "rich_text_list":
             return _render_list(element, inside, names)
@@ -155,7 +150,7 @@ def _render_list(element: Json, list_items: list[Json], names: NameLookup) -> st
     indent = "    " * min(depth, 8) if isinstance(depth, int) else ""
     first = offset + 1 if isinstance(offset, int) else 1
     ordered = element.get("style") == "ordered"
-    items = (_render_inline(list_dicts(list_item.get("elements")), names) for list_item in list_items)
+    items = (_render_inline(list_objects(list_item.get("elements")), names) for list_item in list_items)
     return "\n".join(
         format_list_item(f"{indent}{f'{number}.' if ordered else '-'} ", item)
         for number, item in enumerate(items, start=first)
@@ -209,28 +204,13 @@ _URL = re.compile(r"(?i)[a-z][a-z0-9+.-]*:\S")
 _PLAIN_SCHEME = re.compile(r"(?i)(?:mailto|tel):")
 
 
-class NameLookup(Protocol):
-    """Names of people and channels by their ids; None: not known."""
-
-    def person_name(self, account: str) -> str | None:
-        """The display name of a person or a bot."""
-        ...
-
-    def channel_name(self, channel_id: str) -> str | None:
-        """The name of a channel, without `#`."""
-        ...
+NameLookup = Callable[[str, str], str | None]
+"""The name of a "person" (or a bot) or a "channel" (without `#`) by its id; None: not known."""
 
 
-class RawIds:
+def keep_ids(kind: str, id_: str) -> str:
     """Ids in place of names, to compare texts before names are known."""
-
-    def person_name(self, account: str) -> str | None:
-        """The id."""
-        return account
-
-    def channel_name(self, channel_id: str) -> str | None:
-        """The id."""
-        return channel_id
+    return id_
 
 
 def render_text(text: str, names: NameLookup) -> str:
@@ -257,12 +237,12 @@ def render_text(text: str, names: NameLookup) -> str:
 
 def format_mention(account: str, names: NameLookup, label: str = "") -> str:
     """`@Ada Lovelace`."""
-    return f"@{names.person_name(account) or label.lstrip('@') or UNKNOWN_PERSON}"
+    return f"@{names('person', account) or label.lstrip('@') or UNKNOWN_PERSON}"
 
 
 def format_channel(channel_id: str, names: NameLookup, label: str = "") -> str:
     """`#general`."""
-    return f"#{names.channel_name(channel_id) or label.lstrip('#') or UNKNOWN_CHANNEL}"
+    return f"#{names('channel', channel_id) or label.lstrip('#') or UNKNOWN_CHANNEL}"
 
 
 def _render_code_block(content: str, before: str, after: str) -> str:

@@ -17,16 +17,10 @@ from operator import attrgetter
 from typing import Any, TypeGuard
 
 from knowledge_pipeline.connectors.conversations import Turn, format_conversation
-from knowledge_pipeline.connectors.slack.text import (
-    Json,
-    NameLookup,
-    list_dicts,
-    render_message,
-    to_string,
-)
+from knowledge_pipeline.connectors.slack.text import Json, NameLookup, render_message, to_string
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Attachment, Document, Item
-from knowledge_pipeline.text import is_object, replace_surrogates
+from knowledge_pipeline.text import is_object, list_objects, replace_surrogates
 
 _FORMAT_VERSION = "1"  # part of every revision: another one, and everything is read again
 _TIMESTAMP = re.compile(r"\d{1,10}\.\d{1,9}", re.ASCII)
@@ -56,21 +50,16 @@ class ChannelFilters:
 
     def accepts(self, channel: Channel) -> bool:
         """Whether it is named, by name or id."""
-        return channel.id in self.channels or channel.name.lower() in self.normalized_names
-
-    @property
-    def normalized_names(self) -> frozenset[str]:
-        """What is named, as names compare."""
-        return frozenset(channel.strip().removeprefix("#").lower() for channel in self.channels)
+        return channel.id in self.channels or channel.name.lower() in map(_normalize_name, self.channels)
 
     def find_missing(self, channels: Iterable[Channel]) -> list[str]:
         """What is named and not among those found."""
         identifiers = {name for channel in channels for name in (channel.id, channel.name.lower())}
-        return [
-            channel
-            for channel in self.channels
-            if not identifiers & {channel, channel.strip().removeprefix("#").lower()}
-        ]
+        return [name for name in self.channels if not identifiers & {name, _normalize_name(name)}]
+
+
+def _normalize_name(channel: str) -> str:
+    return channel.strip().removeprefix("#").lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +160,13 @@ def parse_message(message: Json, names: NameLookup) -> SlackMessage | None:
 
 def _iter_files(message: Json, author: str | None) -> Iterator[Attachment]:
     """The files of a message that Slack itself keeps, or says why not; a deleted one is none."""
-    for file in list_dicts(message.get("files")):
+    for file in list_objects(message.get("files")):
         id_, mode, size = to_string(file.get("id")), to_string(file.get("mode")), file.get("size")
         name = replace_surrogates(to_string(file.get("name")) or to_string(file.get("title")))
         if not id_ or not name or mode == "tombstone":
             continue
         address = to_string(file.get("url_private_download")) or to_string(file.get("url_private"))
-        is_kept = (
-            bool(address) and not file.get("is_external") and mode not in ("external", "hidden_by_limit")
-        )
+        is_elsewhere = file.get("is_external") or mode in ("external", "hidden_by_limit")
         yield Attachment(
             id=id_,
             name=name,
@@ -189,7 +176,9 @@ def _iter_files(message: Json, author: str | None) -> Iterator[Attachment]:
             url=to_string(file.get("permalink")) or None,
             author=author,
             created=parse_timestamp(message["ts"]),
-            skip=None if is_kept else "kept by another service, or hidden by the workspace's plan",
+            skip="kept by another service, or hidden by the workspace's plan"
+            if is_elsewhere or not address
+            else None,
         )
 
 
@@ -199,7 +188,7 @@ def _author_name(message: Json, names: NameLookup) -> str | None:
     user, username = to_string(message.get("user")), to_string(message.get("username"))
     names_by_preference = [
         username if message.get("subtype") == "bot_message" else "",
-        (names.person_name(user) or "") if user else "",
+        (names("person", user) or "") if user else "",
         display_name(profile) if is_object(profile) else "",
         username,
         to_string(bot.get("name")) if is_object(bot) else "",
@@ -249,17 +238,7 @@ def parse_uri(uri: str) -> tuple[str, date] | None:
 def build_document(
     uri: str, channel: Channel, messages: Sequence[SlackMessage], site: str | None
 ) -> Document:
-    """The document of a uri.
-
-    Args:
-        uri: of `day_uri` or `thread_uri`.
-        channel: the channel of the messages.
-        messages: all of them, ascending.
-        site: the workspace's address, "https://example.slack.com"; None: not known.
-
-    Raises:
-        DocumentSkipped: there are no messages.
-    """
+    """The document of a uri's messages, all, ascending; `site`: the workspace's address, if known."""
     kind, _, name = uri.split("/")
     if not messages:
         raise DocumentSkipped("empty")

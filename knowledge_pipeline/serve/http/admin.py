@@ -15,18 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from knowledge_pipeline.config import edit as config_edit
 from knowledge_pipeline.config.problems import SECRET_KEYS
 from knowledge_pipeline.config.sources import SourceConfig, SourceId, resolve_trigger
+from knowledge_pipeline.contract import operation
 from knowledge_pipeline.contract.filters import SourceType
-from knowledge_pipeline.contract.operation import (
-    CollectionsResponse,
-    ModelCallResponse,
-    Refresh,
-    RefreshListResponse,
-    SourceListResponse,
-    SourceRemovedResponse,
-    SourceResponse,
-    StatsResponse,
-    StatusResponse,
-)
 from knowledge_pipeline.contract.requests import FeedbackRequest, ModelCallRequest, RefreshRequest
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
@@ -35,7 +25,7 @@ from knowledge_pipeline.real_paths import resolve_links
 from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
 from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses
 from knowledge_pipeline.serve.http.queries import PREFIX
-from knowledge_pipeline.serve.inventory import MAX_HOURS, compute_stats, list_collections
+from knowledge_pipeline.serve.status import MAX_HOURS, compute_stats, list_collections
 from knowledge_pipeline.text import is_list, is_object
 
 _PATH_KEYS = frozenset(
@@ -63,11 +53,7 @@ def require_safe_source(entry: Mapping[str, Any], folder: Path, roots: tuple[Pat
 
     The holder of a token is not the server's operator. A variable may stand only where a secret belongs,
     since what it holds is shown everywhere else; the operator alone names code; and of the machine's files
-    only those below `serve.source_roots` may be read.
-
-    Raises:
-        InvalidQuery: it has a variable outside of a secret, names code or a query, or a path outside of
-            the roots.
+    only those below `serve.source_roots` may be read. Raises `InvalidQuery` for anything else.
     """
     for keys, value in _iter_values(entry, ()):
         key = ".".join(keys)
@@ -109,21 +95,9 @@ def _require_below(key: str, path: str, folder: Path, roots: tuple[Path, ...]) -
         )
 
 
-ConnectionType = Literal[
-    "local",
-    "git",
-    "github",
-    "gitlab",
-    "jira",
-    "confluence",
-    "slack",
-    "slack_export",
-    "s3",
-    "gcs",
-    "azure",
-    "archive_file",
-    "table_files",
-]
+_ServiceType = Literal["local", "git", "github", "gitlab", "jira", "confluence", "slack"]
+_FileType = Literal["slack_export", "s3", "gcs", "azure", "archive_file", "table_files"]
+ConnectionType = Literal[_ServiceType, _FileType]
 SourceOrType = Annotated[
     str, PathParam(min_length=1, max_length=64, description="A source's id, or a type: all of its sources.")
 ]
@@ -132,9 +106,9 @@ RefreshIdPath = Annotated[str, PathParam(pattern="^[0-9a-f]{32}$", description="
 Purge = Annotated[bool, Query(description="Also delete what is stored of it, and all earlier releases.")]
 ArgumentT = TypeVar("ArgumentT")
 
-_READ = problem_responses(401, 403, 421, 422, 429, 503, 504)
-
-routes = APIRouter(prefix=PREFIX, tags=["operations"])
+routes = APIRouter(
+    prefix=PREFIX, tags=["operations"], responses=problem_responses(401, 403, 421, 422, 429, 503, 504)
+)
 
 
 class ConnectionEntry(BaseModel):
@@ -161,7 +135,7 @@ class SourceEntry(BaseModel):
     "/sync",
     operation_id="start_refresh",
     status_code=202,
-    response_model=Refresh,
+    response_model=operation.Refresh,
     responses=problem_responses(*QUERY_STATUSES),
 )
 async def start_refresh(body: RefreshRequest, ctx: CurrentContext) -> JSONResponse:
@@ -169,45 +143,38 @@ async def start_refresh(body: RefreshRequest, ctx: CurrentContext) -> JSONRespon
     return await _start_refresh(ctx, body.sources)
 
 
-@routes.get(
-    "/sync/status",
-    operation_id="list_refreshes",
-    response_model=RefreshListResponse,
-    responses=_READ,
-)
+@routes.get("/sync/status", operation_id="list_refreshes", response_model=operation.RefreshListResponse)
 async def list_refreshes(ctx: CurrentContext) -> JSONResponse:
     """List the refreshes that were requested from this server, and from those before it."""
-
-    async def load_refreshes(_: AsyncKnowledgeBase, access: Access) -> RefreshListResponse:
-        return RefreshListResponse(tuple(_list_managed_refreshes(ctx, access)))
-
-    return await ctx.respond(load_refreshes, scope="admin")
+    return await ctx.manage(
+        lambda access: operation.RefreshListResponse(tuple(_list_managed_refreshes(ctx, access)))
+    )
 
 
 @routes.get(
     "/sync/status/{id}",
     operation_id="get_refresh",
-    response_model=Refresh,
-    responses=_READ | problem_responses(404),
+    response_model=operation.Refresh,
+    responses=problem_responses(404),
 )
 async def get_refresh(id: RefreshIdPath, ctx: CurrentContext) -> JSONResponse:
     """Return one refresh, which keeps its id when another server takes it over."""
 
-    async def load_refresh(_: AsyncKnowledgeBase, access: Access) -> Refresh:
+    def find_refresh(access: Access) -> operation.Refresh:
         refreshes = _list_managed_refreshes(ctx, access)
         refresh = next((refresh for refresh in refreshes if refresh.id == id), None)
         if refresh is None:
             raise NotFound("there is no such refresh, or it is no longer kept")
         return refresh
 
-    return await ctx.respond(load_refresh, scope="admin")
+    return await ctx.manage(find_refresh)
 
 
 @routes.post(
     "/sync/{name}",
     operation_id="refresh_source",
     status_code=202,
-    response_model=Refresh,
+    response_model=operation.Refresh,
     responses=problem_responses(*BODILESS_STATUSES),
 )
 async def refresh_source(name: SourceOrType, ctx: CurrentContext) -> JSONResponse:
@@ -215,18 +182,13 @@ async def refresh_source(name: SourceOrType, ctx: CurrentContext) -> JSONRespons
     return await _start_refresh(ctx, [name])
 
 
-@routes.get(
-    "/sources",
-    operation_id="list_sources",
-    response_model=SourceListResponse,
-    responses=_READ,
-)
+@routes.get("/sources", operation_id="list_sources", response_model=operation.SourceListResponse)
 async def list_sources(ctx: CurrentContext) -> JSONResponse:
     """List the declared sources that the caller manages, without their secrets."""
 
-    async def load_sources(_: AsyncKnowledgeBase, access: Access) -> SourceListResponse:
+    async def load_sources(_: AsyncKnowledgeBase, access: Access) -> operation.SourceListResponse:
         sources = await asyncio.to_thread(ctx.state.declared.list_managed, access)
-        return SourceListResponse(tuple(map(_to_response, sources)))
+        return operation.SourceListResponse(tuple(map(_to_response, sources)))
 
     return await ctx.respond(load_sources, scope="admin")
 
@@ -235,13 +197,13 @@ async def list_sources(ctx: CurrentContext) -> JSONResponse:
     "/sources",
     operation_id="add_source",
     status_code=201,
-    response_model=SourceResponse,
+    response_model=operation.SourceResponse,
     responses=problem_responses(*QUERY_STATUSES),
 )
 async def add_source(body: SourceEntry, ctx: CurrentContext) -> JSONResponse:
     """Declare a source in knowledge.yaml. Nothing is read yet: start a refresh to read it."""
 
-    async def add(_: AsyncKnowledgeBase, access: Access) -> SourceResponse:
+    async def add(_: AsyncKnowledgeBase, access: Access) -> operation.SourceResponse:
         require_manage_all(access)
         declared = ctx.state.declared
         entry = body.model_dump(mode="json")
@@ -255,24 +217,24 @@ async def add_source(body: SourceEntry, ctx: CurrentContext) -> JSONResponse:
 @routes.delete(
     "/sources/{id}",
     operation_id="remove_source",
-    response_model=SourceRemovedResponse,
+    response_model=operation.SourceRemovedResponse,
     responses=problem_responses(*BODILESS_STATUSES),
 )
 async def remove_source(id: SourceIdPath, ctx: CurrentContext, purge: Purge = False) -> JSONResponse:
     """Remove a source from knowledge.yaml. Its indexed content stays, unless it is purged."""
 
-    async def remove(_: AsyncKnowledgeBase, access: Access) -> SourceRemovedResponse:
+    async def remove(_: AsyncKnowledgeBase, access: Access) -> operation.SourceRemovedResponse:
         require_manage_all(access)
         declared = ctx.state.declared
         if id not in {source.id for source in declared.sources()}:
             raise NotFound(f"there is no source {id!r}")
         await asyncio.to_thread(_edit_config, declared.path, config_edit.remove_source, id)
-        return SourceRemovedResponse(id, ctx.state.refreshes.submit_purge(id) if purge else None)
+        return operation.SourceRemovedResponse(id, ctx.state.refreshes.submit_purge(id) if purge else None)
 
     return await ctx.respond(remove, scope="admin")
 
 
-def _list_managed_refreshes(ctx: RequestContext, access: Access) -> list[Refresh]:
+def _list_managed_refreshes(ctx: RequestContext, access: Access) -> list[operation.Refresh]:
     """The refreshes of sources that a caller manages; others are as if they did not exist."""
     managed = {source.id for source in ctx.state.declared.list_managed(access)}
     refreshes = ctx.state.refreshes.list_all()
@@ -280,7 +242,7 @@ def _list_managed_refreshes(ctx: RequestContext, access: Access) -> list[Refresh
 
 
 async def _start_refresh(ctx: RequestContext, names: Iterable[str]) -> JSONResponse:
-    async def start(_: AsyncKnowledgeBase, access: Access) -> Refresh:
+    def start(access: Access) -> operation.Refresh:
         declared = ctx.state.declared
         ids = [source.id for name in names for source in declared.find_managed(access, name)]
         if not names:
@@ -289,7 +251,7 @@ async def _start_refresh(ctx: RequestContext, names: Iterable[str]) -> JSONRespo
             raise NotFound("there is no source to refresh")
         return ctx.state.refreshes.submit(ids, "sync")
 
-    return await ctx.respond(start, scope="admin", status=202)
+    return await ctx.manage(start, status=202)
 
 
 def _edit_config(path: Path, edit: Callable[[Path, ArgumentT], object], argument: ArgumentT) -> None:
@@ -300,8 +262,8 @@ def _edit_config(path: Path, edit: Callable[[Path, ArgumentT], object], argument
         raise type(error)(str(error).replace(str(path.resolve()), path.name)) from None
 
 
-def _to_response(source: SourceConfig) -> SourceResponse:
-    return SourceResponse(
+def _to_response(source: SourceConfig) -> operation.SourceResponse:
+    return operation.SourceResponse(
         id=source.id,
         type=source.type,
         location=source.connection.location,
@@ -315,12 +277,13 @@ def _to_response(source: SourceConfig) -> SourceResponse:
 
 Hours = Annotated[int, Query(ge=1, le=MAX_HOURS, description="How many hours back queries are counted.")]
 
-inventory_routes = APIRouter(prefix=PREFIX, tags=["inventory"])
-_READ_RESPONSES = problem_responses(401, 403, 404, 421, 429, 503, 504)
+inventory_routes = APIRouter(
+    prefix=PREFIX, tags=["inventory"], responses=problem_responses(401, 403, 404, 421, 429, 503, 504)
+)
 
 
 @inventory_routes.get(
-    "/collections", operation_id="collections", response_model=CollectionsResponse, responses=_READ_RESPONSES
+    "/collections", operation_id="collections", response_model=operation.CollectionsResponse
 )
 async def collections(ctx: CurrentContext) -> JSONResponse:
     """The sources that can be searched, with their size and the time of their last refresh."""
@@ -328,19 +291,14 @@ async def collections(ctx: CurrentContext) -> JSONResponse:
     return await ctx.respond(lambda base, access: list_collections(settings, base, access, config))
 
 
-@inventory_routes.get(
-    "/status", operation_id="status", response_model=StatusResponse, responses=_READ_RESPONSES
-)
+@inventory_routes.get("/status", operation_id="status", response_model=operation.StatusResponse)
 async def status(ctx: CurrentContext) -> JSONResponse:
     """The live release, and its rows by source, type and space."""
     return await ctx.respond(lambda base, access: base.status(access=access))
 
 
 @inventory_routes.get(
-    "/stats",
-    operation_id="stats",
-    response_model=StatsResponse,
-    responses=_READ_RESPONSES | problem_responses(422),
+    "/stats", operation_id="stats", response_model=operation.StatsResponse, responses=problem_responses(422)
 )
 async def stats(ctx: CurrentContext, hours: Hours = 24) -> JSONResponse:
     """How much is indexed, and the number and speed of recent queries."""
@@ -363,7 +321,7 @@ async def feedback(body: FeedbackRequest, ctx: CurrentContext) -> Response:
     "/model-calls",
     operation_id="report_model_call",
     status_code=201,
-    response_model=ModelCallResponse,
+    response_model=operation.ModelCallResponse,
     responses=problem_responses(*QUERY_STATUSES),
 )
 async def report_model_call(body: ModelCallRequest, ctx: CurrentContext) -> JSONResponse:

@@ -7,7 +7,7 @@ resource, which tell clients where to get a token; and the metrics, if they are 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Annotated, Literal
@@ -32,8 +32,7 @@ from knowledge_pipeline.serve.http.limits import BodyLimitMiddleware, HostCheckM
 from knowledge_pipeline.serve.http.problems import Problem, install_problem_handlers, problem_responses
 from knowledge_pipeline.serve.mcp import http_transport
 from knowledge_pipeline.serve.mcp.http_transport import PATH as MCP_PATH
-from knowledge_pipeline.serve.page import routes as page
-from knowledge_pipeline.serve.page.rendering import TOKEN_COOKIE, load_templates
+from knowledge_pipeline.serve.page import documents, graph, progress, rendering, search, sessions
 from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.serve.service import Service
 from knowledge_pipeline.serve.status import HealthCheck, check_watchers
@@ -82,35 +81,26 @@ async def watcher_health(state: CurrentState) -> JSONResponse:
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
-def build_routes(settings: OidcSettings) -> APIRouter:
+def _build_resource_routes(settings: OidcSettings) -> APIRouter:
     """The documents of MCP and of the whole server; anybody may read them, web pages too.
 
     https://www.rfc-editor.org/rfc/rfc9728, which the specification of MCP asks for.
     """
     routes = APIRouter(include_in_schema=False)
-    for path in ("", MCP_PATH):
-        routes.add_api_route(f"{_WELL_KNOWN}{path}", _build_endpoint(settings, path))
-    return routes
 
-
-def build_challenge(settings: OidcSettings | None) -> str:
-    """The header `WWW-Authenticate` of a response to a request without a valid token."""
-    return f'Bearer resource_metadata="{settings.origin}{_WELL_KNOWN}{MCP_PATH}"' if settings else "Bearer"
-
-
-def _build_endpoint(settings: OidcSettings, path: str) -> Callable[[], JSONResponse]:
-    document = {
-        "resource": f"{settings.origin}{path}",
-        "resource_name": "knowledge",
-        "authorization_servers": [settings.issuer],
-        "bearer_methods_supported": ["header"],
-        **({"scopes_supported": list(settings.required_scopes)} if settings.required_scopes else {}),
-    }
-
-    def read() -> JSONResponse:
+    @routes.get(_WELL_KNOWN)
+    @routes.get(f"{_WELL_KNOWN}{MCP_PATH}")
+    def read_metadata(request: Request) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
+        document = {
+            "resource": f"{settings.origin}{request.url.path.removeprefix(_WELL_KNOWN)}",
+            "resource_name": "knowledge",
+            "authorization_servers": [settings.issuer],
+            "bearer_methods_supported": ["header"],
+            **({"scopes_supported": list(settings.required_scopes)} if settings.required_scopes else {}),
+        }
         return JSONResponse(document, headers={"Access-Control-Allow-Origin": "*"})
 
-    return read
+    return routes
 
 
 _metrics_routes = APIRouter(include_in_schema=False)
@@ -143,7 +133,6 @@ _TAGS = (
     ("operations", "Health; sources and their refreshes, for tokens with the scope `admin`."),
     ("webhooks", "Events of services, which start a refresh."),
 )
-_EXPOSED_HEADERS = ["X-Request-ID", "Retry-After", "WWW-Authenticate", "Content-Disposition"]
 
 
 def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastAPI:
@@ -157,7 +146,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        warming = asyncio.gather(service.warm(), asyncio.to_thread(load_templates))
+        warming = asyncio.gather(service.warm(), asyncio.to_thread(rendering.load_templates))
         refreshing.resume()
         deliveries.start()
         async with mcp.run():
@@ -187,26 +176,19 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         HealthCheck(service.base),
         EventStreams(follower),
     )
-    for router in (
-        _health_routes,
-        queries.routes,
-        admin.inventory_routes,
-        admin.routes,
-        events.routes,
+    routers = [
+        *(_health_routes, queries.routes, admin.inventory_routes, admin.routes, events.routes),
         events.webhook_routes,
-    ):
-        _add_routes(app, router)
+    ]
     if service.metrics:
         service.metrics.register_refreshes(refreshing)
-        _add_routes(app, _metrics_routes)
+        routers.append(_metrics_routes)
     if service.settings.serve.oidc:
-        # Here, so that nothing of it is imported without an identity server.
-        from knowledge_pipeline.serve.page import oidc_sign_in
-
-        _add_routes(app, build_routes(service.settings.serve.oidc))
-        _add_routes(app, oidc_sign_in.routes)
-    _add_routes(app, page.routes)
-    _add_routes(app, queries.id_routes)  # last: ids could be taken for other routes
+        routers += (_build_resource_routes(service.settings.serve.oidc), sessions.oidc_routes)
+    routers += (page.routes for page in (search, documents, graph, progress, sessions, rendering))
+    routers.append(queries.id_routes)  # last: ids could be taken for other routes
+    for router in routers:  # to include them would build each route anew for the first request
+        app.router.routes.extend(router.routes)
     app.router.routes.append(Route(http_transport.PATH, mcp, include_in_schema=False))
     install_problem_handlers(app)
     _add_problem_schema(app)
@@ -214,31 +196,22 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
     return app
 
 
-def _add_routes(app: FastAPI, router: APIRouter) -> None:
-    """Add routes as they are. To include their router would build each anew for the first request."""
-    app.router.routes.extend(router.routes)
-
-
 def _add_middleware(app: FastAPI, service: Service) -> None:
     """Add what a request passes before any route; the last one added is the first to run."""
     serve = service.settings.serve
     _add_body_limit(app, service)
     if serve.cors_origins:
+        headers = ("Authorization", "Content-Type", "X-Request-ID")
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(serve.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=[
-                "Authorization",
-                "Content-Type",
-                "X-Request-ID",
-                *HEADER_NAMES.values(),
-                *http_transport.CORS_HEADERS,
-            ],
-            expose_headers=_EXPOSED_HEADERS,
+            allow_headers=[*headers, *HEADER_NAMES.values(), *http_transport.CORS_HEADERS],
+            expose_headers=["X-Request-ID", "Retry-After", "WWW-Authenticate", "Content-Disposition"],
         )
     app.add_middleware(HostCheckMiddleware, serve=serve)
-    app.add_middleware(RequestMiddleware, challenge=build_challenge(serve.oidc))
+    resource = f' resource_metadata="{serve.oidc.origin}{_WELL_KNOWN}{MCP_PATH}"' if serve.oidc else ""
+    app.add_middleware(RequestMiddleware, challenge=f"Bearer{resource}")
 
 
 def _add_body_limit(app: FastAPI, service: Service) -> None:
@@ -251,7 +224,7 @@ def _add_body_limit(app: FastAPI, service: Service) -> None:
 
     def authenticate(request: Request) -> None:
         if request.url.path not in signed:
-            cookie = request.cookies.get(TOKEN_COOKIE)
+            cookie = request.cookies.get(rendering.TOKEN_COOKIE)
             service.identify_headers(request.headers, build_origin(request), cookie=cookie)
 
     app.add_middleware(

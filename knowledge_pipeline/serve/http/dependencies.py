@@ -89,6 +89,14 @@ class RequestContext:
         """The result of an operation as JSON."""
         return AnswerResponse((await self.execute(operation, scope=scope)).as_json(), status)
 
+    async def manage(self, operation: Callable[[Access], JsonResponse], *, status: int = 200) -> JSONResponse:
+        """The result of an operation on the server itself, as JSON; it takes the scope `admin`."""
+
+        async def run(_: object, access: Access) -> JsonResponse:
+            return operation(access)
+
+        return await self.respond(run, scope="admin", status=status)
+
 
 def build_origin(request: Request, interface: Interface = "http") -> Origin:
     """Where a request comes from."""

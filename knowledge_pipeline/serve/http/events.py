@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -18,8 +18,8 @@ from knowledge_pipeline.config.operation import WebhookSettings
 from knowledge_pipeline.connectors.events import ServiceEvent
 from knowledge_pipeline.contract.filters import EventType
 from knowledge_pipeline.contract.operation import Refresh, WebhookResponse
-from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.serve import webhooks
 from knowledge_pipeline.serve.events import (
     MAX_POSITION,
     STREAM_HEADERS,
@@ -27,23 +27,11 @@ from knowledge_pipeline.serve.events import (
     iter_visible_events,
     parse_position,
 )
-from knowledge_pipeline.serve.http.dependencies import (
-    AppState,
-    CurrentContext,
-    CurrentState,
-    RequestContext,
-    build_origin,
-)
+from knowledge_pipeline.serve.http import dependencies
 from knowledge_pipeline.serve.http.problems import problem_responses
 from knowledge_pipeline.serve.http.queries import EVENT_STREAM, PREFIX
 from knowledge_pipeline.serve.service import Identity
 from knowledge_pipeline.serve.tokens import Scope
-from knowledge_pipeline.serve.webhooks import (
-    SERVICES,
-    WebhookService,
-    find_kind,
-    parse_payload,
-)
 from knowledge_pipeline.store.logs import Event
 
 routes = APIRouter(prefix=PREFIX, tags=["operations"])
@@ -71,7 +59,7 @@ routes = APIRouter(prefix=PREFIX, tags=["operations"])
     },
 )
 async def follow_events(
-    ctx: CurrentContext,
+    ctx: dependencies.CurrentContext,
     types: Annotated[list[EventType], Query(description="Only these; by default all.")] = [],  # noqa: B006
     after: Annotated[
         int | None,
@@ -89,7 +77,7 @@ async def follow_events(
         ]
 
     def identify() -> Identity:
-        identity = ctx.service.identify_headers(ctx.request.headers, build_origin(ctx.request))
+        identity = ctx.service.identify_headers(ctx.request.headers, dependencies.build_origin(ctx.request))
         identity.require_scope("events")
         return identity
 
@@ -99,7 +87,7 @@ async def follow_events(
 
 
 async def open_stream(
-    ctx: RequestContext,
+    ctx: dependencies.RequestContext,
     write: EventWriter,
     identify: Callable[[], Identity],
     *,
@@ -113,8 +101,7 @@ async def open_stream(
     if last_event_id:
         after = parse_position(last_event_id)
 
-    async def find_start(_: AsyncKnowledgeBase, access: Access) -> int:
-        del access
+    async def find_start(*_: object) -> int:
         newest = await streams.follower.find_newest()
         return newest if after is None else after
 
@@ -138,54 +125,49 @@ webhook_routes = APIRouter(
 
 def list_signed_paths(settings: WebhookSettings) -> tuple[str, ...]:
     """The paths whose deliveries are accepted, because there is something to verify them with."""
-    return tuple(f"{_PREFIX}/{service.name}" for service in SERVICES if getattr(settings, service.setting))
-
-
-def _add_route(service: WebhookService) -> None:
-    header_parameters = [
-        {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
-        for name in service.headers
-        if name != "Authorization"  # which OpenAPI has security schemes for
-    ]
-    body: dict[str, Any] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
-    webhook_routes.add_api_route(
-        f"/{service.name}",
-        _build_endpoint(service),
-        methods=["POST"],
-        operation_id=f"{service.name}_webhook",
-        summary=f"{service.title} Webhook",
-        status_code=202,
-        response_model=WebhookResponse,
-        openapi_extra={"requestBody": body, "parameters": header_parameters},
+    return tuple(
+        f"{_PREFIX}/{service.name}" for service in webhooks.SERVICES if getattr(settings, service.setting)
     )
 
 
-def _build_endpoint(service: WebhookService) -> Callable[..., Awaitable[JSONResponse]]:
-    async def accept_delivery(request: Request, state: CurrentState) -> JSONResponse:
+def _add_route(service: webhooks.WebhookService) -> None:
+    async def accept_delivery(request: Request, state: dependencies.CurrentState) -> JSONResponse:
         body, headers = await request.body(), request.headers
         settings = state.service.settings.serve.webhooks
         await asyncio.to_thread(service.require_genuine, settings, body, headers)
-        payload = parse_payload(body, headers.get("content-type", ""))
+        payload = webhooks.parse_payload(body, headers.get("content-type", ""))
         event = service.parse(payload, headers)
         if event.challenge is not None:
             return JSONResponse({"challenge": event.challenge})
         keys = tuple(service.iter_delivery_keys(payload, body, headers))
         if event.changes and state.deliveries.has_seen(keys):
             event = ServiceEvent(ignored_reason="this delivery was received before")
-        kind = find_kind(payload, headers)
-        response = await _start_refreshes(state, service, event, kind)
+        response = await _start_refreshes(state, service, event, webhooks.find_kind(payload, headers))
         if event.changes:
             state.deliveries.remember(keys)
         return JSONResponse(response.as_json(), 202)
 
-    accept_delivery.__doc__ = (
-        f"Accept a webhook of {service.title}, verified with `serve.webhooks.{service.setting}`."
+    body: dict[str, Any] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+    header_parameters = [
+        {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
+        for name in service.headers
+        if name != "Authorization"  # which OpenAPI has security schemes for
+    ]
+    webhook_routes.add_api_route(
+        f"/{service.name}",
+        accept_delivery,
+        methods=["POST"],
+        operation_id=f"{service.name}_webhook",
+        summary=f"{service.title} Webhook",
+        description=f"Accept a webhook of {service.title}, verified with `serve.webhooks.{service.setting}`.",
+        status_code=202,
+        response_model=WebhookResponse,
+        openapi_extra={"requestBody": body, "parameters": header_parameters},
     )
-    return accept_delivery
 
 
 async def _start_refreshes(
-    state: AppState, service: WebhookService, event: ServiceEvent, kind: str
+    state: dependencies.AppState, service: webhooks.WebhookService, event: ServiceEvent, kind: str
 ) -> WebhookResponse:
     """Queue what an event asks for; each kind of refresh once."""
     if not event.changes:
@@ -209,5 +191,5 @@ async def _start_refreshes(
     return WebhookResponse(tuple(refreshes), None if refreshes else _NOT_READ)
 
 
-for _service in SERVICES:
+for _service in webhooks.SERVICES:
     _add_route(_service)

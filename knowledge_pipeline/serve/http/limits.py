@@ -25,7 +25,7 @@ from knowledge_pipeline.serve.http.problems import (
     build_problem,
     build_unexpected_problem,
 )
-from knowledge_pipeline.serve.logs import RequestLogEntry, log_request, open_log_entry
+from knowledge_pipeline.serve.logs import log_request, open_log_entry
 from knowledge_pipeline.serve.service import is_loopback
 
 SMALL_BYTES = 16_000  # of a body that anybody may send, and that counts for no total
@@ -262,56 +262,48 @@ class RequestMiddleware:
         """Answer one request."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        id_ = Headers(scope=scope).get("x-request-id", "")
-        tracked = _TrackedRequest(
-            id_ if _REQUEST_ID.fullmatch(id_) else str(uuid.uuid4()), send, self._challenge
-        )
+        sent_id = Headers(scope=scope).get("x-request-id", "")
+        id_ = sent_id if _REQUEST_ID.fullmatch(sent_id) else str(uuid.uuid4())
+        status, started_s = 0, time.perf_counter()  # the status of the response; 0: none yet
+
+        async def send_tracked(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                self._add_headers(MutableHeaders(scope=message), id_)
+            await send(message)
+
         # The server drops the bodies of responses to HEAD, so that routes need not handle it.
-        inner = {**scope, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
-        inner["state"] = {
-            **scope.get("state", {}),
-            "request_id": tracked.id,
-            "is_head": scope["method"] == "HEAD",
-        }
-        with open_log_entry(tracked.id) as entry:
+        is_head = scope["method"] == "HEAD"
+        inner = {**scope, "method": "GET" if is_head else scope["method"]}
+        inner["state"] = {**scope.get("state", {}), "request_id": id_, "is_head": is_head}
+        with open_log_entry(id_) as entry:
             try:
-                await self._app(inner, receive, tracked.send)
+                await self._app(inner, receive, send_tracked)
             except Exception as error:
-                if tracked.status:  # half of a response was sent: the connection has to break
+                if status:  # half of a response was sent: the connection has to break
                     raise
-                await build_unexpected_problem(error, tracked.id)(inner, receive, tracked.send)
+                await build_unexpected_problem(error, id_)(inner, receive, send_tracked)
             finally:
-                tracked.log(entry, scope["method"], inner)
+                duration_ms = round((time.perf_counter() - started_s) * 1000, 1)
+                route, method = _find_route(inner), scope["method"]
+                log_request(entry, method=method, route=route, status=status, duration_ms=duration_ms)
+
+    def _add_headers(self, headers: MutableHeaders, request_id: str) -> None:
+        headers["X-Request-ID"] = request_id
+        headers.update(_SECURITY_HEADERS)
+        if "www-authenticate" in headers:
+            headers["WWW-Authenticate"] = self._challenge
+        for name, value in _DEFAULT_HEADERS.items():
+            headers.setdefault(name, value)
 
 
-class _TrackedRequest:
-    def __init__(self, id_: str, send: Send, challenge: str) -> None:
-        self.id = id_
-        self._challenge = challenge
-        self.status = 0  # of the response; 0: none yet
-        self._send = send
-        self._started_s = time.perf_counter()
-
-    async def send(self, message: Message) -> None:
-        """Send a message, with the headers of every response."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers["X-Request-ID"] = self.id
-            headers.update(_SECURITY_HEADERS)
-            if "www-authenticate" in headers:
-                headers["WWW-Authenticate"] = self._challenge
-            for name, value in _DEFAULT_HEADERS.items():
-                headers.setdefault(name, value)
-        await self._send(message)
-
-    def log(self, entry: RequestLogEntry, method: str, scope: Scope) -> None:
-        """Write the line, with the route's pattern and not the path, which may hold ids."""
-        route = getattr(scope.get("route"), "path", None)
-        if route is None and "endpoint" in scope and not scope.get("path_params"):
-            route = scope["path"]  # of a route of Starlette's own: its pattern is the path
-        duration_ms = round((time.perf_counter() - self._started_s) * 1000, 1)
-        log_request(entry, method=method, route=route, status=self.status, duration_ms=duration_ms)
+def _find_route(scope: Scope) -> str | None:
+    """The route's pattern and not the path, which may hold ids."""
+    route = getattr(scope.get("route"), "path", None)
+    if route is None and "endpoint" in scope and not scope.get("path_params"):
+        return scope["path"]  # of a route of Starlette's own: its pattern is the path
+    return route
 
 
 _PROBE_PATHS = ("/health", "/ready")  # asked by address, and without content
@@ -331,21 +323,17 @@ class HostCheckMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http" or scope["path"] in _PROBE_PATHS or self._is_allowed(_parse_host(scope)):
+        if scope["type"] != "http" or scope["path"] in _PROBE_PATHS or self._is_allowed(scope):
             return await self._app(scope, receive, send)
         sentence = "this server does not accept this host name: add it to serve.allowed_hosts"
         refused = build_problem(421, sentence, "MisdirectedRequest", request_id=scope["state"]["request_id"])
         await refused(scope, receive, send)
 
-    def _is_allowed(self, host: str) -> bool:
+    def _is_allowed(self, scope: Scope) -> bool:
+        try:
+            host = urlsplit(f"//{Headers(scope=scope).get('host', '')}").hostname or ""
+        except ValueError:
+            host = ""
         if self._allowed_names:
             return host in self._allowed_names
-        return is_loopback(host) if self._loopback_only else True
-
-
-def _parse_host(scope: Scope) -> str:
-    """The name without the port, in lower case; "" where it makes no sense."""
-    try:
-        return urlsplit(f"//{Headers(scope=scope).get('host', '')}").hostname or ""
-    except ValueError:
-        return ""
+        return not self._loopback_only or is_loopback(host)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -41,21 +42,11 @@ _STATUS: dict[type[KnowledgeError], int] = {
     errors.ResponseTimeout: 504,
     KnowledgeError: 503,
 }
-_TITLES = {
-    400: "Bad request",
+_TITLES = {  # where they are not the standard's
     401: "Authentication required",
-    403: "Forbidden",
-    404: "Not found",
-    405: "Method not allowed",
-    408: "Request timeout",
     413: "Content too large",
-    415: "Unsupported media type",
-    421: "Misdirected request",
     422: "Invalid request",
-    429: "Too many requests",
     431: "Headers too large",
-    500: "Internal server error",
-    503: "Service unavailable",
     504: "Response timeout",
 }
 
@@ -82,7 +73,11 @@ class Problem(BaseModel):
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route, for OpenAPI."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {status: {"description": _TITLES[status], "content": content} for status in statuses}
+    return {status: {"description": _title_of(status), "content": content} for status in statuses}
+
+
+def _title_of(status: int) -> str:
+    return _TITLES.get(status) or HTTPStatus(status).phrase.capitalize()
 
 
 def build_problem(
@@ -96,7 +91,7 @@ def build_problem(
 ) -> JSONResponse:
     """A response that reports one problem."""
     problem = Problem(
-        title=_TITLES.get(status, "The request failed"),
+        title=_title_of(status),
         status=status,
         detail=_truncate(detail),
         code=code,
@@ -172,13 +167,10 @@ def build_unexpected_problem(error: Exception, request_id: str) -> JSONResponse:
 
 def _list_allowed_methods(request: Request) -> list[str]:
     """The methods of all routes at this path; a route itself knows only its own."""
-    routes, scope = request.app.router.routes, dict(request.scope)
-    methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
-    allowed = [
-        method
-        for method in methods
-        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
-    ]
+    routes, allowed = request.app.router.routes, list[str]()
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes):
+            allowed.append(method)
     return [*allowed, *(["HEAD"] if "GET" in allowed else []), "OPTIONS"]
 
 

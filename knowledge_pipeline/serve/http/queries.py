@@ -23,30 +23,8 @@ from fastapi.sse import format_sse_event
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.convertors import Convertor, register_url_convertor
 
+from knowledge_pipeline.contract import requests, responses
 from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters, SearchType
-from knowledge_pipeline.contract.requests import (
-    GRAPH_OPERATIONS,
-    CallGraphRequest,
-    ContextRequest,
-    DocumentQueryRequest,
-    GraphMethod,
-    GraphTargetRequest,
-    GraphTraversalRequest,
-    QueryRequest,
-    RelationsRequest,
-    SearchRequest,
-    SimilarRequest,
-    TicketQueryRequest,
-    parse_history,
-)
-from knowledge_pipeline.contract.responses import (
-    ContextResponse,
-    DocumentResponse,
-    GraphResponse,
-    RelationsResponse,
-    SearchResponse,
-    TraceResponse,
-)
 from knowledge_pipeline.query.graph_queries import GraphRequest
 from knowledge_pipeline.serve.documents import load_document
 from knowledge_pipeline.serve.http.dependencies import AnswerResponse, CurrentContext, RequestContext
@@ -78,7 +56,7 @@ _BODY_RESPONSES, _BODILESS_RESPONSES = (
 Answer = Callable[[RequestContext, Any], Awaitable[Response]]
 """Answers a request of the type of its route."""
 
-RequestT = TypeVar("RequestT", SearchRequest, ContextRequest)
+RequestT = TypeVar("RequestT", requests.SearchRequest, requests.ContextRequest)
 
 routes = APIRouter(prefix=PREFIX)
 
@@ -110,7 +88,8 @@ def _add_query(
         summary=title or operation_id.replace("_", " ").title(),
         description=description,
         response_model=response_type,
-        responses=_BODY_RESPONSES | (_STREAMED_RESPONSES if response_type is SearchResponse else {}),
+        responses=_BODY_RESPONSES
+        | (_STREAMED_RESPONSES if response_type is responses.SearchResponse else {}),
     )
 
 
@@ -124,7 +103,7 @@ def wants_events(accept: str) -> bool:
     return wanted.get(EVENT_STREAM, 0.0) > wanted.get("application/json", 0.0)
 
 
-def _to_response(request: Request, answer: SearchResponse) -> Response:
+def _to_response(request: Request, answer: responses.SearchResponse) -> Response:
     """An answer in the form that the request accepts."""
     if not wants_events(request.headers.get("accept", "")):
         return AnswerResponse(answer.as_json())
@@ -132,7 +111,7 @@ def _to_response(request: Request, answer: SearchResponse) -> Response:
     return StreamingResponse(_iter_events(answer), media_type=EVENT_STREAM, headers=headers)
 
 
-def _iter_events(answer: SearchResponse) -> Iterator[bytes]:
+def _iter_events(answer: responses.SearchResponse) -> Iterator[bytes]:
     rest = answer.as_json()
     results = rest.pop("results")
     for result in results:
@@ -144,11 +123,11 @@ def _iter_events(answer: SearchResponse) -> Iterator[bytes]:
 def _search_by(type: SearchType | None) -> Answer:
     """Searches by a type, unless the request has one; by None, the query decides."""
 
-    async def search(ctx: RequestContext, body: QueryRequest) -> Response:
+    async def search(ctx: RequestContext, body: requests.QueryRequest) -> Response:
         answer = await ctx.execute(
             lambda base, access: base.search(
                 body.query,
-                type=body.type if isinstance(body, SearchRequest) else type,
+                type=body.type if isinstance(body, requests.SearchRequest) else type,
                 filters=body.filters,
                 limit=body.wanted_results,
                 explain=body.explain,
@@ -165,13 +144,13 @@ def _search_by(type: SearchType | None) -> Answer:
     return search
 
 
-async def _find_similar(ctx: RequestContext, body: SimilarRequest) -> Response:
+async def _find_similar(ctx: RequestContext, body: requests.SimilarRequest) -> Response:
     values = {field.name: getattr(body, field.name) for field in fields(body)}
     answer = await ctx.execute(lambda base, access: base.similar(**values, access=access))
     return _to_response(ctx.request, answer)
 
 
-async def _build_context(ctx: RequestContext, body: ContextRequest) -> JSONResponse:
+async def _build_context(ctx: RequestContext, body: requests.ContextRequest) -> JSONResponse:
     return await ctx.respond(
         lambda base, access: base.context(
             body, max_tokens=body.max_tokens, template=body.template, access=access
@@ -179,7 +158,7 @@ async def _build_context(ctx: RequestContext, body: ContextRequest) -> JSONRespo
     )
 
 
-async def _find_related(ctx: RequestContext, body: RelationsRequest) -> JSONResponse:
+async def _find_related(ctx: RequestContext, body: requests.RelationsRequest) -> JSONResponse:
     return await ctx.respond(lambda base, access: base.related(body.target, access=access))
 
 
@@ -192,15 +171,15 @@ async def _call_search_tool(ctx: RequestContext, body: KnowledgeQueryInput) -> R
     return _to_response(ctx.request, answer)
 
 
-def _query_graph(method: GraphMethod) -> Answer:
-    async def query(ctx: RequestContext, body: GraphTargetRequest) -> Response:
+def _query_graph(method: requests.GraphMethod) -> Answer:
+    async def query(ctx: RequestContext, body: requests.GraphTargetRequest) -> Response:
         request = GraphRequest(
             method,
             body.target,
             body.filters,
             limit=body.limit,
-            depth=body.depth if isinstance(body, GraphTraversalRequest) else None,
-            direction=body.direction if isinstance(body, CallGraphRequest) else "both",
+            depth=body.depth if isinstance(body, requests.GraphTraversalRequest) else None,
+            direction=body.direction if isinstance(body, requests.CallGraphRequest) else "both",
         )
         return await ctx.respond(lambda base, access: base.graph.query(request, access=access))
 
@@ -209,38 +188,43 @@ def _query_graph(method: GraphMethod) -> Answer:
 
 _search = _search_by("semantic")
 for _path, _body_type, _answer, _description in (
-    ("search", SearchRequest, _search, "Find the results that answer a query best."),
+    ("search", requests.SearchRequest, _search, "Find the results that answer a query best."),
     (
         "similar",
-        SimilarRequest,
+        requests.SimilarRequest,
         _find_similar,
         "Find results of other files that are similar to a text, or to an indexed file.",
     ),
     (
         "query",
-        QueryRequest,
+        requests.QueryRequest,
         _search_by(None),
         "Search by the intent of the query: history, an implementation or a usage, otherwise everything.",
     ),
-    ("query/code", QueryRequest, _search_by("code"), "Search source code alone, deeper than `search` does."),
+    (
+        "query/code",
+        requests.QueryRequest,
+        _search_by("code"),
+        "Search source code alone, deeper than `search` does.",
+    ),
     (
         "query/tickets",
-        TicketQueryRequest,
+        requests.TicketQueryRequest,
         _search,
         "Search issues, discussions, tickets and pull requests alone.",
     ),
     (
         "query/docs",
-        DocumentQueryRequest,
+        requests.DocumentQueryRequest,
         _search,
         "Search documents alone: Markdown, wiki pages, files, API descriptions, records.",
     ),
 ):
-    _add_query(_path, _body_type, SearchResponse, _answer, _description)
+    _add_query(_path, _body_type, responses.SearchResponse, _answer, _description)
 _add_query(
     "context",
-    ContextRequest,
-    ContextResponse,
+    requests.ContextRequest,
+    responses.ContextResponse,
     _build_context,
     "Build what an agent should read before a task: a prompt within a budget, with citations.",
 )
@@ -269,39 +253,39 @@ def _build_parameters(name: str, request: type[Any]) -> type[BaseModel]:
 if TYPE_CHECKING:  # a type checker does not see what is built
     SearchParameters = ContextParameters = BaseModel
 else:
-    SearchParameters = _build_parameters("SearchParameters", SearchRequest)
-    ContextParameters = _build_parameters("ContextParameters", ContextRequest)
+    SearchParameters = _build_parameters("SearchParameters", requests.SearchRequest)
+    ContextParameters = _build_parameters("ContextParameters", requests.ContextRequest)
 
 
 @routes.get(
     "/search",
     operation_id="search_by_get",
     tags=["search"],
-    response_model=SearchResponse,
+    response_model=responses.SearchResponse,
     responses=_BODILESS_RESPONSES | _STREAMED_RESPONSES,
 )
 async def search(parameters: Annotated[SearchParameters, Query()], ctx: CurrentContext) -> Response:
     """Find the results that answer a query best, with all that `search` takes as parameters."""
-    return await _search(ctx, _to_request(SearchRequest, parameters))
+    return await _search(ctx, _to_request(requests.SearchRequest, parameters))
 
 
 @routes.get(
     "/context",
     operation_id="context_by_get",
     tags=["search"],
-    response_model=ContextResponse,
+    response_model=responses.ContextResponse,
     responses=_BODILESS_RESPONSES,
 )
 async def context(parameters: Annotated[ContextParameters, Query()], ctx: CurrentContext) -> JSONResponse:
     """Build what an agent should read before a task, with all that `context` takes as parameters."""
-    return await _build_context(ctx, _to_request(ContextRequest, parameters))
+    return await _build_context(ctx, _to_request(requests.ContextRequest, parameters))
 
 
 def _to_request(kind: type[RequestT], parameters: BaseModel) -> RequestT:
     values = {name: getattr(parameters, name) for name in parameters.model_fields_set}
     filters = Filters(**{name: values.pop(name) for name in FILTER_NAMES if name in values})
     if "history" in values:
-        values["history"] = tuple(turn for text in values["history"] for turn in parse_history(text))
+        values["history"] = tuple(turn for text in values["history"] for turn in requests.parse_history(text))
     return kind(**values, filters=filters)
 
 
@@ -335,21 +319,23 @@ async def list_tools(
 _add_query(
     f"tools/{TOOL_NAME}",
     KnowledgeQueryInput,
-    SearchResponse,
+    responses.SearchResponse,
     _call_search_tool,
     "Run a model's call: the body is the arguments of the call, as the model wrote them.",
     operation_id=TOOL_NAME,
     title="Call Search Tool",
 )
 
-for _method, _operation in GRAPH_OPERATIONS.items():
-    _request_type = GraphTargetRequest
+for _method, _operation in requests.GRAPH_OPERATIONS.items():
+    _request_type = requests.GraphTargetRequest
     if _operation.default_depth is not None:
-        _request_type = CallGraphRequest if _operation.has_direction else GraphTraversalRequest
+        _request_type = (
+            requests.CallGraphRequest if _operation.has_direction else requests.GraphTraversalRequest
+        )
     _add_query(
         f"graph/{_operation.path}",
         _request_type,
-        GraphResponse,
+        responses.GraphResponse,
         _query_graph(_method),
         _operation.summary,
         tag="code graph",
@@ -358,8 +344,8 @@ for _method, _operation in GRAPH_OPERATIONS.items():
 
 _add_query(
     "related",
-    RelationsRequest,
-    RelationsResponse,
+    requests.RelationsRequest,
+    responses.RelationsResponse,
     _find_related,
     "How a document is related to others: what it closes, implements, references; what mentions it.",
     tag="documents",
@@ -411,19 +397,23 @@ async def export(id: KnowledgeId, ctx: CurrentContext) -> Response:
     return Response(answer.text.encode("utf-8", "replace"), media_type="text/plain", headers=headers)
 
 
-@id_routes.get("/trace/{id:knowledge_id}", operation_id="trace_result", response_model=TraceResponse)
+@id_routes.get(
+    "/trace/{id:knowledge_id}", operation_id="trace_result", response_model=responses.TraceResponse
+)
 async def trace(id: KnowledgeId, ctx: CurrentContext) -> JSONResponse:
     """Return what made a chunk: the document as read, the refresh, its Dagster run, the first release."""
     return await ctx.respond(lambda base, access: base.trace(id, access=access))
 
 
-@id_routes.get("/docs/{id:knowledge_id}", operation_id="get_document", response_model=DocumentResponse)
+@id_routes.get(
+    "/docs/{id:knowledge_id}", operation_id="get_document", response_model=responses.DocumentResponse
+)
 async def document(id: KnowledgeId, ctx: CurrentContext) -> Response:
     """Return a document, assembled from its chunks; for a chunk's id, the document that holds it."""
     return await ctx.respond(lambda base, access: load_document(base, id, access))
 
 
-@id_routes.get("/{id:knowledge_id}", operation_id="get_chunk", response_model=SearchResponse)
+@id_routes.get("/{id:knowledge_id}", operation_id="get_chunk", response_model=responses.SearchResponse)
 async def get_chunk(id: KnowledgeId, ctx: CurrentContext, blame: Blame = False) -> JSONResponse:
     """Return one chunk, or all chunks of a document in order."""
     return await ctx.respond(lambda base, access: base.get(id, blame=blame, access=access))

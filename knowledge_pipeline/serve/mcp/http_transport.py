@@ -94,11 +94,7 @@ def _identity_of_context(context: ServerRequestContext) -> Identity:
 
 
 def _require_allowed_origin(request: Request, service: Service) -> None:
-    """Refuse what a browser sends for a page of another site, whatever name that site uses.
-
-    Raises:
-        Forbidden: the page is not of this server, nor of `serve.cors_origins`.
-    """
+    """Raise `Forbidden` for what a browser sends for a page of another site, whatever name that site uses."""
     page = request.headers.get("origin")
     if page is None or page in service.settings.serve.cors_origins:
         return

@@ -2,7 +2,7 @@
 
 Models that call tools send `null` for what they do not need, one word in place of a list, or a list as JSON
 in a string. All of that is accepted. An unknown name never is, since a filter that is silently dropped
-answers another question.
+answers another question. The docstring of a model that one tool alone takes is what agents read of the tool.
 """
 
 from __future__ import annotations
@@ -130,11 +130,7 @@ _InputT = TypeVar("_InputT", bound=ToolInput)
 
 
 def parse_input(model: type[_InputT], arguments: object) -> _InputT:
-    """The arguments of a call.
-
-    Raises:
-        InvalidQuery: one sentence with every name that is wrong, and why.
-    """
+    """The arguments of a call. Raises `InvalidQuery`: one sentence with every name that is wrong, and why."""
     if arguments is not None and not isinstance(arguments, Mapping):
         raise InvalidQuery(f"the arguments are not an object: send one with {', '.join(_list_names(model))}")
     try:
@@ -238,11 +234,11 @@ class PagedInput(ToolInput):
 
 
 class KnowledgeSearchInput(KnowledgeQueryInput, PagedInput):
-    """A query of everything, in pages."""
+    """Search everything, if you do not know where the answer is."""
 
 
 class CodeSearchInput(QueryInput, PagedInput):
-    """A query of source code."""
+    """Search source code for what it does, in words, or by name; says what each result calls."""
 
     languages: FilterValues = filter_field("languages")
     repos: FilterValues = filter_field("repos")
@@ -255,7 +251,7 @@ class CodeSearchInput(QueryInput, PagedInput):
 
 
 class SimilarCodeInput(PagedInput):
-    """An example of code."""
+    """Find code similar to a piece of code or an indexed file, such as what exists already."""
 
     query: str | None = Field(
         default=None,
@@ -284,7 +280,7 @@ class SimilarCodeInput(PagedInput):
 
 
 class TicketSearchInput(DatedQueryInput, PagedInput):
-    """A query of Jira."""
+    """Search Jira tickets and their comments; returns status and related documents as well."""
 
     projects: FilterValues = filter_field("projects")
     statuses: FilterValues = filter_field("statuses")
@@ -293,7 +289,7 @@ class TicketSearchInput(DatedQueryInput, PagedInput):
 
 
 class WikiSearchInput(DatedQueryInput, PagedInput):
-    """A query of Confluence."""
+    """Search Confluence pages: how-tos, designs, decisions, runbooks."""
 
     spaces: FilterValues = filter_field("spaces")
     labels: FilterValues = filter_field("labels")
@@ -344,11 +340,10 @@ class CallGraphInput(GraphTraversalInput):
 
 
 class DocumentInput(ToolInput):
-    """A document, or one chunk of it."""
+    """Read a chunk, or a whole document in pages."""
 
     id: str = Field(
-        min_length=1,
-        description="The `id` of a result, or the `document_id` for all of its document.",
+        min_length=1, description="The `id` of a result, or the `document_id` for all of its document."
     )
     offset: int = Field(default=0, ge=0)
     compact: bool = False
@@ -357,7 +352,7 @@ class DocumentInput(ToolInput):
 
 
 class ContextInput(PagedInput):
-    """A task."""
+    """Gather what to read before a task, from all sources, within a token budget."""
 
     task: str = Field(
         min_length=1,
@@ -378,13 +373,10 @@ class ContextInput(PagedInput):
     )
     suffix: str | None = Field(default=None, description="Code after the cursor. For `complete_code` alone.")
     history: tuple[ChatTurn, ...] = Field(
-        default=(),
-        description="Turns: role, content. For `chat` alone, oldest first.",
+        default=(), description="Turns: role, content. For `chat` alone, oldest first."
     )
     max_tokens: int | None = Field(
-        default=None,
-        ge=100,
-        description="Budget of the text. By default the server's, usually 4,000.",
+        default=None, ge=100, description="Budget of the text. By default the server's, usually 4,000."
     )
     sources: FilterValues = filter_field("sources")
     repos: FilterValues = filter_field("repos")

@@ -55,8 +55,17 @@ def create_server(service: Service, resolve_identity: IdentityResolver) -> Serve
         return brief_schema_of(tool.input_model) if tool else None
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
-        has_output = settings.output_schemas
-        tools = [_to_listed_tool(name, tool, has_output=has_output) for name, tool in select().items()]
+        tools = [
+            ListedTool(
+                name=name,
+                title=tool.title,
+                description=tool.description,
+                input_schema=brief_schema_of(tool.input_model),
+                output_schema=output_schema_of(tool.response) if settings.output_schemas else None,
+                annotations=_READ_ONLY,
+            )
+            for name, tool in select().items()
+        ]
         return ListToolsResult(tools=tools)
 
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
@@ -94,27 +103,12 @@ async def _run_tool(
     return await service.execute(identity, lambda: tool.handler(service.base, identity.access, arguments))
 
 
-def _to_listed_tool(name: str, tool: Tool, *, has_output: bool) -> ListedTool:
-    return ListedTool(
-        name=name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=brief_schema_of(tool.input_model),
-        output_schema=output_schema_of(tool.response) if has_output else None,
-        annotations=_READ_ONLY,
-    )
-
-
 def _to_error_result(detail: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=f"Error: {detail}")], is_error=True)
 
 
 def run(service: Service, *, token: str | None = None, labels: UsageLabels = _NO_LABELS) -> None:
-    """Answer until stdin ends, with the access of a token, or as the operator; labels are for the logs.
-
-    Raises:
-        Unauthenticated: the token is not valid.
-    """
+    """Answer until stdin ends, with the access of a token, or as the operator; labels are for the logs."""
     per_minute = service.settings.serve.requests_per_minute
     operator = Identity(Access.operator("mcp"), frozenset({"query"}), "operator", per_minute)
 

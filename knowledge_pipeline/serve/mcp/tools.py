@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from inspect import getdoc
 from typing import Any, Literal
 
 from knowledge_pipeline.context.tokens import estimate_tokens
@@ -40,40 +42,27 @@ def page_search(
 ) -> tuple[SearchResponse, str]:
     """The results from an offset on that fit, and their text."""
     rest = answer.results[offset:]
-    render = render_places if compact else render_answer
-
-    def render_first(count: int) -> str:
-        return render(replace(answer, results=rest[:count]), first_number=offset + 1)
-
-    count = _count_fitting(len(rest), render_first, max_tokens)
-    shown = rest[:count] or _cut_first(rest, max_tokens)
-    end = offset + len(shown)
-    page = replace(answer, results=shown)
-    text = render(page, first_number=offset + 1)
-    has_more = len(shown) < len(rest) or (shown and len(rest) == limit)
-    return page, f"{text}\n\n(Read on with offset={end}.)" if has_more else text
+    render = partial(render_places if compact else render_answer, first_number=offset + 1)
+    page = _take_fitting(answer, rest, render, max_tokens)
+    count = len(page.results)
+    has_more = count < len(rest) or (count > 0 and len(rest) == limit)
+    return page, _add_note(render(page), offset + count if has_more else None)
 
 
 def page_document(
     answer: SearchResponse, *, offset: int, limit: int, compact: bool, max_tokens: int
 ) -> tuple[SearchResponse, str]:
     """The chunks of a document from an offset on that fit, and their text."""
-    total = len(answer.results)
-    rest = answer.results[offset:][:limit]
+    rest, total = answer.results[offset:][:limit], len(answer.results)
 
-    def render_first(count: int) -> str:
+    def render(page: SearchResponse) -> str:
         if compact:
-            return render_places(replace(answer, results=rest[:count]), first_number=offset + 1)
-        return render_document(rest[: max(count, 1)], offset=offset, total=total)
+            return render_places(page, first_number=offset + 1)
+        return render_document(page.results or rest[:1], offset=offset, total=total)
 
-    count = _count_fitting(len(rest), render_first, max_tokens)
-    shown = rest[:count] or _cut_first(rest, max_tokens)
-    page = replace(answer, results=shown)
-    if not compact:
-        return page, render_document(shown, offset=offset, total=total)
-    end = offset + len(shown)
-    text = render_places(page, first_number=offset + 1)
-    return page, f"{text}\n\n(Read on with offset={end}.)" if end < total else text
+    page = _take_fitting(answer, rest, render, max_tokens)
+    end = offset + len(page.results)
+    return page, _add_note(render(page), end if compact and end < total else None)
 
 
 def page_graph(
@@ -94,6 +83,21 @@ def page_graph(
     count = _count_fitting(len(rest), lambda count: render_graph_answer(take_first(count)), max_tokens)
     page = take_first(max(count, min(1, len(rest))))
     return page, render_graph_answer(page)
+
+
+def _take_fitting(
+    answer: SearchResponse,
+    rest: tuple[SearchResult, ...],
+    render: Callable[[SearchResponse], str],
+    max_tokens: int,
+) -> SearchResponse:
+    """The answer with the first results that fit, or with one that is cut."""
+    count = _count_fitting(len(rest), lambda count: render(replace(answer, results=rest[:count])), max_tokens)
+    return replace(answer, results=rest[:count] or _cut_first(rest, max_tokens))
+
+
+def _add_note(text: str, offset: int | None) -> str:
+    return text if offset is None else f"{text}\n\n(Read on with offset={offset}.)"
 
 
 def _count_fitting(total: int, render_first: Callable[[int], str], max_tokens: int) -> int:
@@ -268,29 +272,16 @@ async def _read_document(
     total = len(whole.results)
     if arguments.offset >= total:
         raise InvalidQuery(f"found offset {arguments.offset}; the document has {total} chunks")
-    page, text = page_document(
-        whole,
-        offset=arguments.offset,
-        limit=arguments.limit,
-        compact=arguments.compact,
-        max_tokens=base.settings.serve.mcp.max_tokens,
-    )
+    page, text = page_document(whole, limit=arguments.limit, **_get_paging(base, arguments))
     return ToolOutput({**_to_json(page), "offset": arguments.offset, "total": total}, text)
 
 
 async def _build_context(
     base: AsyncKnowledgeBase, access: Access, arguments: inputs.ContextInput
 ) -> ToolOutput:
-    task = Task(
-        arguments.task,
-        kind=arguments.kind,
-        files=arguments.files,
-        source=arguments.source,
-        snippet=arguments.snippet,
-        suffix=arguments.suffix,
-        history=arguments.history,
-        filters=arguments.to_filters(),
-    )
+    names = ("kind", "files", "source", "snippet", "suffix", "history")
+    values = {name: getattr(arguments, name) for name in names}
+    task = Task(arguments.task, **values, filters=arguments.to_filters())
     most = base.settings.serve.mcp.max_tokens
     budget = arguments.max_tokens or min(base.settings.context.max_tokens, most)
     limits.check_task(base.settings.limits, task, budget)
@@ -324,13 +315,7 @@ def _query_graph(method: GraphMethod) -> ToolHandler:
             direction=arguments.direction if isinstance(arguments, inputs.CallGraphInput) else "both",
         )
         answer = await base.graph.query(request, access=access)
-        page, text = page_graph(
-            answer,
-            offset=arguments.offset,
-            limit=limit,
-            compact=arguments.compact,
-            max_tokens=base.settings.serve.mcp.max_tokens,
-        )
+        page, text = page_graph(answer, limit=limit, **_get_paging(base, arguments))
         return ToolOutput(page.as_json(), text)
 
     return query
@@ -352,14 +337,15 @@ def _end_of_page(offset: int, limit: int, most: int) -> int:
 def _to_page(
     base: AsyncKnowledgeBase, answer: SearchResponse, arguments: inputs.SimilarCodeInput | inputs.SearchInput
 ) -> ToolOutput:
-    page, text = page_search(
-        answer,
-        offset=arguments.offset,
-        limit=arguments.limit,
-        compact=arguments.compact,
-        max_tokens=base.settings.serve.mcp.max_tokens,
-    )
+    page, text = page_search(answer, limit=arguments.limit, **_get_paging(base, arguments))
     return ToolOutput(_to_json(page), text)
+
+
+def _get_paging(
+    base: AsyncKnowledgeBase, arguments: inputs.PagedInput | inputs.DocumentInput
+) -> dict[str, Any]:
+    max_tokens = base.settings.serve.mcp.max_tokens
+    return {"offset": arguments.offset, "compact": arguments.compact, "max_tokens": max_tokens}
 
 
 def _to_json(answer: SearchResponse) -> dict[str, Any]:
@@ -378,55 +364,29 @@ def _build_graph_tool(method: GraphMethod, description: str) -> Tool:
     return Tool(operation.title, description, input_model, GraphResponse, _query_graph(method))
 
 
+def _build_tool(
+    title: str, input_model: type[ToolInput], handler: ToolHandler, response: type[JsonResponse]
+) -> Tool:
+    """A tool with an input model of its own, whose docstring describes it."""
+    return Tool(title, getdoc(input_model) or "", input_model, response, handler)
+
+
+_search_tool = partial(_build_tool, response=ToolSearchResponse)
 TOOLS: Mapping[str, Tool] = {
-    "knowledge_query": Tool(
-        "Search everything",
-        "Search everything, if you do not know where the answer is.",
-        inputs.KnowledgeSearchInput,
-        ToolSearchResponse,
-        _search(),
+    "knowledge_query": _search_tool("Search everything", inputs.KnowledgeSearchInput, _search()),
+    "code_search": _search_tool("Search code by meaning", inputs.CodeSearchInput, _search("code")),
+    "search_code": _search_tool("Find similar code", inputs.SimilarCodeInput, _find_similar_code),
+    "search_jira_tickets": _search_tool(
+        "Search Jira tickets", inputs.TicketSearchInput, _search(source_type="jira")
     ),
-    "code_search": Tool(
-        "Search code by meaning",
-        "Search source code for what it does, in words, or by name; says what each result calls.",
-        inputs.CodeSearchInput,
-        ToolSearchResponse,
-        _search("code"),
+    "search_confluence": _search_tool(
+        "Search Confluence pages", inputs.WikiSearchInput, _search(source_type="confluence")
     ),
-    "search_code": Tool(
-        "Find similar code",
-        "Find code similar to a piece of code or an indexed file, such as what exists already.",
-        inputs.SimilarCodeInput,
-        ToolSearchResponse,
-        _find_similar_code,
+    "get_document": _build_tool(
+        "Read a document", inputs.DocumentInput, _read_document, DocumentPageResponse
     ),
-    "search_jira_tickets": Tool(
-        "Search Jira tickets",
-        "Search Jira tickets and their comments; returns status and related documents as well.",
-        inputs.TicketSearchInput,
-        ToolSearchResponse,
-        _search(source_type="jira"),
-    ),
-    "search_confluence": Tool(
-        "Search Confluence pages",
-        "Search Confluence pages: how-tos, designs, decisions, runbooks.",
-        inputs.WikiSearchInput,
-        ToolSearchResponse,
-        _search(source_type="confluence"),
-    ),
-    "get_document": Tool(
-        "Read a document",
-        "Read a chunk, or a whole document in pages.",
-        inputs.DocumentInput,
-        DocumentPageResponse,
-        _read_document,
-    ),
-    "build_context": Tool(
-        "Build context for a task",
-        "Gather what to read before a task, from all sources, within a token budget.",
-        inputs.ContextInput,
-        ContextResponse,
-        _build_context,
+    "build_context": _build_tool(
+        "Build context for a task", inputs.ContextInput, _build_context, ContextResponse
     ),
     **{method: _build_graph_tool(method, text) for method, text in _GRAPH_DESCRIPTIONS.items()},
 }

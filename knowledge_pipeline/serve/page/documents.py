@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from markupsafe import Markup
 
 from knowledge_pipeline.context.select import build_excerpts
+from knowledge_pipeline.contract.base import QueryResponse
 from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
@@ -37,6 +39,15 @@ _SIMILAR_LIMIT = 10
 _MAX_OUTLINE = 500
 
 
+async def _require_id(id: str = "") -> str:
+    if not id:
+        raise InvalidQuery("the address has no document id: open a document from the results of a search")
+    return id
+
+
+DocumentId = Annotated[str, Depends(_require_id)]
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentBlock:
     """Consecutive lines of a document."""
@@ -57,10 +68,10 @@ class DocumentView:
 
 
 @routes.get("/doc")
-async def document(request: Request, ctx: PageContext) -> Response:
+async def document(request: Request, ctx: PageContext, id_: DocumentId) -> Response:
     """A whole document, with the requested lines marked."""
     params = request.query_params
-    id_, q = _require_id(request), params.get("q", "")[:1000]
+    q = params.get("q", "")[:1000]
     build = partial(
         _build_view,
         line_range=parse_line_range(params.get("lines", "")),
@@ -88,43 +99,27 @@ async def document(request: Request, ctx: PageContext) -> Response:
 
 
 @routes.get("/similar")
-async def similar(request: Request, ctx: PageContext) -> Response:
+async def similar(request: Request, ctx: PageContext, id_: DocumentId) -> Response:
     """Results of other files that are similar to a chunk or a document."""
-    id_ = _require_id(request)
     example, answer = await ctx.execute(lambda base, access: _find_similar(base, id_, access))
     results = await asyncio.to_thread(build_result_views, answer, TermMatcher(""), "")
     return render_page(request, "similar.html.j2", example=example, answer=answer, results=results)
 
 
-@routes.get("/related")
-async def related(request: Request, ctx: PageContext) -> Response:
-    """What a document says of others, and what others say of it."""
-    target = _require_id(request)
-    answer = await ctx.execute(lambda base, access: base.related(target, access=access))
-    return render_page(request, "related.html.j2", target=target, answer=answer)
+def _add_page(
+    path: str, template: str, ask: Callable[[AsyncKnowledgeBase, str, Access], Awaitable[QueryResponse]]
+) -> None:
+    async def show(request: Request, ctx: PageContext, id_: DocumentId) -> Response:
+        answer = await ctx.execute(lambda base, access: ask(base, id_, access))
+        return render_page(request, template, target=id_, answer=answer)
+
+    routes.add_api_route(path, show)
 
 
-@routes.get("/blame")
-async def blame(request: Request, ctx: PageContext) -> Response:
-    """Who last changed the lines of a chunk."""
-    id_ = _require_id(request)
-    answer = await ctx.execute(lambda base, access: base.get(id_, blame=True, access=access))
-    return render_page(request, "blame.html.j2", result=answer.results[0])
-
-
-@routes.get("/trace")
-async def trace(request: Request, ctx: PageContext) -> Response:
-    """What made a chunk."""
-    id_ = _require_id(request)
-    answer = await ctx.execute(lambda base, access: base.trace(id_, access=access))
-    return render_page(request, "trace.html.j2", trace=answer)
-
-
-def _require_id(request: Request) -> str:
-    id_ = request.query_params.get("id", "")
-    if not id_:
-        raise InvalidQuery("the address has no document id: open a document from the results of a search")
-    return id_
+# What documents say of one another; who last changed the lines of a chunk; what made it.
+_add_page("/related", "related.html.j2", lambda base, id_, access: base.related(id_, access=access))
+_add_page("/blame", "blame.html.j2", lambda base, id_, access: base.get(id_, blame=True, access=access))
+_add_page("/trace", "trace.html.j2", lambda base, id_, access: base.trace(id_, access=access))
 
 
 async def _find_similar(

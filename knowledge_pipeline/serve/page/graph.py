@@ -123,14 +123,9 @@ class GraphView:
     users_title: str  # heading of nodes that use the target
     used_title: str
 
-    @property
-    def operation(self) -> str:
-        """Its name in the address of the page."""
-        return GRAPH_OPERATIONS[self.method].path
-
 
 _VIEWS: Mapping[str, GraphView] = {
-    view.operation: view
+    GRAPH_OPERATIONS[view.method].path: view
     for view in (
         GraphView("get_call_graph", "Calls", "Called by", "Calls"),
         GraphView("find_usages", "Usages", "Used by", "Uses"),
@@ -160,7 +155,7 @@ async def graph(request: Request, ctx: PageContext) -> Response:
         "graph.html.j2",
         answer=answer,
         view=view,
-        views=[(other, _view_url(target, source, other.operation)) for other in _VIEWS.values()],
+        views=[(other, _view_url(target, source, name)) for name, other in _VIEWS.items()],
         drawing=draw_graph(answer),
         users=[node for node in answer.nodes if node.role == "used_by"],
         used=[node for node in answer.nodes if node.role == "uses"],

@@ -6,7 +6,7 @@ Markdown becomes HTML without raw HTML, images, or scripts in links; code is hig
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,7 +36,11 @@ class TermMatcher:
     """Finds the words of a query in texts, as whole words, as parts of identifiers, or inside a sentence."""
 
     def __init__(self, query: str) -> None:
-        words = _list_words(query)
+        try:
+            plain = understand(query).text
+        except InvalidQuery:  # filters alone, or far too long
+            plain = ""
+        words = expand_identifiers(remove_stopwords(normalize(plain))).split()[:_MAX_WORDS]
         stems = set(_iter_stems(word for word in words if not is_cut(word)))
         begins = rf"(?<![^\W_])|(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[{CUT_LETTERS}])"
         ends = r"(?:[A-Z]{1,3}(?![A-Za-z])|[a-z]{0,3}(?![a-z]))"
@@ -51,7 +55,13 @@ class TermMatcher:
         plain, starts, ends = normalize_aligned(text)
         pairs = [match.span(1) for match in self._pair.finditer(plain)] if self._pair else []
         matches = sorted(self._find_words(plain) + pairs)
-        return _unite_overlapping((starts[first], ends[last - 1]) for first, last in matches)
+        united: list[Range] = []
+        for first, last in ((starts[first], ends[last - 1]) for first, last in matches):
+            if united and first < united[-1][1]:
+                united[-1] = united[-1][0], max(united[-1][1], last)
+            else:
+                united.append((first, last))
+        return united
 
     def _find_words(self, text: str) -> list[Range]:
         return [match.span() for match in self._word.finditer(text)] if self._word else []
@@ -59,16 +69,6 @@ class TermMatcher:
 
 def _match_any(words: Iterable[str]) -> str:
     return "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
-
-
-def _unite_overlapping(ranges: Iterable[Range]) -> list[Range]:
-    united: list[Range] = []
-    for first, last in ranges:
-        if united and first < united[-1][1]:
-            united[-1] = united[-1][0], max(united[-1][1], last)
-        else:
-            united.append((first, last))
-    return united
 
 
 def split_at_ranges(start: int, text: str, ranges: Sequence[Range]) -> Iterator[tuple[str, bool]]:
@@ -84,14 +84,6 @@ def split_at_ranges(start: int, text: str, ranges: Sequence[Range]) -> Iterator[
         done = last
     if done < end:
         yield text[done - start :], False
-
-
-def _list_words(query: str) -> list[str]:
-    try:
-        plain = understand(query).text
-    except InvalidQuery:  # filters alone, or far too long
-        return []
-    return expand_identifiers(remove_stopwords(normalize(plain))).split()[:_MAX_WORDS]
 
 
 def _iter_stems(words: Iterable[str]) -> Iterator[str]:
@@ -201,6 +193,8 @@ _MAX_CELLS = 20_000  # of all tables of a text: 0.3 s to render
 _DELIMITER_ROW = re.compile(r"[ \t>]*[|:-][ \t|:-]*")  # below the head of a table
 
 
+Tokens = Sequence[Token]
+Env = MutableMapping[str, Any]
 LinkResolver = Callable[[str], str | None]
 """Resolves a link without a host; None: it leads nowhere."""
 
@@ -269,7 +263,7 @@ def _build_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     parser.validateLink = lambda url: True  # `_render_link` decides where a link leads
     parser.add_render_rule("text", _render_text)
-    parser.add_render_rule("code_inline", _render_inline_code)
+    parser.add_render_rule("code_inline", _render_text)
     parser.add_render_rule("fence", _render_fence)
     parser.add_render_rule("code_block", _render_fence)
     parser.add_render_rule("image", _render_image)
@@ -277,21 +271,12 @@ def _build_parser() -> MarkdownIt:
     return parser
 
 
-def _render_text(
-    _: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Mapping[str, Any]
-) -> str:
-    return str(render_marked(tokens[index].content, env["matcher"]))
+def _render_text(_: RendererHTML, tokens: Tokens, index: int, options: Any, env: Env) -> str:
+    html = render_marked(tokens[index].content, env["matcher"])
+    return f"<code>{html}</code>" if tokens[index].type == "code_inline" else str(html)
 
 
-def _render_inline_code(
-    _: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Mapping[str, Any]
-) -> str:
-    return f"<code>{render_marked(tokens[index].content, env['matcher'])}</code>"
-
-
-def _render_fence(
-    _: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Mapping[str, Any]
-) -> str:
+def _render_fence(_: RendererHTML, tokens: Tokens, index: int, options: Any, env: Env) -> str:
     token = tokens[index]
     name = (token.info.split() or [""])[0]
     language = detect_language(f"x.{name}") or name.lower()
@@ -300,25 +285,17 @@ def _render_fence(
     return f"<pre{id_}><code>{_LINE_END.join(lines)}</code></pre>\n"
 
 
-def _render_image(
-    _: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Mapping[str, Any]
-) -> str:
+def _render_image(_: RendererHTML, tokens: Tokens, index: int, options: Any, env: Env) -> str:
     return f'<span class="picture">{escape(tokens[index].content or "picture")}</span>'
 
 
-def _render_link(
-    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: MutableMapping[str, Any]
-) -> str:
-    """A link that leads somewhere, else an anchor without an address."""
+def _render_link(renderer: RendererHTML, tokens: Tokens, index: int, options: Any, env: Env) -> str:
+    """A link that leads somewhere, else an anchor without an address, as for `javascript:` and its like."""
     href = str(tokens[index].attrGet("href") or "")
-    target = href if _is_followable(href) else env["resolve_link"](href)
+    try:
+        is_followable = urlsplit(href).scheme.lower() in _SCHEMES
+    except ValueError:
+        is_followable = False
+    target = href if is_followable else env["resolve_link"](href)
     tokens[index].attrs = {"href": target, "rel": "noopener noreferrer nofollow"} if target else {}
     return renderer.renderToken(tokens, index, options, env)
-
-
-def _is_followable(url: str) -> bool:
-    """Whether an address can be followed as it is; `javascript:` and its like cannot."""
-    try:
-        return urlsplit(url).scheme.lower() in _SCHEMES
-    except ValueError:
-        return False

@@ -18,12 +18,11 @@ from knowledge_pipeline.query.access import Access, sees_whole_source
 from knowledge_pipeline.serve.events import MAX_POSITION
 from knowledge_pipeline.serve.http.dependencies import AppState, RequestContext
 from knowledge_pipeline.serve.http.events import open_stream
-from knowledge_pipeline.serve.inventory import list_collections
 from knowledge_pipeline.serve.page.rendering import PageRoute, render_page, render_part
 from knowledge_pipeline.serve.page.results import PageQuery
 from knowledge_pipeline.serve.page.sessions import PageContext, build_page_context
 from knowledge_pipeline.serve.service import Identity
-from knowledge_pipeline.serve.status import load_states
+from knowledge_pipeline.serve.status import list_collections, load_states
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import Event
 from knowledge_pipeline.store.progress import RefreshProgress, list_running_refreshes
@@ -93,10 +92,20 @@ async def follow_progress(
 
     def write(events: Sequence[Event], access: Access) -> list[bytes]:
         nonlocal shown
-        text = [_format_release(event) for event in events if event.type == "release.published"]
+        text: list[bytes] = []
+        for event in events:
+            if event.type == "release.published":  # everyone may know its number, and nothing else of it
+                content = json.dumps({"release": event.release})
+                text.append(format_sse_event(event=event.type, id=str(event.position), data_str=content))
         running = _list_visible(ctx, access)
         if running != shown:
-            text.append(_format_progress([_to_view(progress) for progress in running]))
+            views = [_to_view(progress) for progress in running]
+            content = {  # HTML for the list, and a sentence for each source and for who listens
+                "html": render_part("progress.html.j2", running=views),
+                "sources": {view.source: view.sentence for view in views},
+                "summary": "; ".join(f"{view.source}: {view.activity}" for view in views[:3]),
+            }
+            text.append(format_sse_event(event="refresh.progress", data_str=json.dumps(content)))
             shown = running
         return text
 
@@ -131,22 +140,6 @@ def _to_view(progress: RefreshProgress) -> ProgressView:
         min(1.0, done / total) if total else None,
         datetime.fromtimestamp(progress.since, UTC),
     )
-
-
-def _format_progress(running: Sequence[ProgressView]) -> bytes:
-    """HTML for the list, and a sentence for each source and for who listens."""
-    content = {
-        "html": render_part("progress.html.j2", running=running),
-        "sources": {view.source: view.sentence for view in running},
-        "summary": "; ".join(f"{view.source}: {view.activity}" for view in running[:3]),
-    }
-    return format_sse_event(event="refresh.progress", data_str=json.dumps(content))
-
-
-def _format_release(event: Event) -> bytes:
-    """Everyone may know the number of a release, and nothing else of it."""
-    content = json.dumps({"release": event.release})
-    return format_sse_event(event=event.type, id=str(event.position), data_str=content)
 
 
 @routes.get("/sources")

@@ -16,8 +16,8 @@ from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from knowledge_pipeline.contract.describe import describe_relation
 from knowledge_pipeline.errors import KnowledgeError, NotFound, Unauthenticated
-from knowledge_pipeline.query.describe import describe_relation
 from knowledge_pipeline.serve.http.dependencies import get_app_state
 from knowledge_pipeline.serve.http.problems import status_of
 from knowledge_pipeline.serve.page import results as links
@@ -155,9 +155,8 @@ def render_error(request: Request, error: KnowledgeError, *, page_query: PageQue
     """The page that shows an error."""
     status = status_of(error)
     if isinstance(error, Unauthenticated):
-        return render_sign_in(
-            request, status=status, problem=str(error) if TOKEN_COOKIE in request.cookies else ""
-        )
+        problem = str(error) if TOKEN_COOKIE in request.cookies else ""
+        return render_sign_in(request, status=status, problem=problem)
     response = render_page(
         request,
         "problem.html.j2",
@@ -171,29 +170,18 @@ def render_error(request: Request, error: KnowledgeError, *, page_query: PageQue
     return response
 
 
-def render_sign_in(
-    request: Request,
-    *,
-    status: int,
-    problem: str = "",
-    is_signed_out: bool = False,
-    sign_out_url: str | None = None,
-) -> Response:
+def render_sign_in(request: Request, *, status: int, problem: str = "", **variables: Any) -> Response:
     """The page that asks for a token or leads to the identity server, and then to the requested page."""
     path, parameters = request.url.path, request.url.query
     here = f"{path}?{parameters}" if request.method == "GET" and not path.startswith("/sign-in") else "/"
     oidc = get_app_state(request).service.settings.serve.oidc
-    provider = urlsplit(oidc.issuer).netloc if oidc else ""
-    response = render_page(
-        request,
-        "sign_in.html.j2",
-        status=status,
-        problem=problem,
-        next=here,
-        provider=provider,
-        is_signed_out=is_signed_out,
-        sign_out_url=sign_out_url,
-    )
+    defaults = {
+        "provider": urlsplit(oidc.issuer).netloc if oidc else "",
+        "next": here,
+        "is_signed_out": False,
+    }
+    shown = defaults | variables | {"problem": problem}
+    response = render_page(request, "sign_in.html.j2", status=status, **shown)
     if status == 401 and TOKEN_COOKIE in request.cookies:  # the next request is one without a token
         response.delete_cookie(TOKEN_COOKIE, path="/", httponly=True, samesite="strict")
     return response

@@ -14,15 +14,8 @@ from markupsafe import Markup
 from starlette.datastructures import QueryParams
 
 from knowledge_pipeline.context.select import Excerpt
+from knowledge_pipeline.contract import responses
 from knowledge_pipeline.contract.filters import Filters, SearchMode, SearchType, SourceType
-from knowledge_pipeline.contract.responses import (
-    Citation,
-    CodeNeighbours,
-    RelatedDocument,
-    Relation,
-    SearchResponse,
-    SearchResult,
-)
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.file_languages import is_code
 from knowledge_pipeline.query.plan import PROFILES
@@ -45,17 +38,17 @@ def document_url(source: str, uri: str, lines: str = "", **more: str) -> str:
     return f"/doc?{urlencode(params)}{f'#{first}' if first else ''}"
 
 
-def result_url(result: SearchResult, **more: str) -> str:
+def result_url(result: responses.SearchResult, **more: str) -> str:
     """Where the document of a result is shown, at the result's lines."""
     return document_url(result.citation.source, result.span.uri, result.citation.lines, **more)
 
 
-def related_url(document: RelatedDocument) -> str:
+def related_url(document: responses.RelatedDocument) -> str:
     """Where a related document is shown."""
     return document_url(document.source, document.uri)
 
 
-def line_url(citation: Citation, line: int) -> str | None:
+def line_url(citation: responses.Citation, line: int) -> str | None:
     """Where the source itself shows one line; None if it has no addresses of lines."""
     url = web_url_of(citation.url)
     if url is None or not url.endswith(f"#{citation.lines}"):
@@ -144,7 +137,7 @@ class ResultView:
     """One result."""
 
     number: int
-    result: SearchResult
+    result: responses.SearchResult
     kind: str
     folder: Markup
     name: Markup
@@ -155,21 +148,8 @@ class ResultView:
     prose: Markup | None
     folded_lines: int  # lines that are folded away; of prose 1 where it is long
     bars: tuple[ScoreBar, ...]
-    similar_url: str
     graph_url: str | None  # of code
-    related_url: str
-    trace_url: str
     blame_url: str | None  # of what may be a file of a repository
-
-    @property
-    def neighbours(self) -> CodeNeighbours | None:
-        """Its callers and callees, if the response has them."""
-        return self.result.graph
-
-    @property
-    def relations(self) -> tuple[Relation, ...]:
-        """Documents that it is related to."""
-        return self.result.related
 
     @property
     def modified(self) -> str:
@@ -177,7 +157,7 @@ class ResultView:
         return str(self.result.metadata.get("last_modified", ""))[:10]
 
 
-def build_result_views(answer: SearchResponse, matcher: TermMatcher, q: str) -> list[ResultView]:
+def build_result_views(answer: responses.SearchResponse, matcher: TermMatcher, q: str) -> list[ResultView]:
     """The results of a search, in order. Takes milliseconds for each."""
     best: dict[str, float] = {}
     for result in answer.results:
@@ -193,7 +173,7 @@ def type_label_of(source_type: str) -> str:
 
 
 def build_code_lines(
-    result: SearchResult, text: str, first_line: int, matcher: TermMatcher, *, fold: bool = True
+    result: responses.SearchResult, text: str, first_line: int, matcher: TermMatcher, *, fold: bool = True
 ) -> list[CodeLine]:
     """Code as numbered lines; of long code, the less relevant ones are folded."""
     language = result.metadata.get("language")
@@ -209,7 +189,7 @@ def build_code_lines(
     return code_lines
 
 
-def is_shown_as_code(result: SearchResult) -> bool:
+def is_shown_as_code(result: responses.SearchResult) -> bool:
     """Whether a result is shown line by line."""
     if result.metadata.get("source_type") in ("code", "git_history"):
         return True
@@ -218,7 +198,7 @@ def is_shown_as_code(result: SearchResult) -> bool:
 
 
 def render_prose(
-    result: SearchResult, text: str, matcher: TermMatcher, *, first_line: int | None = None
+    result: responses.SearchResult, text: str, matcher: TermMatcher, *, first_line: int | None = None
 ) -> Markup:
     """Text of a document as HTML, rendered if it is Markdown."""
     metadata, citation = result.metadata, result.citation
@@ -230,10 +210,10 @@ def render_prose(
 
 
 def _build_result_view(
-    number: int, result: SearchResult, matcher: TermMatcher, best: dict[str, float], q: str
+    number: int, result: responses.SearchResult, matcher: TermMatcher, best: dict[str, float], q: str
 ) -> ResultView:
     citation, metadata = result.citation, result.metadata
-    code, parameters = is_shown_as_code(result), urlencode({"id": result.id})
+    code = is_shown_as_code(result)
     whole = Excerpt.from_result(result)
     lines = build_code_lines(result, whole.text, whole.start_line, matcher) if code else []
     folder, _, name = citation.path.rpartition("/")
@@ -253,15 +233,12 @@ def _build_result_view(
         if code
         else int(len(result.content) > _FOLD_PROSE_CHARS),
         bars=tuple(_iter_bars(result, best)),
-        similar_url=f"/similar?{parameters}",
         graph_url=graph_url_of(result),
-        related_url=f"/related?{parameters}",
-        trace_url=f"/trace?{parameters}",
-        blame_url=f"/blame?{parameters}" if metadata.get("repo") and code else None,
+        blame_url=f"/blame?id={result.id}" if metadata.get("repo") and code else None,
     )
 
 
-def graph_url_of(result: SearchResult) -> str | None:
+def graph_url_of(result: responses.SearchResult) -> str | None:
     """The page with the code graph around a result; None if it is not code."""
     metadata, citation = result.metadata, result.citation
     if metadata.get("source_type") != "code":
@@ -271,7 +248,7 @@ def graph_url_of(result: SearchResult) -> str | None:
     return f"/graph?{urlencode(params)}"
 
 
-def _heading_of(result: SearchResult) -> str:
+def _heading_of(result: responses.SearchResult) -> str:
     metadata = result.metadata
     heading = str(metadata.get("symbol") or metadata.get("section") or result.citation.title or "")
     page = f" (page {metadata['page']})" if metadata.get("page") else ""
@@ -293,7 +270,7 @@ def _select_preview_lines(html: Sequence[Markup]) -> list[bool]:
     return [at in wanted for at in range(len(html))]
 
 
-def _iter_scores(result: SearchResult) -> Iterator[tuple[str, float | None, int | None]]:
+def _iter_scores(result: responses.SearchResult) -> Iterator[tuple[str, float | None, int | None]]:
     why = result.explain
     if why is not None:
         yield "words (BM25)", why.bm25_score, why.bm25_rank
@@ -305,7 +282,7 @@ def _iter_scores(result: SearchResult) -> Iterator[tuple[str, float | None, int 
     yield "score", result.score, None
 
 
-def _iter_bars(result: SearchResult, best: dict[str, float]) -> Iterator[ScoreBar]:
+def _iter_bars(result: responses.SearchResult, best: dict[str, float]) -> Iterator[ScoreBar]:
     for name, score, rank in _iter_scores(result):
         if score is not None:
             share = max(0.0, score) / best[name] if best[name] > 0 else 0.0
@@ -314,7 +291,7 @@ def _iter_bars(result: SearchResult, best: dict[str, float]) -> Iterator[ScoreBa
             yield ScoreBar(name, "not found", 0.0)
 
 
-def count_facets(results: Sequence[SearchResult]) -> dict[str, list[tuple[str, int]]]:
+def count_facets(results: Sequence[responses.SearchResult]) -> dict[str, list[tuple[str, int]]]:
     """How many of the results each type, source and language has; the most first."""
     values = {
         "source_type": [result.metadata.get("source_type") for result in results],
@@ -347,11 +324,7 @@ FILTER_NAMES = (*_LIST_FILTERS, "since")
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """The query of a page with its filters, as the page's address has it.
-
-    Raises:
-        InvalidQuery: the type, the limit or the date is invalid.
-    """
+    """The query of a page with its filters, as the page's address has it. Raises `InvalidQuery`."""
 
     q: str = ""
     type: SearchType = "semantic"

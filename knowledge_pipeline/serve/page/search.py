@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, cast
 
 from fastapi import APIRouter, Request, Response
 
+from knowledge_pipeline.contract.describe import describe_doubt, describe_skipped_step
 from knowledge_pipeline.contract.filters import Judgement
 from knowledge_pipeline.contract.operation import StatusResponse
-from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import Forbidden, InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.file_languages import LANGUAGES
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.describe import describe_doubt, describe_skipped_step
 from knowledge_pipeline.query.understand import understand
 from knowledge_pipeline.serve.http.dependencies import RequestContext
 from knowledge_pipeline.serve.page.markdown_html import TermMatcher
@@ -39,12 +37,8 @@ routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 _SUGGESTION = re.compile(r"did you mean (.+)\?$")
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """A suggestion if nothing was found."""
-
-    text: str
-    url: str
+Hint = tuple[str, str]
+"""A suggestion if nothing was found: its text and address."""
 
 
 @routes.get("/")
@@ -87,9 +81,13 @@ async def _render_results(request: Request, ctx: RequestContext, page_query: Pag
         return render_unreleased(request, ctx, page_query)
     matcher = TermMatcher(page_query.q if page_query.type != "similar" else "")
     results = await asyncio.to_thread(build_result_views, answer, matcher, page_query.q)
-    most = ctx.service.settings.limits.results
-    may_have_more = len(results) == page_query.limit < most
-    reasons: Mapping[str, Any] = (answer.explain or {}).get("degraded", {})
+    most, more_url = ctx.service.settings.limits.results, None
+    if len(results) == page_query.limit < most:
+        more_url = page_query.url(limit=min(most, page_query.limit + LIMIT_STEP))
+    explain = answer.explain or {}
+    reasons: Mapping[str, Any] = explain.get("degraded", {})
+    shown = {name: explain.get(name) for name in ("corrected", "generated", "filters", "confidence")}
+    parts = {**explain.get("question", {}), **shown}
     return render_page(
         request,
         "search.html.j2",
@@ -97,24 +95,15 @@ async def _render_results(request: Request, ctx: RequestContext, page_query: Pag
         answer=answer,
         results=results,
         facets=count_facets(answer.results),
-        hints=[] if results else [hint async for hint in _iter_hints(ctx, page_query)],
-        more_url=page_query.url(limit=min(most, page_query.limit + LIMIT_STEP)) if may_have_more else None,
+        hints=[] if results else await _list_hints(ctx, page_query),
+        more_url=more_url,
         skipped_steps=[
             (describe_skipped_step(step, answer.embedded_share), _format_value(reasons.get(step, "")))
             for step in answer.degraded
         ],
         doubt=describe_doubt(answer),
-        parsed_query=_explain_query(answer),
+        parsed_query=[(name, _format_value(value)[:500]) for name, value in parts.items() if value],
     )
-
-
-def _explain_query(answer: SearchResponse) -> list[tuple[str, str]]:
-    explain = answer.explain or {}
-    parts = {
-        **explain.get("question", {}),
-        **{name: explain.get(name) for name in ("corrected", "generated", "filters", "confidence")},
-    }
-    return [(name, _format_value(value)[:500]) for name, value in parts.items() if value]
 
 
 def _format_value(value: Any) -> str:
@@ -125,20 +114,18 @@ def _format_value(value: Any) -> str:
     return ", ".join(map(_format_value, cast("Sequence[Any]", value))) if is_list else str(value)
 
 
-async def _iter_hints(ctx: RequestContext, page_query: PageQuery) -> AsyncIterator[Hint]:
+async def _list_hints(ctx: RequestContext, page_query: PageQuery) -> list[Hint]:
     """Similar names first, then fewer filters, then another type of search."""
     status = await ctx.execute(lambda base, access: base.status(access=access))
-    for hint in _suggest_filters(page_query, status):
-        yield hint
-    for hint in await _suggest_symbols(ctx, page_query):
-        yield hint
+    hints = [*_suggest_filters(page_query, status), *await _suggest_symbols(ctx, page_query)]
     for name in FILTER_NAMES:
         if value := getattr(page_query, name):
             listed = value if isinstance(value, str) else ", ".join(value)
             url = page_query.url(**{name: "" if name == "since" else ()})
-            yield Hint(f"Without {name.replace('_', ' ')}: {listed}", url)
+            hints.append((f"Without {name.replace('_', ' ')}: {listed}", url))
     if page_query.type != "semantic":
-        yield Hint(f"Search {TABS['semantic'].lower()}", page_query.url(type="semantic"))
+        hints.append((f"Search {TABS['semantic'].lower()}", page_query.url(type="semantic")))
+    return hints
 
 
 def _suggest_filters(page_query: PageQuery, status: StatusResponse) -> list[Hint]:
@@ -150,27 +137,24 @@ def _suggest_filters(page_query: PageQuery, status: StatusResponse) -> list[Hint
             for near in get_close_matches(value.lower(), list(names), n=2) if value not in names else ():
                 changed = tuple(near if other == value else other for other in values)
                 text = f"Did you mean the {name.replace('_', ' ')} {near}?"
-                hints.append(Hint(text, page_query.url(**{name: changed})))
+                hints.append((text, page_query.url(**{name: changed})))
     return hints
 
 
 async def _suggest_symbols(ctx: RequestContext, page_query: PageQuery) -> list[Hint]:
     """Names in the code graph that are similar to an identifier of the query."""
     identifiers = understand(page_query.q).identifiers
-    if not identifiers:
+
+    async def find_names(base: AsyncKnowledgeBase, access: Access) -> list[str]:
+        try:  # unlogged, as the caller did not query the graph: a name that it does not have is no refusal
+            await base.graph.find_usages(identifiers[0], limit=1, access=access.unlogged)
+        except (NotFound, InvalidQuery) as error:
+            match = _SUGGESTION.search(str(error))
+            return match[1].split(", ") if match else []
         return []
-    names = await ctx.execute(lambda base, access: _find_similar_names(base, identifiers[0], access))
-    return [Hint(f"Did you mean {name}?", page_query.url(q=name)) for name in names]
 
-
-async def _find_similar_names(base: AsyncKnowledgeBase, name: str, access: Access) -> list[str]:
-    """Unlogged, as the caller did not query the graph: a name that it does not have is no refusal."""
-    try:
-        await base.graph.find_usages(name, limit=1, access=access.unlogged)
-    except (NotFound, InvalidQuery) as error:
-        match = _SUGGESTION.search(str(error))
-        return match[1].split(", ") if match else []
-    return []
+    names = await ctx.execute(find_names) if identifiers else []
+    return [(f"Did you mean {name}?", page_query.url(q=name)) for name in names]
 
 
 @routes.post("/feedback")

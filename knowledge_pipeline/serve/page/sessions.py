@@ -1,38 +1,43 @@
-"""Sessions of the page: a token in a cookie, and forms that only the page itself can send."""
+"""Sessions of the page: a token in a cookie, forms that only the page itself can send, and signing in.
+
+One signs in by a token, or by the identity server: the way there, and back with an answer.
+"""
 
 from __future__ import annotations
 
 import hmac
+import time
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse
 
-from knowledge_pipeline.errors import Forbidden, InvalidQuery, Unauthenticated
+from knowledge_pipeline import errors
 from knowledge_pipeline.serve.http.dependencies import RequestContext, build_origin, get_app_state
-from knowledge_pipeline.serve.page.rendering import (
-    CSRF_COOKIE,
-    SIGNED_OUT_PATH,
-    TOKEN_COOKIE,
-    PageRoute,
-    render_sign_in,
-    safe_redirect_path,
-    set_private_cookie,
-)
+from knowledge_pipeline.serve.page import rendering
+from knowledge_pipeline.serve.tokens import CALLBACK_PATH, MAX_PENDING_S
 
-_TOKEN_COOKIE_S = 30 * 86_400
+if TYPE_CHECKING:
+    from knowledge_pipeline.serve.sign_in import OidcAuthenticator
+
+PENDING_COOKIE = "knowledge_sign_in"
+
+_PENDING_PATH = "/sign-in"
+_MAX_COOKIE_S = 30 * 86_400
 _MAX_FORM_FIELDS = 10
 
-routes = APIRouter(include_in_schema=False, route_class=PageRoute)
+routes = APIRouter(include_in_schema=False, route_class=rendering.PageRoute)
+oidc_routes = APIRouter(include_in_schema=False, route_class=rendering.PageRoute)
+"""Of a server with an identity server."""
 
 
 def build_page_context(request: Request) -> RequestContext:
     """The request with its sender, by header, cookie or origin; raises `Unauthenticated`."""
     state = get_app_state(request)
-    origin, cookie = build_origin(request, "page"), request.cookies.get(TOKEN_COOKIE)
+    origin, cookie = build_origin(request, "page"), request.cookies.get(rendering.TOKEN_COOKIE)
     identity = state.service.identify_headers(request.headers, origin, cookie=cookie)
     return RequestContext(request, state, identity)
 
@@ -41,23 +46,18 @@ PageContext = Annotated[RequestContext, Depends(build_page_context)]
 
 
 async def read_form(request: Request) -> Mapping[str, str]:
-    """The fields of a form that this page has sent.
+    """The fields of a form. Raises `Forbidden` if another page than this one sent it, and `InvalidQuery`.
 
-    A form of another site has neither the CSRF token nor its cookie. The browser's `Sec-Fetch-Site` counts
-    as well.
-
-    Raises:
-        Forbidden: another page sent it.
-        InvalidQuery: it is not a form.
+    A form of another site has neither the CSRF token nor its cookie; `Sec-Fetch-Site` counts as well.
     """
     try:
         fields = dict(parse_qsl((await request.body()).decode(), max_num_fields=_MAX_FORM_FIELDS))
     except ValueError:
-        raise InvalidQuery("the form cannot be read: reload the page and try again") from None
-    expected, sent = request.cookies.get(CSRF_COOKIE, ""), fields.get("csrf", "")
+        raise errors.InvalidQuery("the form cannot be read: reload the page and try again") from None
+    expected, sent = request.cookies.get(rendering.CSRF_COOKIE, ""), fields.get("csrf", "")
     is_foreign = request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
     if is_foreign or not expected or not hmac.compare_digest(expected.encode(), sent.encode()):
-        raise Forbidden("this form was not sent by this page: reload the page and try again")
+        raise errors.Forbidden("this form was not sent by this page: reload the page and try again")
     return fields
 
 
@@ -66,9 +66,9 @@ async def show_sign_in(request: Request, token: str = "") -> Response:
     """The page that asks for a token; the link that the server printed when it started signs in at once."""
     if not get_app_state(request).service.tokens.is_of_process(token):
         problem = "this link is of another start of the server: see what it printed last" if token else ""
-        return render_sign_in(request, status=401 if token else 200, problem=problem)
+        return rendering.render_sign_in(request, status=401 if token else 200, problem=problem)
     response = RedirectResponse("/", 303)
-    set_private_cookie(request, response, TOKEN_COOKIE, token)
+    rendering.set_private_cookie(request, response, rendering.TOKEN_COOKIE, token)
     return response
 
 
@@ -78,14 +78,14 @@ async def save_token(request: Request) -> Response:
     fields = await read_form(request)
     token = fields.get("token", "").strip()
     if not token:
-        return render_sign_in(request, status=422, problem="paste a token")
+        return rendering.render_sign_in(request, status=422, problem="paste a token")
     try:
         service, origin = get_app_state(request).service, build_origin(request, "page")
         await run_in_threadpool(service.identify, token, origin)
-    except Unauthenticated as error:
-        return render_sign_in(request, status=401, problem=str(error))
-    response = RedirectResponse(safe_redirect_path(fields.get("next", "")), 303)
-    set_private_cookie(request, response, TOKEN_COOKIE, token, max_age_s=_TOKEN_COOKIE_S)
+    except errors.Unauthenticated as error:
+        return rendering.render_sign_in(request, status=401, problem=str(error))
+    response = RedirectResponse(rendering.safe_redirect_path(fields.get("next", "")), 303)
+    rendering.set_private_cookie(request, response, rendering.TOKEN_COOKIE, token, max_age_s=_MAX_COOKIE_S)
     return response
 
 
@@ -93,8 +93,66 @@ async def save_token(request: Request) -> Response:
 async def forget_token(request: Request) -> Response:
     """Delete the cookie with the token; a session of the identity server's ends for everybody who has it."""
     await read_form(request)
-    oidc, token = get_app_state(request).service.oidc, request.cookies.get(TOKEN_COOKIE, "")
+    oidc, token = get_app_state(request).service.oidc, request.cookies.get(rendering.TOKEN_COOKIE, "")
     had_session = oidc is not None and oidc.sessions.end(token)
-    response = RedirectResponse(SIGNED_OUT_PATH if had_session else "/", 303)
-    response.delete_cookie(TOKEN_COOKIE, path="/", httponly=True, samesite="strict")
+    response = RedirectResponse(rendering.SIGNED_OUT_PATH if had_session else "/", 303)
+    response.delete_cookie(rendering.TOKEN_COOKIE, path="/", httponly=True, samesite="strict")
     return response
+
+
+@oidc_routes.get("/sign-in/start")
+def start_sign_in(request: Request, next: str = "/") -> Response:
+    """Lead to the identity server; what it has to answer with stays in a cookie."""
+    address, pending = _get_oidc(request).sign_in.begin(rendering.safe_redirect_path(next))
+    response = RedirectResponse(address, 303)
+    rendering.set_private_cookie(
+        request,
+        response,
+        PENDING_COOKIE,
+        pending.to_cookie(),
+        max_age_s=MAX_PENDING_S,
+        path=_PENDING_PATH,
+        samesite="lax",  # the answer comes by a link of another site
+    )
+    return response
+
+
+@oidc_routes.get(CALLBACK_PATH)
+def finish_sign_in(request: Request) -> Response:
+    """Take the identity server's answer, and begin a session."""
+    try:
+        response = _begin_session(request)
+    except errors.Unauthenticated as error:
+        response = rendering.render_sign_in(request, status=401, problem=str(error))
+    except errors.KnowledgeError as error:
+        response = rendering.render_error(request, error)
+    response.delete_cookie(PENDING_COOKIE, path=_PENDING_PATH, httponly=True, samesite="lax")
+    return response
+
+
+def _begin_session(request: Request) -> Response:
+    """A page that leads on: a redirect would be the identity server's, and no strict cookie come with it."""
+    oidc, service = _get_oidc(request), get_app_state(request).service
+    with service.observe_identification(build_origin(request, "page")):
+        cookie = request.cookies.get(PENDING_COOKIE, "")
+        subject, secret, path = oidc.finish_sign_in(dict(request.query_params), cookie)
+    response = rendering.render_page(request, "signed_in.html.j2", next=rendering.safe_redirect_path(path))
+    left_s = min(max(1, subject.expires_at_s - int(time.time())), _MAX_COOKIE_S)
+    rendering.set_private_cookie(request, response, rendering.TOKEN_COOKIE, secret, max_age_s=left_s)
+    return response
+
+
+@oidc_routes.get(rendering.SIGNED_OUT_PATH)
+def show_signed_out(request: Request) -> Response:
+    """The page after a session has ended here: one is still signed in at the identity server."""
+    try:
+        url = _get_oidc(request).sign_in.build_sign_out_url()
+    except errors.IdentityUnavailable:
+        url = None
+    return rendering.render_sign_in(request, status=200, is_signed_out=True, sign_out_url=url)
+
+
+def _get_oidc(request: Request) -> OidcAuthenticator:
+    oidc = get_app_state(request).service.oidc
+    assert oidc, "these routes are there only with it"
+    return oidc

@@ -9,15 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.connectors.slack.text import RawIds, render_message, render_text
+from knowledge_pipeline.connectors.slack.text import keep_ids, render_message, render_text
 
 
-class Known:
-    def person_name(self, account: str) -> str | None:
-        return {"U1": "Ada Lovelace", "W2": "Bob"}.get(account)
-
-    def channel_name(self, channel_id: str) -> str | None:
-        return {"C1": "general"}.get(channel_id)
+def find_name(kind: str, id_: str) -> str | None:
+    return {"U1": "Ada Lovelace", "W2": "Bob", "C1": "general"}.get(id_)
 
 
 def rich(*elements: dict, kind: str = "rich_text_section", **more) -> dict:
@@ -54,7 +50,7 @@ def rich(*elements: dict, kind: str = "rich_text_section", **more) -> dict:
     ],
 )
 def test_markup_is_shown_as_people_see_it(given, shown):
-    assert render_text(given, Known()) == shown
+    assert render_text(given, find_name) == shown
 
 
 WORD = st.from_regex(r"[a-z]{3,8}", fullmatch=True)
@@ -78,7 +74,7 @@ PIECE = st.one_of(
 
 @given(st.lists(PIECE))
 def test_no_word_is_lost_and_no_markup_is_left(pieces):
-    shown = render_text(" ".join(raw for raw, _ in pieces), Known())
+    shown = render_text(" ".join(raw for raw, _ in pieces), find_name)
     at = 0
     for _, expected in pieces:
         at = shown.find(expected, at)
@@ -89,7 +85,7 @@ def test_no_word_is_lost_and_no_markup_is_left(pieces):
 
 @given(st.text(alphabet="<>@#!|^`&;*U1C \nlt:ah/\ud800"))
 def test_whatever_is_in_a_text_it_becomes_valid_text(text):
-    render_text(text, Known()).encode()
+    render_text(text, find_name).encode()
 
 
 JSON = st.recursive(
@@ -114,7 +110,7 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["text", "blocks", "attachments", "files"]), JSON))
 def test_no_message_however_odd_breaks_the_reading(message):
-    render_message(message, Known()).encode()
+    render_message(message, find_name).encode()
 
 
 @pytest.mark.parametrize(
@@ -136,16 +132,16 @@ def test_no_message_however_odd_breaks_the_reading(message):
     ],
 )
 def test_rich_text_is_read_where_the_text_is_empty(element, shown):
-    assert render_message(rich(element), Known()) == shown
+    assert render_message(rich(element), find_name) == shown
 
 
 def test_lists_quotes_and_code_of_rich_text_keep_their_shape():
     item = {"type": "rich_text_section", "elements": [{"type": "text", "text": "one"}]}
     text = {"type": "text", "text": "a\nb"}
-    assert render_message(rich(item, item, kind="rich_text_list", style="bullet"), RawIds()) == "- one\n- one"
-    assert render_message(rich(item, kind="rich_text_list", style="ordered", offset=2), RawIds()) == "3. one"
-    assert render_message(rich(text, kind="rich_text_quote"), RawIds()) == "> a\n> b"
-    assert render_message(rich(text, kind="rich_text_preformatted"), RawIds()) == "```\na\nb\n```"
+    assert render_message(rich(item, item, kind="rich_text_list", style="bullet"), keep_ids) == "- one\n- one"
+    assert render_message(rich(item, kind="rich_text_list", style="ordered", offset=2), keep_ids) == "3. one"
+    assert render_message(rich(text, kind="rich_text_quote"), keep_ids) == "> a\n> b"
+    assert render_message(rich(text, kind="rich_text_preformatted"), keep_ids) == "```\na\nb\n```"
 
 
 def test_blocks_that_are_composed_are_read_in_the_place_of_their_fallback():
@@ -167,8 +163,8 @@ def test_blocks_that_are_composed_are_read_in_the_place_of_their_fallback():
     ]
     shown = "Deploy < 3\n\nby @Ada Lovelace & co\n*env*\nlive\n\nlogo x\n\nLoad\n\n## done"
     shown += "\n\n| a |\n| --- |\n| 1 |"
-    assert render_message({"text": "a deploy", "blocks": blocks}, Known()) == shown
-    assert render_message({"text": "a deploy", "blocks": [{"type": "divider"}]}, Known()) == "a deploy"
+    assert render_message({"text": "a deploy", "blocks": blocks}, find_name) == shown
+    assert render_message({"text": "a deploy", "blocks": [{"type": "divider"}]}, find_name) == "a deploy"
 
 
 def test_attachments_of_bots_are_taken_and_previews_of_links_are_not():
@@ -181,21 +177,21 @@ def test_attachments_of_bots_are_taken_and_previews_of_links_are_not():
         "footer": "monitor",
         "fallback": "not shown",
     }
-    assert render_message({"text": "hi", "attachments": [alert]}, Known()) == (
+    assert render_message({"text": "hi", "attachments": [alert]}, find_name) == (
         "hi\n\nlook\n[Disk full](https://a.example)\non @Ada Lovelace\nhost: db1\nmonitor"
     )
-    assert render_message({"attachments": [{"fallback": "only this"}]}, Known()) == "only this"
+    assert render_message({"attachments": [{"fallback": "only this"}]}, find_name) == "only this"
     preview = {"from_url": "https://a.example", "title": "A site"}
     assert (
-        render_message({"text": "<https://a.example>", "attachments": [preview]}, Known())
+        render_message({"text": "<https://a.example>", "attachments": [preview]}, find_name)
         == "https://a.example"
     )
-    assert render_message({"text": "", "attachments": [preview]}, Known()) == "A site"
+    assert render_message({"text": "", "attachments": [preview]}, find_name) == "A site"
 
 
 def test_files_are_named_and_deleted_ones_are_not():
     files = [{"name": "plan.pdf"}, {"mode": "tombstone"}, {"title": "Drawing"}]
-    assert render_message({"text": "see", "files": files}, Known()) == "see\n\nFiles: plan.pdf, Drawing"
+    assert render_message({"text": "see", "files": files}, find_name) == "see\n\nFiles: plan.pdf, Drawing"
 
 
 def test_both_ways_of_writing_a_message_come_out_alike():
@@ -207,4 +203,4 @@ def test_both_ways_of_writing_a_message_come_out_alike():
         {"type": "text", "text": " "},
         {"type": "text", "text": "c", "style": {"code": True}},
     ]
-    assert render_message(rich(*elements), Known()) == render_message(message, Known())
+    assert render_message(rich(*elements), find_name) == render_message(message, find_name)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.query.understand import MAX_PARTS, decompose
+from knowledge_pipeline.extensions.decomposition import MAX_PARTS, decompose
 from knowledge_pipeline_tests.thoroughness import examples
 
 

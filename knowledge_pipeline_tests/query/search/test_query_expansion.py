@@ -12,7 +12,7 @@ from knowledge_pipeline.config.settings import LanguageModelSettings, QuerySetti
 from knowledge_pipeline.extensions import llm_steps as query_expansion
 from knowledge_pipeline.extensions.llm_steps import GenerationResult, QueryExpander, expand_query
 from knowledge_pipeline.llm.model import LanguageModel
-from knowledge_pipeline.query.understand import QueryExpansion, expand_by_rules
+from knowledge_pipeline.query.understand import QueryExpansion
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 from knowledge_pipeline_tests.fakes.openai_server import Fault
 
@@ -194,9 +194,9 @@ def test_by_default_nothing_is_asked_of_the_model(server):
 
 def test_rules_need_no_model():
     question = "how are locks taken and where is the timeout set?"
-    result = expand_by_rules(question, settings_of(decompose="rules"))
+    result = asyncio.run(expand_query(question, settings_of(decompose="rules"), None))
     assert result.parts == ("how are locks taken", "where is the timeout set?")
-    assert expand_by_rules(QUESTION, settings_of(decompose="rules")).parts == ()
+    assert asyncio.run(expand_query(QUESTION, settings_of(decompose="rules"), None)).parts == ()
 
 
 def test_everything_that_is_on_is_asked_for_at_once_and_what_fails_is_named():

@@ -8,8 +8,8 @@ import pytest
 
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import QuerySettings, RerankSettings, Settings
+from knowledge_pipeline.embedding.cross_encoder import TorchCrossEncoder, load_cross_encoder
 from knowledge_pipeline.errors import ModelError
-from knowledge_pipeline.query.rerank import TorchCrossEncoder, load_cross_encoder
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 

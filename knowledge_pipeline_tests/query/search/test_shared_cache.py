@@ -14,7 +14,7 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.settings import CacheSettings
 from knowledge_pipeline.query.access import Access, Caller
-from knowledge_pipeline.query.answer_cache import SharedAnswerCache, parse_response, serialize_response
+from knowledge_pipeline.serve.shared_answers import SharedAnswerCache, parse_response, serialize_response
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.local_state import ANSWERS, SharedState
 from knowledge_pipeline.store.release import Release
