@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import filelock
+
 from knowledge_pipeline.contract.operation import Refresh
 from knowledge_pipeline.errors import StoreUnavailable
 from knowledge_pipeline.store.local_state import Owner, SharedState, is_alive
@@ -49,7 +51,7 @@ class RefreshHistory:
                 state.put(_REFRESH, refresh.id, self._pack(refresh), ttl_s=ttl_s)
                 if has_ended:
                     state.keep_newest(_REFRESH, beginning="", max_bytes=MAX_BYTES)
-        except (StoreUnavailable, OSError) as error:
+        except (StoreUnavailable, OSError, filelock.Timeout) as error:
             problem = "not kept in the list" if has_ended else "lost if the server stops before it"
             _log.warning("a refresh is %s, as its disk fails: %s", problem, error)
 
@@ -68,7 +70,7 @@ class RefreshHistory:
                     with SharedState(self._folder) as state:
                         if state.replace(_REFRESH, refresh.id, entry, self._pack(waiting)):
                             refreshes.append(waiting)
-                except (StoreUnavailable, OSError) as error:
+                except (StoreUnavailable, OSError, filelock.Timeout) as error:
                     _log.warning("refreshes that waited when a server stopped cannot be read: %s", error)
         return sorted(refreshes, key=lambda refresh: refresh.requested_at)
 
@@ -162,7 +164,6 @@ def _parse_refresh(values: Mapping[str, Any]) -> Refresh:
     times: dict[str, Any] = {
         name: datetime.fromisoformat(values[name]) for name in _TIMES if values.get(name)
     }
-    parts: dict[str, Any] = {
-        name: tuple(dict.fromkeys(values.get(name, ()))) for name in ("sources", "documents")
-    }
+    names = ("sources", "documents")
+    parts: dict[str, Any] = {name: tuple(dict.fromkeys(values.get(name, ()))) for name in names}
     return Refresh(**{**values, **times, **parts})

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.store.file_cache import FileCache, TableSession
-from knowledge_pipeline.store.lance_internals import describe_version
 from knowledge_pipeline.store.object_store import ObjectPath
 
 if TYPE_CHECKING:
@@ -74,6 +73,10 @@ def open_dataset(path: StorePath, version: int | None = None, files: FileCache |
     With the cache of its store it has the session that `bound_cache` gave to the table.
     """
     import lance
+
+    from knowledge_pipeline.store.lance_internals import (
+        describe_version,
+    )  # with Arrow: a command may need none
 
     options, own = build_storage_options(path), files.sessions.get(str(path)) if files else None
     session = own.session if own else _open_session()
