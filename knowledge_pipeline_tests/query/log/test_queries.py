@@ -164,6 +164,7 @@ def test_each_time_that_the_disk_is_full_is_said_once(lake: Lake, caplog: pytest
             assert log.is_failing and len(caplog.records) == number
             log.record("semantic", "third", JANE, answer(f"{number}c"))
             assert not log.is_failing
+    log.close()
 
 
 def test_a_log_that_is_required_takes_a_row_or_fails(settings: Settings, base: KnowledgeBase) -> None:
