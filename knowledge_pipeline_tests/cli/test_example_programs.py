@@ -67,5 +67,5 @@ def test_events_are_followed_from_a_position(server: Running, run: Run):
             assert following.stdout is not None
             lines = [following.stdout.readline() for _ in range(2)]
         finally:
-            following.terminate()
+            following.kill()  # a worker of the tests ignores SIGTERM, and its children with it
     assert any("index.refreshed" in line or "release.published" in line for line in lines), lines
