@@ -91,8 +91,8 @@ class OrganisationConnection(BaseConnection, ABC):
         names = self.connects.model_fields.keys() & type(self).model_fields.keys() - {"type"}
         values = {name: getattr(self, name) for name in names}
         (kind,) = get_args(self.connects.model_fields["type"].annotation)
-        named = {self.member_key: member} if self.member_key else {}
-        return self.connects.model_validate({**values, "type": kind, **named})
+        member_name = {self.member_key: member} if self.member_key else {}
+        return self.connects.model_validate({**values, "type": kind, **member_name})
 
 
 class GithubOrganisationConnection(ServiceConnection, OrganisationConnection):

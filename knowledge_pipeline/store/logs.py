@@ -109,9 +109,9 @@ def _append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
     table = lake.log_table(name)
     names = FORMER_COLUMN_NAMES.get(name, {})  # in rows that an earlier version left
     with SharedState(lake.folder) as state:
-        taken = _take_rows(state, name)
-        unwritten = _drop_written(table, _IDENTITIES.get(name, ("at",)), taken.rows[: taken.repeated])
-        rows = [*unwritten, *taken.rows[taken.repeated :], *rows]
+        waiting = _take_rows(state, name)
+        unwritten = _drop_written(table, _IDENTITIES.get(name, ("at",)), waiting.rows[: waiting.repeated])
+        rows = [*unwritten, *waiting.rows[waiting.repeated :], *rows]
         rows = [{names.get(column, column): value for column, value in row.items()} for row in rows]
         if name == "events":
             rows = number_new_events(table, rows)
@@ -122,10 +122,10 @@ def _append_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:
             bound_cache(lake.files, table.path, index_bytes=_CACHE_BYTES, metadata_bytes=_CACHE_BYTES)
             table.append([pa.RecordBatch.from_pylist(rows, schema=table.schema)])
             table.compact_if_due()
-        if taken.rows:
+        if waiting.rows:
             with suppress(StoreUnavailable):  # they are told from others the next time
-                state.remove_taken(name, taken)
-    if len(taken.rows) == TAKEN_ROWS:
+                state.remove_taken(name, waiting)
+    if len(waiting.rows) == TAKEN_ROWS:
         _append_rows(lake, name, ())
 
 
