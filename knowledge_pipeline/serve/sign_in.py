@@ -31,6 +31,7 @@ from knowledge_pipeline.text import is_object
 PREFIX = "kps_"
 
 _MAX_PATH_CHARS = 1_500
+_MAX_ENTRIES = 10_000  # sessions, and sign-ins that were answered: anybody can begin one
 _ERROR_NAME = re.compile(r"[a-z_]{1,60}")
 _AGAIN = "this sign-in was not begun in this browser, or is over: start it again"
 
@@ -109,7 +110,9 @@ class OidcAuthenticator:
         sent_state = answer.get("state", "").encode("utf-8", "replace")
         if not hmac.compare_digest(sent_state, pending.state.encode()):
             raise Unauthenticated(_AGAIN)
-        is_first = self._state.put("sign-in", pending.state, b"", ttl_s=MAX_PENDING_S)
+        is_first = self._state.put(
+            "sign-in", pending.state, b"", ttl_s=MAX_PENDING_S, max_entries=_MAX_ENTRIES
+        )
         if not is_first or answer.get("iss", self._settings.issuer) != self._settings.issuer:
             raise Unauthenticated(_AGAIN)
         if "code" not in answer:
@@ -120,7 +123,8 @@ class OidcAuthenticator:
         subject = self._resolve(claims, is_access_token=False)
         secret = f"{PREFIX}{secrets.token_urlsafe(32)}"
         ttl_s = max(0.0, subject.expires_at_s - time.time())
-        self._state.put("session", hash_secret(secret), self._subjects.dump_json(subject), ttl_s=ttl_s)
+        content = self._subjects.dump_json(subject)
+        self._state.put("session", hash_secret(secret), content, ttl_s=ttl_s, max_entries=_MAX_ENTRIES)
         return subject, secret, pending.path
 
     def end_session(self, secret: str) -> bool:

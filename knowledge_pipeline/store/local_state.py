@@ -133,8 +133,13 @@ class SharedState:
             connection.execute("insert into requests values (?, ?, ?)", (*by_caller, now))
             return None
 
-    def put(self, kind: str, key: str, value: bytes, *, ttl_s: float = math.inf) -> bool:
-        """Keep a value for so long; whether there was none."""
+    def put(
+        self, kind: str, key: str, value: bytes, *, ttl_s: float = math.inf, max_entries: int | None = None
+    ) -> bool:
+        """Keep a value for so long; whether there was none.
+
+        Of more than `max_entries` of its kind, those that are over soonest are forgotten for it.
+        """
         now, entry = time.time(), (self._server, kind, key)
         with self._writing() as connection:
             existing = connection.execute(
@@ -144,6 +149,12 @@ class SharedState:
             connection.execute(
                 "insert or replace into entries values (?, ?, ?, ?, ?)", (*entry, value, now + ttl_s)
             )
+            if max_entries is not None:
+                connection.execute(
+                    "delete from entries where server = ? and kind = ? and key in (select key from entries "
+                    "where server = ? and kind = ? and key != ? order by expires_at desc limit -1 offset ?)",
+                    (*entry[:2], *entry, max_entries - 1),
+                )
             return existing is None
 
     def replace(self, kind: str, key: str, old: bytes, new: bytes) -> bool:

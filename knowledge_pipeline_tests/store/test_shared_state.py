@@ -118,6 +118,16 @@ def test_on_a_file_system_of_a_network_there_is_no_log_of_writes(tmp_path: Path,
         assert not (tmp_path / f"{FILE}-wal").exists()
 
 
+def test_those_that_are_over_soonest_make_room_for_one_more(tmp_path: Path) -> None:
+    with SharedState(None) as alone, SharedState(tmp_path) as state:
+        for each in (alone, state):
+            each.put("other", "a", b"", ttl_s=1)
+            for number in range(5):
+                each.put("session", str(number), b"", ttl_s=100 - number, max_entries=3)
+            assert {key for key, _ in each.list_items("session")} == {"0", "1", "4"}
+            assert each.get("other", "a") == b""
+
+
 def test_a_server_begins_without_what_the_one_before_it_left(tmp_path: Path) -> None:
     with SharedState(tmp_path, server="1") as one, SharedState(tmp_path, server="2") as other:
         for state in (one, other):
