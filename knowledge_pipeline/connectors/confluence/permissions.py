@@ -53,7 +53,7 @@ class _PermissionReader:
         self.read_group = cache(self._read_group)  # of this reader, each group once
         self.read_space = cache(self._read_space)
         self._places = open_edition(client).locate_pages(kind_by_id)
-        ids = (id_ for page, place in self._places.items() for id_ in (*place.ancestors, page))
+        ids = (id_ for page, location in self._places.items() for id_ in (*location.ancestors, page))
         self._restrictions = self._read_restrictions(list(dict.fromkeys(ids)))
 
     def find_audience(self, page: str) -> Audience:
