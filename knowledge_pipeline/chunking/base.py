@@ -6,13 +6,13 @@ All offsets are characters; a parser that counts bytes converts them itself.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
-from knowledge_pipeline.chunking.blocks import Block, Section, parse_front_matter, split_sections
+from knowledge_pipeline.chunking.blocks import Block, Section, TableSpan, parse_front_matter, split_sections
 from knowledge_pipeline.config.sources import ChunkingSettings
 from knowledge_pipeline.records import Chunk, Document, Metadata, Tokenize
 
@@ -145,6 +145,25 @@ class HeadingOutline:
         return section.trail if section else ()
 
 
+class TableOutline:
+    """The tables that begin in some blocks: a chunk that begins within one needs the names of its columns."""
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        self._tables = [table for block in blocks for table in block.tables]
+        self._starts = [table.start_char for table in self._tables]
+
+    def table_at(self, char: int) -> TableSpan | None:
+        """The table that begins before a character and goes on there."""
+        index = bisect_left(self._starts, char) - 1
+        table = self._tables[index] if index >= 0 else None
+        return table if table and char < table.end_char else None
+
+    def header_at(self, char: int) -> str:
+        """The names of the columns of the table at a character; "" where there is none."""
+        table = self.table_at(char)
+        return table.header if table else ""
+
+
 def find_title(document: Document) -> str:
     """The title given by the source, else by front matter, else by the first heading; "" if none is.
 
@@ -160,10 +179,13 @@ def find_title(document: Document) -> str:
     return outline[0].trail[0] if outline else document.title
 
 
-def build_heading_header(document: Document, trail: Sequence[str]) -> str:
-    """Path, then the title where it says more than path and trail, then "Guide > Install > Linux"."""
+def build_heading_header(document: Document, trail: Sequence[str], columns: str = "") -> str:
+    """Path, then the title where it says more than path and trail, then "Guide > Install > Linux".
+
+    `columns` are those of the table in which a chunk begins.
+    """
     above = {document.path, document.path.rpartition("/")[2], *trail[:1]}
     title = document.title if document.title not in above else ""
     while len(trail) > 1 and sum(map(len, trail)) + 3 * len(trail) > _TRAIL_CHARS:
         trail = trail[1:]  # a long one loses its top, because the rest says more
-    return "\n".join(line for line in (document.path, title, " > ".join(trail)) if line)
+    return "\n".join(line for line in (document.path, title, " > ".join(trail), columns) if line)

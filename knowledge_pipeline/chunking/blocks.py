@@ -5,25 +5,37 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Literal, TypeVar, cast
 
-from knowledge_pipeline.chunking.yaml_positions import parse_yaml
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Chunk, FrontMatter, Metadata, locate_front_matter
 from knowledge_pipeline.text import replace_surrogates, truncate
+from knowledge_pipeline.untrusted_yaml import parse_yaml
 
 _HEADING_CHARS = 120
 _LINE_BREAK = re.compile(r"\r\n?|\n")
 
 
 @dataclass(frozen=True, slots=True)
+class TableSpan:
+    """A table with the names of its columns, which its rows are not understood without."""
+
+    start_char: int
+    end_char: int
+    header: str  # "Name | Age"
+    header_spans: tuple[tuple[int, int], ...]  # where the names are
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """One block at the top level of a document; it extends to the next one.
 
-    `split_offsets` are where it is cut first: at the items of a list.
+    `split_offsets` are where it is cut first: at the items of a list. `tables` begin in it; a table of HTML
+    may end in a later one.
     """
 
     start_char: int
@@ -32,6 +44,7 @@ class Block:
     level: int = 0  # of a heading: 1 to 6
     title: str = ""  # of a heading: its text without markup
     split_offsets: tuple[int, ...] = ()
+    tables: tuple[TableSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,16 @@ def close_gaps(blocks: Sequence[Block], start_char: int, end_char: int) -> Itera
     for block, start, end in zip(kept, starts, starts[1:], strict=False):
         if start < end:
             yield replace(block, start_char=start, end_char=end)
+
+
+def attach_tables(blocks: Iterable[Block], tables: Iterable[TableSpan]) -> Iterator[Block]:
+    """The blocks with the tables that begin in each; both ascend."""
+    waiting = deque(tables)
+    for block in blocks:
+        own: list[TableSpan] = []
+        while waiting and waiting[0].start_char < block.end_char:
+            own.append(waiting.popleft())
+        yield replace(block, tables=tuple(own)) if own else block
 
 
 def find_line_starts(text: str) -> list[int]:
@@ -174,6 +197,7 @@ _MIN_CHARS = 500
 _MAX_SPACE_SHARE = 0.08  # prose has about 0.16, code more
 _MAX_REST_SHARE = 0.1
 _ADDRESS = re.compile(r"https?://[!-~]{30,}")
+_TWO_WORDS = re.compile(r"\w\s+\w")
 _ENCODED = re.compile(r"[\w+/=%&?.:~-]{500,}|(?:[A-Za-z0-9+/]{60,}+[^A-Za-z0-9+/]{1,8}+){4,}+", re.ASCII)
 
 
@@ -184,14 +208,26 @@ def drop_blobs(chunks: Sequence[Chunk], text: str, *, may_be_compact: bool = Fal
         may_be_compact: keep what has no spaces, such as JSON, but for encoded data in it.
     """
     judge = is_encoded if may_be_compact else is_blob
-    kept = [chunk for chunk in chunks if not judge(_widen(chunk, text))]
+    kept = [chunk for chunk in chunks if not judge(_widen(chunk, text)) or _has_words_beside(chunk, text)]
     return kept or list(chunks[:1])
+
+
+def _has_words_beside(chunk: Chunk, text: str) -> bool:
+    """Whether short lines that say something, such as the next code block, share its chunk."""
+    lines = _complete_lines(chunk, text).split("\n")
+    short_lines = [line for line in lines if len(line) < _MIN_CHARS]
+    rest = "\n".join(short_lines)
+    return len(short_lines) < len(lines) and _TWO_WORDS.search(rest) is not None and not is_encoded(rest)
 
 
 def _widen(chunk: Chunk, text: str) -> str:
     """A chunk that is too short to be judged, with what its first and last line have more."""
     if len(chunk.text) >= _MIN_CHARS or _count_spaces(chunk.text) > len(chunk.text) * _MAX_SPACE_SHARE + 2:
         return chunk.text
+    return _complete_lines(chunk, text)
+
+
+def _complete_lines(chunk: Chunk, text: str) -> str:
     start, end = max(0, chunk.start_char - _MIN_CHARS), chunk.end_char + _MIN_CHARS
     line_end = text.find("\n", chunk.end_char, end)
     return text[

@@ -161,7 +161,6 @@ class _CodeSplitter:
         return piece.is_comment and not self.chunking.include_comments
 
     def _is_chunk(self, definition: OutlineDefinition) -> bool:
-        """Whether the granularity makes a definition a chunk of its own."""
         granularity = self.chunking.granularity
         if granularity == "file":
             return False

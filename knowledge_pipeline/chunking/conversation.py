@@ -13,8 +13,10 @@ from knowledge_pipeline.chunking.base import (
     ChunkSpan,
     HeadingOutline,
     MeasuredDocument,
+    TableOutline,
     TokenLimits,
     is_rendered_notebook,
+    parse_blocks,
 )
 from knowledge_pipeline.chunking.pack import number_duplicate_anchors, pack_to_limits, split_to_limit
 from knowledge_pipeline.chunking.sentences import Range, split_lines, split_paragraphs, split_sentences
@@ -22,7 +24,7 @@ from knowledge_pipeline.config.sources import ChunkingSettings
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Document
 
-VERSION = 1
+VERSION = 3
 _DIFF = "diff"  # the kind of a turn that is a hunk, and of an excerpt of a commit's diff
 
 _TURN_HEADING = re.compile(
@@ -59,12 +61,22 @@ def chunk_conversation(
     if not document.metadata.get("segments"):
         raise DocumentSkipped("it is not a conversation")
     turns = list(_split_turns(document))
+    tables: TableOutline | None = None  # parsed where a turn is cut
     # a hunk shares a chunk with no other turn
     runs = groupby(enumerate(turns), lambda numbered: numbered[0] if numbered[1].kind == _DIFF else -1)
     for at, run in runs:
         splitters = (split_paragraphs, split_sentences) if at < 0 else (split_lines,)
         for span in pack_to_limits(measured, (turn.span for _, turn in run), limits, splitters):
-            yield _build_span(document, span, turns)
+            inside, start = _list_overlapping(turns, span), span[0]
+            authors = list(dict.fromkeys(turn.author for turn in inside if turn.author))
+            metadata = {"authors": authors} if authors else {}
+            title = "" if start == 0 else document.title  # the text begins with it
+            heading = columns = ""
+            if start > inside[0].span[0]:  # a turn that goes on
+                tables = tables or TableOutline(parse_blocks(document))
+                heading, columns = inside[0].heading, tables.header_at(start)
+            header = "\n".join(part for part in (document.path, title, heading, columns) if part)
+            yield ChunkSpan(*span, inside[0].kind, header, metadata)
 
 
 def _split_turns(document: Document) -> Iterator[_Part]:
@@ -86,16 +98,6 @@ def _split_turns(document: Document) -> Iterator[_Part]:
         match = _TURN_HEADING.match(text, span[0])
         heading = match[0].rstrip(":") if match else ""
         yield _Part(span, str(segment["kind"]), segment.get("author"), heading)
-
-
-def _build_span(document: Document, span: Range, turns: list[_Part]) -> ChunkSpan:
-    inside, start = _list_overlapping(turns, span), span[0]
-    authors = list(dict.fromkeys(turn.author for turn in inside if turn.author))
-    metadata = {"authors": authors} if authors else {}
-    title = "" if start == 0 else document.title  # the text begins with it
-    heading = inside[0].heading if start > inside[0].span[0] else ""  # of a turn that goes on
-    header = "\n".join(part for part in (document.path, title, heading) if part)
-    return ChunkSpan(*span, inside[0].kind, header, metadata)
 
 
 COMMITS_VERSION = 1

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, takewhile
+from operator import attrgetter
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from knowledge_pipeline.chunking.blocks import (
     Block,
+    TableSpan,
+    attach_tables,
     close_gaps,
     find_front_matter_end,
     find_line_starts,
     normalize_title,
 )
+from knowledge_pipeline.chunking.sentences import Range
+from knowledge_pipeline.chunking.table_headers import find_html_tables, find_rst_tables
+from knowledge_pipeline.extraction.markdown import HTML_TAG, html_to_line
 
 _INLINE_CHARS = 500  # of a heading's source: nested brackets cost more than their length
 _HTML_HEADING = re.compile(r"<h([1-6])\b[^>]*>(.{0,2000}?)</h\1\s*>", re.IGNORECASE | re.DOTALL)
 _TARGET = re.compile(
     r"\s*<a\s[^<>]*>\s*</a>\s*\Z", re.IGNORECASE
 )  # of links: it belongs to the heading above
-_TAG = re.compile(r"<[^<>]*>")
 _HEADING_ID = re.compile(r"(?<!\s)\s*\{#[\w.:-]+\}\s*$")
 _VERBATIM = frozenset({"fence", "code_block", "table_open", "html_block"})
 _TEXT_TOKENS = frozenset({"text", "code_inline", "image", "text_special"})
@@ -39,26 +43,49 @@ def parse_markdown(text: str) -> Iterator[Block]:
         yield Block(0, body, "verbatim")
     starts = [body + start for start in find_line_starts(text[body:])]
     blocks: list[Block] = []
+    tables: list[TableSpan] = []
+    html: list[Range] = []
     source = text[body:].replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text[body:]
     for index, token in enumerate(tokens := _BLOCK_PARSER.parse(source)):
+        if token.type == "table_open":
+            tables += _build_table(tokens, index, starts, text)
+        elif token.type == "html_block":
+            html.append(_find_span(token, starts))
         if token.level == 0 and token.map is not None:
             block = _build_block(tokens, index, starts, text)
             is_target = _TARGET.match(text, block.start_char, block.end_char) is not None
             if not (is_target and blocks and blocks[-1].kind == "heading"):
                 blocks.append(block)
-    yield from close_gaps(blocks, body, len(text))
+    if html:
+        tables = sorted([*tables, *find_html_tables(text, html)], key=attrgetter("start_char"))
+    yield from attach_tables(close_gaps(blocks, body, len(text)), tables)
+
+
+def _find_span(token: Token, starts: list[int]) -> Range:
+    first_line, end_line = token.map or [0, 0]
+    return starts[first_line], starts[min(end_line, len(starts) - 1)]
+
+
+def _build_table(tokens: list[Token], index: int, starts: list[int], text: str) -> Iterator[TableSpan]:
+    """The table that a token opens, also one in a list or a quotation; none where no column has a name."""
+    start, end = _find_span(tokens[index], starts)
+    header_end = starts[(tokens[index].map or [0])[0] + 1]
+    header = " ".join(text[start:header_end].strip(" \t\r\n|").split())
+    if tokens[index].level:  # the row stands behind the marks of what it is in
+        cells = takewhile(lambda token: token.type != "tr_close", tokens[index + 1 :])
+        header = " | ".join(" ".join(cell.content.split()) for cell in cells if cell.type == "inline")
+    if any(map(str.isalnum, header)):
+        yield TableSpan(start, end, header, ((start, header_end),))
 
 
 def _build_block(tokens: list[Token], index: int, starts: list[int], text: str) -> Block:
     token = tokens[index]
-    first_line, end_line = token.map or [0, 0]
-    start, end = starts[first_line], starts[min(end_line, len(starts) - 1)]
+    start, end = _find_span(token, starts)
     if token.type == "heading_open":
         return Block(start, end, "heading", int(token.tag[1]), _render_heading(tokens[index + 1].content))
-    if token.type == "html_block" and (match := _HTML_HEADING.search(text, start, end)):
-        title = normalize_title(html.unescape(_TAG.sub(" ", match[2])))
-        if title:
-            return Block(start, end, "heading", int(match[1]), title)
+    match = _HTML_HEADING.search(text, start, end) if token.type == "html_block" else None
+    if match and (title := normalize_title(html_to_line(match[2]))):
+        return Block(start, end, "heading", int(match[1]), title)
     if token.type in {"bullet_list_open", "ordered_list_open"}:
         return Block(start, end, "prose", split_offsets=tuple(_list_item_starts(tokens, index, starts)))
     return Block(start, end, "verbatim" if token.type in _VERBATIM else "prose")
@@ -77,7 +104,8 @@ def _render_heading(source: str) -> str:
     parts: list[str] = []
     for token in _INLINE_PARSER.parseInline(_HEADING_ID.sub("", source)[:_INLINE_CHARS]):
         for child in token.children or ():
-            if child.type in _TEXT_TOKENS:
+            is_name = child.type == "html_inline" and not HTML_TAG.fullmatch(child.content)  # List<T>
+            if child.type in _TEXT_TOKENS or is_name:
                 parts.append(child.content)
             elif child.type in {"softbreak", "hardbreak"}:
                 parts.append(" ")
@@ -128,7 +156,7 @@ def parse_rst(text: str) -> Iterator[Block]:
             if rows[number].strip():  # empty lines belong to the block before them
                 blocks.append(Block(starts[number], starts[end], kind))
             number = end
-    yield from close_gaps(blocks, 0, len(text))
+    yield from attach_tables(close_gaps(blocks, 0, len(text)), find_rst_tables(text, starts))
 
 
 def _parse_title(rows: list[str], number: int) -> tuple[str, tuple[str, bool], int] | None:

@@ -1,26 +1,29 @@
 """An OpenAPI 3 or Swagger 2 file as chunks: one for each operation, the rest by its keys.
 
 What an operation refers to is resolved within bounds: cycles, depth and size. A remote reference is named and
-never fetched.
+never fetched. What other files of the source have comes with the document, in its metadata `specification`
+(`connectors/specifications.py`): a file that is a part is cut by the place that it has in the whole.
 """
 
 from __future__ import annotations
 
+import json
+import posixpath
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
-from typing import Any
-from urllib.parse import unquote
+from typing import Any, TypeGuard
 
 from knowledge_pipeline.chunking.base import ChunkSpan, MeasuredDocument, TokenLimits
 from knowledge_pipeline.chunking.blocks import to_bounded_json
 from knowledge_pipeline.chunking.pack import pack_to_limits
 from knowledge_pipeline.chunking.sentences import Range, split_lines
-from knowledge_pipeline.chunking.yaml_positions import KeyPath, PositionedYaml, parse_yaml
 from knowledge_pipeline.config.sources import ChunkingSettings
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.text import is_list, is_object, truncate
+from knowledge_pipeline.untrusted_yaml import KeyPath, parse_yaml, resolve_pointer
 
 VERSION = 1
 
@@ -38,7 +41,8 @@ _SPLIT_DEPTH = 4  # the keys of an operation or of a schema
 class _SpecPart:
     """What lies under one key, up to the next part."""
 
-    path: KeyPath
+    path: KeyPath  # in the whole specification
+    written: KeyPath  # in its file
     start_char: int
     end_char: int
 
@@ -63,43 +67,64 @@ def chunk_endpoints(
     resolves it. A part that is too long is cut at its keys, then at lines.
     """
     parsed = parse_yaml(measured.document.text)
+    context = as_mapping(measured.document.metadata.get("specification"))
     root = as_mapping(parsed.value)
-    if not str(root.get("openapi") or root.get("swagger") or "").startswith(("2", "3")):
+    is_whole = str(root.get("openapi") or root.get("swagger") or "").startswith(("2", "3"))
+    if not is_whole and "part_of" not in context:
         raise DocumentSkipped("it is not an OpenAPI 3 or Swagger 2 file")
-    api = OpenApiDocument(root)
-    text = measured.document.text
-    inner = sorted(
-        {_find_key_start(text, at) for path, at in parsed.key_positions if len(path) == _SPLIT_DEPTH}
-    )
-    for group in _group_parts(_split_parts(parsed, measured), measured, limits):
+    api = OpenApiDocument(parsed.value, context.get("title"), as_mapping(context.get("references")))
+    text, places = measured.document.text, _PartPlaces(as_list(context.get("places")))
+    keys = [(places.find(path), path, at) for path, at in parsed.key_positions]
+    inner = sorted({_find_key_start(text, at) for path, _, at in keys if len(path) == _SPLIT_DEPTH})
+    for group in _group_parts(_split_parts(keys, places, measured), measured, limits):
         header, first = _build_header(api, group, measured.document.path), group[0]
         for number, span in enumerate(_split_group(group, inner, measured, limits)):
             metadata = _build_metadata(api, first, with_schemas=number == 0) if first.is_operation else {}
             yield ChunkSpan(*span, first.anchor, header, metadata)
 
 
-def _split_parts(parsed: PositionedYaml, measured: MeasuredDocument) -> list[_SpecPart]:
+class _PartPlaces:
+    """Where in the whole specification the keys of a file are, which is a part of it."""
+
+    def __init__(self, places: Sequence[Any]) -> None:
+        """`places`: pairs of a path in the file and the one in the whole."""
+        self._places: dict[KeyPath, KeyPath] = {tuple(written): tuple(path) for written, path in places}
+
+    def find(self, written: KeyPath) -> KeyPath:
+        """The path in the whole; the same one where nothing else is known."""
+        for length in range(len(written), -1, -1):
+            if (path := self._places.get(written[:length])) is not None:
+                return path + written[length:]
+        return written
+
+
+_Key = tuple[KeyPath, KeyPath, int]
+"""Its path in the whole, its path in the file, and the character where it is written."""
+
+
+def _split_parts(keys: Sequence[_Key], places: _PartPlaces, measured: MeasuredDocument) -> list[_SpecPart]:
     """The whole text, cut before each key that opens a part."""
     text = measured.document.text
-    opening = [(path, _find_key_start(text, at)) for path, at in _list_part_keys(parsed.key_positions)]
+    opening = [(path, written, _find_key_start(text, at)) for path, written, at in _list_part_keys(keys)]
     if not opening:
-        return [_SpecPart((), 0, len(text))]
-    bounds = pairwise([0, *(start for _, start in opening[1:]), len(text)])
-    parts = (_SpecPart(path, *span) for (path, _), span in zip(opening, bounds, strict=True))
+        return [_SpecPart(places.find(()), (), 0, len(text))]
+    bounds = pairwise([0, *(start for _, _, start in opening[1:]), len(text)])
+    parts = (_SpecPart(path, at, *span) for (path, at, _), span in zip(opening, bounds, strict=True))
     return [part for part in parts if text[part.start_char : part.end_char].strip()]
 
 
-def _list_part_keys(places: Sequence[tuple[KeyPath, int]]) -> Iterator[tuple[KeyPath, int]]:
+def _list_part_keys(keys: Sequence[_Key]) -> Iterator[_Key]:
     """The keys that open a part. A path's keys before its first operation go with that operation."""
     with_operation: set[KeyPath] = set()
-    for path, at in places:
+    for key in keys:
+        path = key[0]
         if len(path) == 3 and path[0] in _OPERATION_KEYS:
             if path[2].lower() in _METHODS:
                 with_operation.add(path[:2])
             if path[:2] in with_operation:
-                yield path, at
+                yield key
         elif len(path) <= (3 if path[0] == "components" else 2 if path[0] in _CONTAINER_KEYS else 1):
-            yield path, at
+            yield key
 
 
 def _find_key_start(text: str, at: int) -> int:
@@ -172,14 +197,13 @@ def _split_group(
 
 def _find_operation(api: OpenApiDocument, part: _SpecPart) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """An operation, and the path item that it lies in."""
-    owner = as_mapping(as_mapping(api.root.get(part.path[0])).get(part.path[1]))
-    return as_mapping(owner.get(part.path[2])), owner
+    operation = as_mapping(api.resolve_ref(api.find_value(part.written)))
+    return operation, as_mapping(api.find_value(part.written[:-1]) if part.written else None)
 
 
 def _build_header(api: OpenApiDocument, group: Sequence[_SpecPart], path: str) -> str:
     part = group[0]
-    title = as_mapping(api.root.get("info")).get("title")
-    lines = [path, title if isinstance(title, str) else ""]
+    lines = [path, api.title]
     if part.is_operation:
         lines += [part.anchor, *_summarize_operation(api, part)]
     elif part.path:
@@ -242,10 +266,17 @@ def as_list(value: Any) -> list[Any]:
 
 
 class OpenApiDocument:
-    """A parsed API description."""
+    """A parsed API description, or a part of one."""
 
-    def __init__(self, root: Mapping[str, Any]) -> None:
-        self.root = root
+    def __init__(self, value: Any, title: Any, references: Mapping[str, Any]) -> None:
+        """`title`: of the whole, for a part. `references`: to other files, each with its value as JSON."""
+        self._value, self._references = value, references
+        title = as_mapping(as_mapping(value).get("info")).get("title") or title
+        self.title = title if isinstance(title, str) else ""
+
+    def can_follow(self, ref: Any) -> TypeGuard[str]:
+        """Whether a reference leads to something that is known."""
+        return isinstance(ref, str) and (ref.startswith("#/") or ref in self._references)
 
     def resolve_ref(self, value: Any) -> Any:
         """What a local reference points at in the end; anything else as it is, nothing for a dead end."""
@@ -253,9 +284,9 @@ class OpenApiDocument:
             ref = as_mapping(value).get("$ref")
             if not isinstance(ref, str):
                 return value
-            if not ref.startswith("#/"):
+            if not self.can_follow(ref):
                 return {}
-            value = self._resolve_pointer(ref)
+            value = self._follow_ref(ref)
         return {}
 
     def expand_refs(self, value: Any) -> Any:
@@ -297,10 +328,11 @@ class OpenApiDocument:
     def _format_schema(self, schema: Any, depth: int, seen: tuple[str, ...]) -> str:
         ref = as_mapping(schema).get("$ref")
         if isinstance(ref, str):
-            name = ref.rpartition("/")[2]
-            if ref in seen or depth >= _FORMATTED_DEPTH or not ref.startswith("#/"):
+            file, _, pointer = ref.partition("#")
+            name = (pointer or posixpath.splitext(file)[0]).rpartition("/")[2]
+            if ref in seen or depth >= _FORMATTED_DEPTH or not self.can_follow(ref):
                 return name
-            inner = self._format_schema(self._resolve_pointer(ref), depth, (*seen, ref))
+            inner = self._format_schema(self._follow_ref(ref), depth, (*seen, ref))
             return f"{name} {inner}" if inner.startswith("{") else name
         return self._format_type(as_mapping(schema), depth, seen)
 
@@ -315,30 +347,30 @@ class OpenApiDocument:
             deep = depth >= _FORMATTED_DEPTH
             return f"[{'…' if deep else self._format_schema(schema['items'], depth + 1, seen)}]"
         if properties := as_mapping(schema.get("properties")):
-            return self._format_object(properties, depth, seen)
+            if depth >= _FORMATTED_DEPTH:
+                return "{…}"
+            shown = [
+                f"{name}: {self._format_schema(schema, depth + 1, seen)}"
+                for name, schema in list(properties.items())[:_FORMATTED_PROPERTIES]
+            ]
+            more = ["…"] if len(properties) > _FORMATTED_PROPERTIES else []
+            return "{" + ", ".join([*shown, *more]) + "}"
         kind = schema.get("type", "any")
         return "|".join(map(str, as_list(kind))) if isinstance(kind, list) else str(kind)
 
-    def _format_object(self, properties: Mapping[str, Any], depth: int, seen: tuple[str, ...]) -> str:
-        if depth >= _FORMATTED_DEPTH:
-            return "{…}"
-        shown = [
-            f"{name}: {self._format_schema(schema, depth + 1, seen)}"
-            for name, schema in list(properties.items())[:_FORMATTED_PROPERTIES]
-        ]
-        more = ["…"] if len(properties) > _FORMATTED_PROPERTIES else []
-        return "{" + ", ".join([*shown, *more]) + "}"
-
-    def _resolve_pointer(self, ref: str) -> Any:
-        """What a local pointer ("#/components/schemas/Pet") points at."""
-        value: Any = self.root
-        for part in ref[2:].split("/"):
-            key = unquote(part).replace("~1", "/").replace("~0", "~")
-            if is_list(value):
-                value = value[int(key)] if key.isdecimal() and int(key) < len(value) else None
-            else:
-                value = as_mapping(value).get(key)
+    def find_value(self, path: KeyPath) -> Any:
+        """What is written at a path of keys; None where nothing is."""
+        value = self._value
+        for key in path:
+            value = as_mapping(value).get(key)
         return value
+
+    def _follow_ref(self, ref: str) -> Any:
+        if not ref.startswith("#/"):
+            with suppress(ValueError):  # of a text that a sanitizer went through
+                return json.loads(self._references[ref])
+            return None
+        return resolve_pointer(self._value, ref[1:])
 
 
 class _RefResolver:
@@ -358,7 +390,7 @@ class _RefResolver:
         if not is_object(value):
             return value
         ref = value.get("$ref")
-        if isinstance(ref, str) and ref.startswith("#/") and ref not in seen:
+        if self._api.can_follow(ref) and ref not in seen:
             target = self._api.resolve_ref(value)
             rest = {key: inner for key, inner in value.items() if key != "$ref"}
             resolved = self.resolve({**as_mapping(target), **rest}, (*seen, ref), depth)

@@ -23,12 +23,7 @@ Splitter = Callable[[str, int, int], Iterable[Range]]
 
 
 def pack(
-    spans: Iterable[Range],
-    *,
-    limit: int,
-    count_tokens: CountTokens,
-    overlap: int = 0,
-    least: int = 0,
+    spans: Iterable[Range], *, limit: int, count_tokens: CountTokens, overlap: int = 0, least: int = 0
 ) -> Iterator[Range]:
     """Join neighbours greedily while the joined range has at most `limit` tokens; one above it stays.
 

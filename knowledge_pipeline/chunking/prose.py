@@ -9,16 +9,18 @@ from knowledge_pipeline.chunking.base import (
     ChunkSpan,
     HeadingOutline,
     MeasuredDocument,
+    TableOutline,
     TokenLimits,
     build_heading_header,
+    has_headings,
     parse_blocks,
 )
-from knowledge_pipeline.chunking.blocks import Block, Section, split_sections
-from knowledge_pipeline.chunking.pack import Splitter, pack_to_limits, split_span, split_windows
+from knowledge_pipeline.chunking.blocks import Block, Section, TableSpan, split_sections
+from knowledge_pipeline.chunking.pack import Splitter, pack, pack_to_limits, split_span, split_windows
 from knowledge_pipeline.chunking.sentences import Range, split_lines, split_paragraphs, split_sentences
 from knowledge_pipeline.config.sources import ChunkingSettings
 
-VERSION = 1
+VERSION = 3
 
 
 def chunk_fixed_size(
@@ -52,14 +54,16 @@ def chunk_paragraphs(
 def _build_spans(
     measured: MeasuredDocument, chunking: ChunkingSettings, ranges: Iterable[Range]
 ) -> Iterator[ChunkSpan]:
-    outline = HeadingOutline(measured.document, chunking.max_section_depth)
+    document = measured.document
+    outline = HeadingOutline(document, chunking.max_section_depth)
+    tables = TableOutline(parse_blocks(document) if has_headings(document) else ())
     for start, end in ranges:
         trail = outline.trail_at(start)
-        header = build_heading_header(measured.document, trail)
+        header = build_heading_header(document, trail, tables.header_at(start))
         yield ChunkSpan(start, end, "/".join(trail), header)
 
 
-SEMANTIC_VERSION = 2
+SEMANTIC_VERSION = 4
 
 _SCRAP_TOKENS = 16
 
@@ -78,9 +82,10 @@ def chunk_semantic(
         titles = zip(*(section.trail for section in with_body), strict=False)
         common = takewhile(lambda at_level: len(set(at_level)) == 1, titles)
         trail = tuple(at_level[0] for at_level in common) or group[0].trail
-        header = build_heading_header(measured.document, trail)
         blocks = [block for section in group for block in section.blocks]
-        for start, end in _pack_blocks(blocks, measured, limits):
+        tables = TableOutline(blocks)
+        for start, end in _pack_blocks(blocks, tables, measured, limits):
+            header = build_heading_header(measured.document, trail, tables.header_at(start))
             yield ChunkSpan(start, end, "/".join(trail), header)
 
 
@@ -123,17 +128,37 @@ def _belong_together(first: Section, second: Section) -> bool:
     return above[:-1] == below[:-1] or below[: len(above)] == above
 
 
-def _pack_blocks(blocks: Sequence[Block], measured: MeasuredDocument, limits: TokenLimits) -> Iterator[Range]:
+def _pack_blocks(
+    blocks: Sequence[Block], tables: TableOutline, measured: MeasuredDocument, limits: TokenLimits
+) -> Iterator[Range]:
+    """Ranges that fit; one that begins within a table with the table's header row, which is repeated."""
+
+    def count_tokens(start_char: int, end_char: int) -> int:
+        table = tables.table_at(start_char)
+        repeated = _count_header(table, measured, limits) if table else 0
+        return repeated + measured.count_tokens(start_char, end_char)
+
     start, end = blocks[0].start_char, blocks[-1].end_char
     if measured.count_tokens(start, end) <= limits.max_tokens:
         if not measured.document.text[start:end].isspace():
             yield start, end
         return
-    yield from pack_to_limits(measured, _split_blocks(blocks, measured, limits), limits)
+    yield from pack(
+        _split_blocks(blocks, tables, measured, limits),
+        limit=limits.max_tokens,
+        count_tokens=count_tokens,
+        overlap=limits.overlap_tokens,
+        least=limits.min_tokens,
+    )
+
+
+def _count_header(table: TableSpan, measured: MeasuredDocument, limits: TokenLimits) -> int:
+    """The tokens that the names of a table's columns take in each chunk, at most half of it."""
+    return min(sum(measured.count_tokens(*span) for span in table.header_spans), limits.max_tokens // 2)
 
 
 def _split_blocks(
-    blocks: Sequence[Block], measured: MeasuredDocument, limits: TokenLimits
+    blocks: Sequence[Block], tables: TableOutline, measured: MeasuredDocument, limits: TokenLimits
 ) -> Iterator[Range]:
     """Blocks, cut where one alone exceeds the limit; a heading goes with what follows it."""
     heading: Range | None = None
@@ -141,6 +166,10 @@ def _split_blocks(
         limit = limits.max_tokens
         if heading:  # leave room for it
             limit = max(limit - measured.count_tokens(*heading), limit // 2)
+        begun = tables.table_at(block.start_char)
+        if within := [*block.tables, *([begun] if begun else [])]:
+            largest = max(_count_header(table, measured, limits) for table in within)
+            limit = max(limit - largest, limit // 4)
         span = (block.start_char, block.end_char)
         parts = list(split_span(measured, span, limit, _list_splitters(block)))
         if heading and parts:

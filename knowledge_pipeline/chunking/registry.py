@@ -9,7 +9,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,7 +28,7 @@ from knowledge_pipeline.contract.filters import NAMESPACE_PREFIX
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped
 from knowledge_pipeline.file_languages import GRAPH_LANGUAGES, PARSED_LANGUAGES, is_code
 from knowledge_pipeline.plugins import load_plugin
-from knowledge_pipeline.records import Chunk, Document, Metadata, Tokenize, build_embedded_text
+from knowledge_pipeline.records import Chunk, Document, Metadata, Tokenize, build_embedded_text, is_branch_tag
 from knowledge_pipeline.text import is_list
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 MAX_HEADER_TOKENS = 48
 """Room kept for the header; a chunk that needs less than its share leaves it more."""
 
-VERSION = 3
+VERSION = 4
 
 _BLOB_NOTE = "minified code or encoded data is left out"
 _MAX_ADDED_TOKENS = 4  # of the empty line after a header, and of what a tokenizer puts before a text
@@ -88,7 +87,12 @@ _DEFAULT_CHUNKERS: dict[str, _ChunkerName] = {
 
 
 def chunk_document(
-    document: Document, source: SourceConfig, *, tokenize: Tokenize, model_tokens: int
+    document: Document,
+    source: SourceConfig,
+    *,
+    tokenize: Tokenize,
+    model_tokens: int,
+    coverage: CoverageReport | None = None,
 ) -> list[Chunk]:
     """Cut a document as its source's settings say; any text but white space gives at least one chunk.
 
@@ -99,27 +103,27 @@ def chunk_document(
     Args:
         tokenize: the tokenizer of the source's embedding model.
         model_tokens: how much that model reads of one text; caps the default limits.
+        coverage: what `read_coverage` returned.
 
     Raises:
-        ConfigError: a custom extractor or the coverage report cannot be loaded.
+        ConfigError: a custom extractor cannot be loaded.
     """
     if not document.text or document.text.isspace():
         return []
     measured = MeasuredDocument(document, tokenize)
     chunks, total, note = _run_chunkers(measured, source, model_tokens)
     chunks = _truncate_headers(chunks, total, tokenize)
-    return list(add_metadata(chunks, document, source, note))
+    return list(add_metadata(chunks, document, source, note, coverage))
 
 
 def fingerprint(source: SourceConfig, *, model_tokens: int, tokenizer: str) -> str:
     """Changes whenever `chunk_document` could cut or describe the same document differently.
 
-    `tokenizer` is a name that changes with it. Raises ConfigError as `chunk_document`.
+    `tokenizer` is a name that changes with it. Raises ConfigError as `chunk_document` does.
     """
     versions = [VERSION, EXTRACTORS_VERSION, DOCUMENT_METADATA_VERSION]
     for module, name in _CHUNKER_VERSIONS:
         versions.append(getattr(importlib.import_module(f"knowledge_pipeline.chunking.{module}"), name))
-    _load_coverage(source)  # a report that cannot be read is refused here, before any work
     coverage = source.metadata.coverage
     inputs = {
         "versions": versions,
@@ -281,12 +285,15 @@ EXTRACTORS_VERSION = 1
 
 
 def add_metadata(
-    chunks: Iterable[Chunk], document: Document, source: SourceConfig, note: str
+    chunks: Iterable[Chunk],
+    document: Document,
+    source: SourceConfig,
+    note: str,
+    coverage: CoverageReport | None,
 ) -> Iterator[Chunk]:
     """The chunks with their metadata; `note` says what was unusual about the document, "" if nothing was."""
     settings, is_prose = source.metadata, source.type != "code" or not is_code(document.language)
     extractor = DocumentMetadataExtractor(document) if settings.documents and is_prose else None
-    coverage = _load_coverage(source) if settings.code else None
     for chunk in chunks:
         custom, notes = _run_custom_extractors(settings.custom, document, chunk)
         metadata = _select_chunker_metadata(chunk, source, document.path, coverage)
@@ -299,6 +306,11 @@ def add_metadata(
             tag
             for tag in (*document.metadata.get("tags", ()), *chunk.metadata.get("tags", ()), *document_tags)
             if not str(tag).startswith(NAMESPACE_PREFIX)  # a document joins no namespace by itself
+        ]
+        reserved = [tag for tag in own_tags if is_branch_tag(tag)]
+        own_tags = [tag for tag in own_tags if tag not in reserved]
+        notes += [
+            f"the tag {tag!r} is left out: it is one of branches"[:100] for tag in dict.fromkeys(reserved)
         ]
         if tags := list(dict.fromkeys([*settings.tags, *own_tags])):
             metadata["tags"] = tags
@@ -320,18 +332,8 @@ def _select_chunker_metadata(
     return {**chunk.metadata, **({} if share is None else {"test_coverage": share})}
 
 
-def _load_coverage(source: SourceConfig) -> CoverageReport | None:
-    """The coverage report that a source names; None if it names none."""
-    path = source.metadata.coverage
-    if path is None:
-        return None
-    state = path.stat() if path.is_file() else None
-    return _read_coverage(path, (state.st_mtime_ns, state.st_size) if state else (0, 0))
-
-
-@lru_cache(maxsize=8)
-def _read_coverage(path: Path, file_state: tuple[int, int]) -> CoverageReport:
-    """Read anew when size or time of the file changed."""
+def read_coverage(path: Path) -> CoverageReport:
+    """The coverage report that a source names; raises ConfigError."""
     from knowledge_pipeline.chunking.coverage import CoverageReport
 
     return CoverageReport.read(path)

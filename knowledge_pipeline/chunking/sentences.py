@@ -44,24 +44,19 @@ def split_lines(text: str, start_char: int, end_char: int) -> Iterator[Range]:
 
 def split_sentences(text: str, start_char: int, end_char: int) -> Iterator[Range]:
     """Sentences in order, the white space after each included; none reaches over a blank line."""
-    for start, end in split_paragraphs(text, start_char, end_char):
-        yield from _split_paragraph(text, start, end)
-
-
-def _split_paragraph(text: str, start_char: int, end_char: int) -> Iterator[Range]:
-    """A window's last sentence may continue after it, so the next window begins with that sentence."""
-    at, window = start_char, _WINDOW_CHARS
-    while at < end_char:
-        stop = min(at + window, end_char)
-        starts = [at, *(at + start for start in _find_sentence_starts(text[at:stop])), stop]
-        complete = starts if stop == end_char else starts[:-1]
-        if len(complete) == 1 and window < _LONGEST_CHARS:  # one sentence longer than the window
-            window *= 2
-            continue
-        complete = starts if len(complete) == 1 else complete
-        for start, end in pairwise(complete):
-            yield from _skip_blank(text, start, end)
-        at, window = complete[-1], _WINDOW_CHARS
+    for at, end in split_paragraphs(text, start_char, end_char):
+        window = _WINDOW_CHARS
+        while at < end:
+            stop = min(at + window, end)
+            starts = [at, *(at + start for start in _find_sentence_starts(text[at:stop])), stop]
+            complete = starts if stop == end else starts[:-1]  # the last one may continue after the window
+            if len(complete) == 1 and window < _LONGEST_CHARS:  # one sentence longer than the window
+                window *= 2
+                continue
+            complete = starts if len(complete) == 1 else complete
+            for span in pairwise(complete):
+                yield from _skip_blank(text, *span)
+            at, window = complete[-1], _WINDOW_CHARS
 
 
 def _find_sentence_starts(text: str) -> list[int]:

@@ -30,12 +30,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipInfo
 from knowledge_pipeline.config.connections import ArchiveFileConnection
 from knowledge_pipeline.connectors.base import Sleep, format_too_large
 from knowledge_pipeline.connectors.buckets import open_bucket
-from knowledge_pipeline.connectors.files import (
-    NOT_REGULAR_REASON,
-    SYMLINK_REASON,
-    FileContent,
-    FileEntry,
-)
+from knowledge_pipeline.connectors.files import NOT_REGULAR_REASON, SYMLINK_REASON, FileContent, FileEntry
 from knowledge_pipeline.connectors.patterns import FileSelection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.text import is_object
@@ -121,7 +116,7 @@ class ArchiveTree:
                 return None
             skip = NESTED_REASON
         elif not self._selection.accepts(path, executable=file.executable):
-            return None
+            return self._selection.count_other_format(path)
         return FileEntry(path, file.size_bytes, file.digest, f"{file.position}:{file.digest}", skip)
 
     def _read_member(self, locator: str, size: int) -> bytes:
@@ -562,7 +557,11 @@ class TarContents:
                     count, total = count + 1, total + header.size
                     require_bounded(count, total, self._packed_bytes)
                     if not header.isdir():
-                        yield self._to_file(header)
+                        size, skip = header.size, _find_tar_reason(header)
+                        digest = _format_digest("0" if skip else self._hash_content(size), size)
+                        yield PackedFile(
+                            header.name, digest, size, header.offset_data, bool(header.mode & 0o111), skip
+                        )
             while block := self._unpacked.read(_HASHED_BYTES):  # gzip's checksum follows the end's mark
                 total += len(block)
                 require_bounded(0, total, self._packed_bytes)
@@ -582,11 +581,6 @@ class TarContents:
         """Free the archive's bytes."""
         self._unpacked.close()
         self._bytes.close()
-
-    def _to_file(self, header: tarfile.TarInfo) -> PackedFile:
-        size, skip = header.size, _find_tar_reason(header)
-        digest = _format_digest("0" if skip else self._hash_content(size), size)
-        return PackedFile(header.name, digest, size, header.offset_data, bool(header.mode & 0o111), skip)
 
     def _hash_content(self, size: int) -> str:
         """The digest of what follows."""

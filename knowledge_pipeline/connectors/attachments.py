@@ -6,6 +6,7 @@ filters read of it are its document's too, so that it is found where the documen
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -18,6 +19,7 @@ from knowledge_pipeline.connectors.base import ApiSource, format_too_large
 from knowledge_pipeline.connectors.patterns import build_attachment_selection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.extraction.extraction import extraction_version, fingerprint_file_extractor
+from knowledge_pipeline.extraction.text_decoding import ExtractedText, fingerprint_encoding
 from knowledge_pipeline.extraction.worker import ExtractionWorker
 from knowledge_pipeline.records import Attachment, Document, Item, hash_strings
 
@@ -29,7 +31,8 @@ _FOLDER = "/attachments/"
 _INHERITED_KEYS = ("project", "status", "wiki_space", "labels", "channel")
 """Metadata of a document that filters read, which is its attachments' too."""
 
-_PROBES = ("pdf", "docx", "pptx", "xlsx", "html", "eml", "csv", "ipynb", "txt")  # a format of each parser
+# a format of each parser
+_PROBES = ("pdf", "docx", "pptx", "xlsx", "html", "eml", "csv", "ipynb", "txt", "odt", "epub", "rtf")
 
 
 def find_parent_uri(source_type: str, uri: str) -> str | None:
@@ -45,15 +48,29 @@ def find_owner_uri(source_type: str, uri: str) -> str:
     return find_parent_uri(source_type, uri) or uri
 
 
+MAX_LOST_S = 1800.0
+"""So much of the processor parsers of a source may take in vain in a refresh; then they get no file more."""
+
+
 class AttachmentReader:
     """Reads attachments as a source's settings say; a parser of theirs starts with the first."""
 
-    def __init__(self, source_id: str, settings: AttachmentSettings, extractor: str | None = None) -> None:
-        """`extractor`: of another package. Raises ConfigError: a pattern is wrong, or it cannot be loaded."""
-        self._own = fingerprint_file_extractor(extractor)
+    def __init__(
+        self,
+        source_id: str,
+        settings: AttachmentSettings,
+        extractor: str | None = None,
+        encoding: str | None = None,
+    ) -> None:
+        """`extractor`: of another package; `encoding`: of what declares none.
+
+        Raises ConfigError: a pattern or the encoding is wrong, or the extractor cannot be loaded.
+        """
+        self._own = fingerprint_file_extractor(extractor) + fingerprint_encoding(encoding)
         self._settings = settings
         self._selection = build_attachment_selection(source_id, settings)
-        self._worker = ExtractionWorker(extractor=extractor)
+        self._worker = ExtractionWorker(extractor=extractor, encoding=encoding)
+        self._lost_s = 0.0  # of the processor, in parsers, for files that they could not read
 
     @property
     def version(self) -> str:
@@ -61,23 +78,32 @@ class AttachmentReader:
         formats = (extraction_version(f"file.{extension}") for extension in _PROBES)
         return hash_strings(_FORMAT_VERSION, self._settings.model_dump_json(), *formats, self._own)[:12]
 
+    @property
+    def notes(self) -> Counter[str]:
+        """What was not listed for its format, counted: 12 "attachments of other formats (9 .msg, 3 .doc)"."""
+        return self._selection.describe_other_formats("attachment")
+
     def close(self) -> None:
         """End the parser's process."""
         self._worker.close()
 
     def list_items(self, parent: Document) -> Iterator[tuple[Item, Attachment]]:
         """Each wanted attachment of a document with its item; those over a limit as skipped."""
-        seen, settings = set[str](), self._settings
+        seen, count, settings = set[str](), 0, self._settings
         for attachment in parent.attachments:
             uri = f"{parent.uri}{_FOLDER}{quote(attachment.id, safe='')}"
             name = _base_name(attachment.name)
-            if uri in seen or not self._selection.accepts(name):
+            if uri in seen:
                 continue
             seen.add(uri)
+            if not self._selection.accepts(name):
+                self._selection.count_other_format(name)
+                continue
+            count += 1
             size, skip = attachment.size_bytes, attachment.skip
             if skip is None and size is not None and size > settings.max_bytes:
                 skip = format_too_large(size, settings.max_bytes)
-            if len(seen) > settings.max_count:
+            if count > settings.max_count:
                 skip = f"more than {settings.max_count} attachments at one document"
             shown = map(str, (attachment.url, attachment.author, attachment.created))
             version = hash_strings(_FORMAT_VERSION, extraction_version(name), self._own)[:12]
@@ -88,11 +114,16 @@ class AttachmentReader:
         """The document of one attachment, without what it hangs on. Raises DocumentSkipped: not taken."""
         if item.skip:
             raise DocumentSkipped(item.skip)
+        if self._lost_s >= MAX_LOST_S:
+            raise DocumentSkipped(
+                f"other attachments of the source have kept parsers busy for {self._lost_s:.0f} s in vain: "
+                "exclude these, then run `knowledge reindex --source ID`"
+            )
         payload = source.download(attachment, self._settings.max_bytes)
         if not payload:
             raise DocumentSkipped("empty")
         name = _base_name(attachment.name)
-        extracted = self._worker(name, payload)
+        extracted = self._parse(name, payload)
         return Document(
             uri=item.uri,
             text=extracted.text,
@@ -104,6 +135,13 @@ class AttachmentReader:
             last_modified=attachment.created.astimezone(UTC) if attachment.created else None,
             metadata=extracted.metadata,
         )
+
+    def _parse(self, name: str, payload: bytes) -> ExtractedText:
+        try:
+            return self._worker(name, payload)
+        except DocumentSkipped:
+            self._lost_s += self._worker.cpu_s
+            raise
 
 
 def attach(document: Document, parent: Document) -> Document:
@@ -137,5 +175,6 @@ def open_attachment_reader(source: SourceConfig) -> Generator[AttachmentReader |
     if not source.attachments:
         yield None
         return
-    with closing(AttachmentReader(source.id, source.attachments, source.files.extractor)) as reader:
+    reader = AttachmentReader(source.id, source.attachments, source.files.extractor, source.encoding)
+    with closing(reader):
         yield reader

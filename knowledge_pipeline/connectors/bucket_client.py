@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain, islice
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from knowledge_pipeline.connectors.http_retry import (
     read_complete,
     to_source_error,
 )
+from knowledge_pipeline.connectors.service import PageGuard
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 
 
@@ -46,8 +48,6 @@ class Bucket(ABC):
     ConfigError where the service's client is not installed. Calls are retried. Keys come in order and a page
     begins after the last key of the one before, so that writes during a listing hide no other object.
     """
-
-    repetition = "repeats a page of a listing"
 
     def __init__(self, company: str, name: str, endpoint_url: str | None, *, sleep: Sleep) -> None:
         """`company` and `name`: of the service, as a person knows it."""
@@ -89,15 +89,19 @@ class Bucket(ABC):
     def _iter_folders(self, page: Any) -> Iterator[str]: ...
 
     def _iter_pages(self, prefix: str, delimiter: str | None) -> Iterator[Any]:
-        token, seen = None, set[str]()
+        token, guard = None, PageGuard(self._build_repetition_error)
         while True:
             page, token = self._fetch_page(prefix, delimiter, token)
-            if token in seen:
-                raise SourceUnavailable(f"{self.service} {self.repetition}: try again later")
+            if token is not None:
+                # keys come in order, so that the first one tells pages apart
+                keys = chain((info.key for info in self._iter_objects(page)), self._iter_folders(page))
+                guard.advance(islice(keys, 1), token)
             yield page
             if token is None:
                 return
-            seen.add(token)
+
+    def _build_repetition_error(self) -> SourceUnavailable:
+        return SourceUnavailable(f"{self.service} repeats a page of a listing: try again later")
 
     def _build_overload_error(self, code: str | int, *, is_limit: bool) -> SourceUnavailable:
         limits = "limits our calls" if is_limit else "failed"

@@ -50,7 +50,9 @@ class BucketTree:
             path = stored.key.removeprefix(self._folder)
             if not path or path.endswith("/") or self._selection.is_pruned(path.rpartition("/")[0]):
                 continue
-            if self._selection.accepts(path):
+            if not self._selection.accepts(path):
+                self._selection.count_other_format(path)
+            else:
                 skip = NOT_UTF8_REASON if _NOT_UTF8.search(stored.key) else None
                 yield FileEntry(path, stored.size_bytes, stored.revision, stored.locator, skip)
 

@@ -155,7 +155,7 @@ def _format_location(path: str, heading: str) -> str:
 State = Literal["open", "closed", "merged", "all"]
 Node = dict[str, Any]
 
-FORMAT_VERSION = "1"
+FORMAT_VERSION = "2"
 """Changes whenever the same responses may make another document."""
 
 MAX_FILES = 200  # named in the text and in the metadata

@@ -89,7 +89,11 @@ class Downloader:
             if not address.startswith("https://" if is_encrypted else ("https://", "http://")):
                 raise DocumentSkipped("the service leads to an address that is not encrypted")
             identity = self._identity if _find_origin(address) in self._origins else {}
-            with self._open_session().get(
+            if self._session is None:
+                self._session = mount_retries(requests.Session(), self._service, sleep=self._sleep)
+                self._session.auth = lambda request: request  # no .netrc is read
+                self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+            with self._session.get(
                 address, headers=dict(identity), allow_redirects=False, stream=True
             ) as response:
                 if not response.is_redirect:
@@ -99,13 +103,6 @@ class Downloader:
             if _SIGN_IN_PATH.search(urlsplit(address).path):
                 raise DocumentSkipped(_SIGN_IN_REASON)
         raise DocumentSkipped(f"the service redirects us more than {_MAX_REDIRECTS} times")
-
-    def _open_session(self) -> requests.Session:
-        if self._session is None:
-            self._session = mount_retries(requests.Session(), self._service, sleep=self._sleep)
-            self._session.auth = lambda request: request  # no .netrc is read
-            self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        return self._session
 
     def _require_success(self, response: requests.Response, *, is_known: bool) -> None:
         status = response.status_code
@@ -156,7 +153,6 @@ def _read_body(response: requests.Response, name: str, max_bytes: int) -> bytes:
 
 
 def _find_origin(address: str) -> tuple[str, str, int]:
-    """Scheme, host and port; an address that is none has no origin of ours."""
     try:
         parts = urlsplit(address)
         port = parts.port or {"https": 443, "http": 80}.get(parts.scheme, 0)

@@ -9,19 +9,18 @@ import base64
 import codecs
 import errno
 import os
-import re
 import stat
-import threading
 import zlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from cachetools import LRUCache
 from pathspec import GitIgnoreSpec
 
 from knowledge_pipeline.config.connections import LocalConnection
@@ -39,11 +38,12 @@ from knowledge_pipeline.connectors.base import (
 )
 from knowledge_pipeline.connectors.git.command import find_git_folder
 from knowledge_pipeline.connectors.patterns import FileSelection, build_selection
+from knowledge_pipeline.connectors.titles import TITLES_VERSION, extract_title
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extraction.notebook import NOTEBOOK_VERSION, is_notebook, read_notebook
-from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, ExtractedText, decode_text
+from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, ExtractedText, add_note, decode_text
 from knowledge_pipeline.file_languages import detect_language, is_code
-from knowledge_pipeline.records import Document, Item, Metadata, locate_front_matter
+from knowledge_pipeline.records import Document, Item, Metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,25 +93,84 @@ class FileTree(Protocol):
 FORMAT_VERSION = "1"  # of the documents that `FileSource` makes
 HEAD_BYTES = 65_536
 _FIRST_LINE_BYTES = 256
-_OPENAPI_YAML = re.compile(
-    rb"""^(?:\xef\xbb\xbf)?["']?(?:openapi|swagger)["']?[ \t]*:[ \t]*["']?[23]\b""", re.MULTILINE
-)
-_OPENAPI_JSON = re.compile(rb'"(?:openapi|swagger)"\s*:\s*"[23]\b')
 # https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
-_LFS_POINTER_START = b"version https://git-lfs.github.com/spec/v1\n"
+LFS_POINTER_START = b"version https://git-lfs.github.com/spec/v1\n"
 
-_MAX_REMEMBERED_ITEMS = 100_000  # of all listings, some 30 MB
+_MAX_REMEMBERED_ITEMS = 100_000  # of a listing, some 30 MB
 
 EntryFilter = Callable[[FileEntry], bool]
 FileReader = Callable[[str, bytes], ExtractedText]
 """From a file's name and bytes to its text; raises DocumentSkipped."""
 
+NewestCommits = dict[str, tuple[int, str]]
+"""Path to (seconds since 1970, commit id); (0, "") where the history does not tell."""
 
-_listed_items: LRUCache[Hashable, Mapping[int, tuple[FileEntry, Item | None]]] = LRUCache(
-    _MAX_REMEMBERED_ITEMS, getsizeof=lambda listed: len(listed)
-)
-"""Of the last listing of a source, what each entry became, by its identity; None where it is not listed."""
-_listed_items_lock = threading.Lock()
+
+class CachedCommits(NamedTuple):
+    """What a file of newest commits holds; never changed."""
+
+    stamp: tuple[int, ...]  # of the file, which is replaced, not written again
+    tip: str
+    commits: NewestCommits
+    unsaved: int = 0  # paths that were touched since the file was written
+    grafts: frozenset[str] = frozenset()  # commits whose parents a shallow clone lacks
+
+
+Outline = Any
+"""Of a file, the keys near its top that lead to references: a mapping of outlines, a reference, or None."""
+
+
+@dataclass(slots=True)
+class FileScan:
+    """What a file says before anything is followed."""
+
+    is_specification: bool
+    references: tuple[str, ...]  # to other files, as written
+    outline: Outline = None  # read when it is asked for
+    title: str = ""
+    has_outline: bool = False
+
+
+@dataclass(slots=True)
+class SpecificationFile:
+    """A file of a specification."""
+
+    entry: FileEntry
+    whole: FileEntry  # the specification that it is, or is a part of
+    title: str
+    # paths of keys in it, with where each is in the whole
+    places: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=lambda: {})
+
+
+@dataclass(slots=True)
+class SpecificationListing:
+    """What a listing found, for those who read its files and for the next listing."""
+
+    scans: dict[tuple[str, str], FileScan] = field(default_factory=dict[tuple[str, str], FileScan])
+    files: dict[str, FileEntry] = field(default_factory=dict[str, FileEntry])  # by path
+    members: dict[tuple[str, str], SpecificationFile] = field(
+        default_factory=dict[tuple[str, str], SpecificationFile]
+    )
+
+
+@dataclass(slots=True)
+class ListingMemory:
+    """What a listing leaves to the next one of the same configuration: most files stay the same."""
+
+    selection: FileSelection | None = None  # which has judged most paths
+    commits: dict[Path, CachedCommits] = field(default_factory=lambda: {})
+    newest: NewestCommits = field(default_factory=lambda: {})  # when `entries` were listed
+    entries: dict[bytes, FileEntry | None] = field(default_factory=lambda: {})  # of lines of `git ls-tree`
+    items: dict[int, tuple[FileEntry, Item | None]] = field(default_factory=lambda: {})  # by ids of entries
+    specifications: SpecificationListing | None = None
+
+    def count_bytes(self) -> int:
+        """What it takes, about."""
+        judged = self.selection.judged_paths if self.selection else 0
+        commits = sum(len(cached.commits) for cached in self.commits.values())
+        scans = len(self.specifications.scans) if self.specifications else 0
+        rows = 500 * len(self.entries) + 300 * len(self.items) + 1000 * scans
+        return 150 * judged + 250 * commits + rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +180,13 @@ class FileSource(Source):
     tree: FileTree
     accepts: EntryFilter  # called for every wanted file that is not skipped
     extract: FileReader
-    version_of: Callable[[str], str]  # by path: changes whenever the same bytes may give another document
+    version_of: Callable[[str], str]  # by extension: changes whenever the same bytes may give another text
     max_bytes: int
     close_reader: Callable[[], None] = lambda: None
     list_branches: Callable[[], tuple[str, ...]] = tuple  # see `branches`
-    memory: Hashable = None
-    """Equal where the same entry becomes the same item; of trees that list the same entries again."""
+    list_notes: Callable[[], Counter[str]] = Counter  # what its tree could not tell
+    memory: ListingMemory | None = None  # for trees that list the same entries again
+    selection: FileSelection | None = None  # which knows what the last listing left out
 
     def close(self) -> None:
         """Free what was opened."""
@@ -138,29 +198,34 @@ class FileSource(Source):
         """Of a repository, the names of the further branches that the last listing covered."""
         return self.list_branches()
 
+    @property
+    def notes(self) -> Counter[str]:
+        """What the last listing left out, counted: 12 "files of other formats (9 .msg, 3 .doc)"."""
+        formats = self.selection.describe_other_formats("file") if self.selection else Counter[str]()
+        return self.list_notes() + formats
+
     def discover(self) -> Iterator[Item]:
         """Every wanted file with its revision; too large ones, links and submodules as skipped."""
-        if self.memory is None:
-            yield from filter(None, map(self._list_entry, self.tree.list_entries()))
-            return
-        with _listed_items_lock:
-            earlier, listed = _listed_items.get(self.memory, {}), dict[int, tuple[FileEntry, Item | None]]()
+        if self.selection:
+            self.selection.other_formats.clear()
+        versions, listed = dict[str, str](), dict[int, tuple[FileEntry, Item | None]]()
+        earlier = self.memory.items if self.memory else {}
         for entry in self.tree.list_entries():
             listing = earlier.get(id(entry))
             if listing is None or listing[0] is not entry:
-                listing = entry, self._list_entry(entry)
-            listed[id(entry)] = listing
+                listing = entry, self._list_entry(entry, versions)
+            if self.memory:
+                listed[id(entry)] = listing
             if listing[1] is not None:
                 yield listing[1]
-        if len(listed) <= _MAX_REMEMBERED_ITEMS:
-            with _listed_items_lock:
-                _listed_items[self.memory] = listed
+        if self.memory:
+            self.memory.items = listed if len(listed) <= _MAX_REMEMBERED_ITEMS else {}
 
     def fetch(self, item: Item) -> Document:
         """Read one file; DocumentSkipped with the reason where it cannot be a document."""
         path = uri_to_path(item.uri)
         content = self.tree.read(path, item.locator, self.max_bytes)
-        if len(content.payload) < 1024 and content.payload.startswith(_LFS_POINTER_START):
+        if len(content.payload) < 1024 and content.payload.startswith(LFS_POINTER_START):
             raise DocumentSkipped("Git LFS pointer; the content is not in the repository")
         name = format_path(path)
         extracted = self.extract(name, content.payload)
@@ -175,40 +240,42 @@ class FileSource(Source):
             metadata={**extracted.metadata, **content.metadata},
         )
 
-    def _list_entry(self, entry: FileEntry) -> Item | None:
+    def _list_entry(self, entry: FileEntry, versions: dict[str, str]) -> Item | None:
+        """The item of an entry; `versions` are those of extensions so far."""
+        path, skip = entry.path, entry.skip
         try:
-            if entry.skip is None and not self.accepts(entry):
+            if skip is None and not self.accepts(entry):
                 return None
-            item = self._to_item(entry, entry.skip)
         except DocumentSkipped as reason:
-            item = self._to_item(entry, str(reason))
-        return None if item.skip and entry.variant else item  # what cannot be read is a variant of nothing
-
-    def _to_item(self, entry: FileEntry, skip: str | None) -> Item:
+            skip = str(reason)
         if skip is None and entry.size_bytes == 0:
             skip = "empty"
         elif skip is None and entry.size_bytes > self.max_bytes:
             skip = format_too_large(entry.size_bytes, self.max_bytes)
-        revision = f"{entry.revision}:{self.version_of(entry.path)}"
-        uri = build_variant_uri(entry.path, entry.variant) if entry.variant else path_to_uri(entry.path)
-        return Item(uri, revision, entry.locator, skip)
+        if skip and entry.variant:  # what cannot be read is a variant of nothing
+            return None
+        extension = path[path.rfind(".") :]
+        if (version := versions.get(extension)) is None:
+            version = versions[extension] = self.version_of(path)
+        uri = build_variant_uri(path, entry.variant) if entry.variant else path_to_uri(path)
+        return Item(uri, f"{entry.revision}:{version}", entry.locator, skip)
 
 
 def text_version(path: str) -> str:
-    """Changes whenever `read_text` may give another document for the same bytes."""
+    """Changes whenever `read_text` may give another document for the same bytes; by extension."""
     version = f"{FORMAT_VERSION}.{DECODING_VERSION}"
-    if path.lower().endswith(".txt"):
-        return f"{version}+rst"  # whose language is told by the content
+    if path.lower().endswith(".txt") or detect_language(path) in ("markdown", "rst"):
+        return f"{version}+title{TITLES_VERSION}"  # the content of a text tells whether it is one of these
     return f"{version}+{NOTEBOOK_VERSION}" if is_notebook(path) else version
 
 
-def read_text(name: str, payload: bytes) -> ExtractedText:
+def read_text(name: str, payload: bytes, encoding: str | None = None) -> ExtractedText:
     """Text files: decoded, with the language that name and content tell."""
     if is_notebook(name):
         return read_notebook(payload)
-    text = decode_text(payload)
+    text, note = decode_text(payload, encoding)
     language = detect_language(name, text)
-    return ExtractedText(text, extract_title(name, text, language), language=language)
+    return ExtractedText(text, extract_title(name, text, language), add_note({}, note), language=language)
 
 
 def build_filter(type: str, tree: FileTree, selection: FileSelection) -> EntryFilter:
@@ -219,7 +286,7 @@ def build_filter(type: str, tree: FileTree, selection: FileSelection) -> EntryFi
 
     def is_code_file(entry: FileEntry) -> bool:
         """By name, or a script by its first line."""
-        if not selection.is_script_candidate(entry.path):
+        if "." in entry.path.rpartition("/")[2] or not selection.is_script_candidate(entry.path):
             return True
         language = detect_language(entry.path, read_start(entry, _FIRST_LINE_BYTES))
         return is_code(language) and (not selection.languages or language in selection.languages)
@@ -230,12 +297,7 @@ def build_filter(type: str, tree: FileTree, selection: FileSelection) -> EntryFi
             return True
         return detect_language(entry.path, read_start(entry, HEAD_BYTES)) == "rst"
 
-    def is_openapi(entry: FileEntry) -> bool:
-        """Declares OpenAPI 3 or Swagger 2 within its first 64 KiB."""
-        head = tree.read_head(entry, HEAD_BYTES)
-        return _OPENAPI_YAML.search(head) is not None or _OPENAPI_JSON.search(head) is not None
-
-    filters = {"code": is_code_file, "markdown": is_markup, "openapi": is_openapi}
+    filters = {"code": is_code_file, "markdown": is_markup}
     return filters.get(type, lambda entry: True)
 
 
@@ -261,16 +323,17 @@ class LocalTree:
         while pending:
             folder, rules = pending.pop()
             entries = self._scan_folder(folder)
-            if folder and any(entry.name == b".gitignore" for entry in entries):
+            names = decode_path(b"/".join([entry.name for entry in entries])).split("/")
+            if folder and ".gitignore" in names:
                 rules = load_folder_rules(Path(os.fsdecode(self._encode_location(folder))), folder, rules)
             below: list[tuple[str, RuleStack]] = []
-            for entry in entries:
-                path = f"{folder}/{decode_path(entry.name)}" if folder else decode_path(entry.name)
+            for entry, name in zip(entries, names, strict=False):  # of an empty folder one name
+                path = f"{folder}/{name}" if folder else name
                 if not entry.is_dir(follow_symlinks=False):
                     yield from self._to_entries(entry, path, rules)
                 elif not self._selection.is_pruned(path) and not is_ignored(f"{path}/", rules):
                     if os.path.lexists(self._encode_location(f"{path}/.git")):
-                        yield FileEntry(path, 0, "submodule", path_to_uri(path), SUBMODULE_REASON)
+                        yield FileEntry(path, 0, "submodule", "", SUBMODULE_REASON)
                     else:
                         below.append((path, rules))
             pending.extend(reversed(below))
@@ -305,7 +368,7 @@ class LocalTree:
         location = self._encode_location(folder)
         try:
             with os.scandir(location) as entries:
-                return sorted(entries, key=lambda entry: entry.name)
+                return sorted(entries, key=attrgetter("name"))
         except OSError as error:
             shown = os.fsencode(self._root / folder).decode("utf-8", "replace")
             why = error.strerror or "input/output error"
@@ -321,14 +384,19 @@ class LocalTree:
                 if dir_entry.is_dir():
                     return
         executable = "." not in path.rpartition("/")[2] and _is_executable(dir_entry)
-        if not self._selection.accepts(path, executable=executable) or is_ignored(path, rules):
+        accepted = self._selection.accepts(path, executable=executable)
+        if not (accepted or self._selection.counts_formats) or (rules and is_ignored(path, rules)):
             return
-        if (status := _stat(dir_entry)) is None:  # removed since its folder was read
+        if not accepted:
+            return self._selection.count_other_format(path)
+        try:
+            status = dir_entry.stat(follow_symlinks=False)
+        except FileNotFoundError:  # removed since its folder was read
             return
         revision = f"{status.st_mtime_ns}-{status.st_size}-{status.st_ctime_ns}"
         skip = None if stat.S_ISREG(status.st_mode) else NOT_REGULAR_REASON
         skip = SYMLINK_REASON if stat.S_ISLNK(status.st_mode) else skip
-        yield FileEntry(path, status.st_size, revision, path_to_uri(path), skip)
+        yield FileEntry(path, status.st_size, revision, "", skip)
 
     def _open_file(self, path: str) -> int:
         flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -338,16 +406,11 @@ class LocalTree:
         return os.fsencode(self._root) + (b"/" + encode_path(path) if path else b"")
 
 
-def _stat(dir_entry: os.DirEntry[bytes]) -> os.stat_result | None:
-    try:
-        return dir_entry.stat(follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
 def _is_executable(dir_entry: os.DirEntry[bytes]) -> bool:
-    status = _stat(dir_entry)
-    return status is not None and stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o111)
+    with suppress(FileNotFoundError):
+        mode = dir_entry.stat(follow_symlinks=False).st_mode
+        return stat.S_ISREG(mode) and bool(mode & 0o111)
+    return False
 
 
 def _unreadable_reason(error: OSError) -> str:
@@ -517,69 +580,6 @@ class _FolderView:
 def _is_ref_change(path: Path) -> bool:
     parts = path.parts[path.parts.index(".git") + 1 :] if ".git" in path.parts else path.parts
     return not parts or (parts[0] in _REF_ENTRIES and not path.name.endswith(".lock"))
-
-
-_TITLE_FIELD = re.compile(
-    r"""^title:[ \t]*(?P<quote>["']?)(?P<title>[^\n]*?)(?P=quote)[ \t]*$""", re.MULTILINE
-)
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
-_ATX = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<title>.*?)(?:[ \t]+#+)?[ \t]*$")
-_SETEXT = re.compile(r"^ {0,3}(?:=+|-{2,})[ \t]*$")
-_UNDERLINE = re.compile(r"""^([=\-`:.'"~^_*+#<>!$%&(),/;?@\[\\\]{|}])\1{2,}[ \t]*$""")
-_INLINE_MARKUP = re.compile(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>|(?<=\])\([^)]*\)|[\[\]*`]")
-_SCANNED_CHARS = 65_536
-_MAX_LINE_CHARS = 1_000  # a longer line is not a heading
-
-
-def extract_title(path: str, text: str, language: str | None) -> str:
-    """The title that a document gives itself, else its file name."""
-    title = ""
-    if language == "markdown":
-        title = _extract_markdown_title(text[:_SCANNED_CHARS])
-    elif language == "rst":
-        title = _extract_rst_title(text[:_SCANNED_CHARS])
-    return title or path.rpartition("/")[2]
-
-
-def _extract_markdown_title(text: str) -> str:
-    front = locate_front_matter(text)
-    if front is not None and front.end is not None and front.delimiter == "---":
-        if (match := _TITLE_FIELD.search(front.inner)) and (title := match["title"].strip()):
-            return title
-        text = text[front.end :]
-    fence, above = "", ""
-    for line in _split_lines(text):
-        mark = _FENCE.match(line)
-        if fence:
-            fence = "" if mark and mark[1].startswith(fence) else fence
-        elif mark:
-            fence, above = mark[1], ""
-        elif heading := _ATX.match(line):
-            if title := _strip_markup(heading["title"]):
-                return title
-        elif above and _SETEXT.match(line) and (title := _strip_markup(above)):
-            return title
-        else:
-            above = line
-    return ""
-
-
-def _extract_rst_title(text: str) -> str:
-    above = ""
-    for line in _split_lines(text):
-        may_be_title = above and not _UNDERLINE.match(above) and not above.startswith((" ", "..", ":"))
-        if may_be_title and _UNDERLINE.match(line):
-            return _strip_markup(above)
-        above = line.rstrip() if not above or _UNDERLINE.match(above) else line.lstrip() and line.rstrip()
-    return ""
-
-
-def _split_lines(text: str) -> list[str]:
-    return [line if len(line) <= _MAX_LINE_CHARS else "." for line in text.splitlines()]
-
-
-def _strip_markup(heading: str) -> str:
-    return " ".join(_INLINE_MARKUP.sub("", heading).split())
 
 
 ORIGINAL_KEY = "original"

@@ -24,8 +24,7 @@ from knowledge_pipeline.times import parse_time
 
 _API = "https://storage.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_only"
-_LISTING_FIELDS = "kind,nextPageToken,items(name,size,etag,updated,contentEncoding)"
-_FOLDER_FIELDS = "kind,nextPageToken,prefixes"
+_LISTING_FIELDS = "kind,nextPageToken,prefixes,items(name,size,etag,updated,contentEncoding)"
 _SKIP_REASONS = {403: "the service forbids us to read it (403)", 404: DELETED_REASON, 416: "empty"}
 
 
@@ -51,8 +50,8 @@ class GcsBucket(HttpBucket):
         self, prefix: str, delimiter: str | None, token: str | None
     ) -> tuple[dict[str, Any], str | None]:
         parameters = {"maxResults": 1000, "prefix": prefix, "delimiter": delimiter, "pageToken": token}
-        fields = _FOLDER_FIELDS if delimiter else _LISTING_FIELDS
-        answer = self._request(f"{self._base}/{self._objects}", params={**parameters, "fields": fields})
+        parameters["fields"] = _LISTING_FIELDS
+        answer = self._request(f"{self._base}/{self._objects}", params=parameters)
         if answer.status_code != 200:
             raise self._to_error(answer, reading=False)
         try:

@@ -16,7 +16,7 @@ from knowledge_pipeline.config.connections import CustomConnection
 from knowledge_pipeline.connectors.base import ApiSource, BatchSource, Source, format_too_large
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, KnowledgeError, SourceRefused
 from knowledge_pipeline.plugins import load_plugin, validate_settings
-from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.records import ABSENT_KEY, BRANCHES_KEY, Document, Item
 
 _DEFAULT_MAX_BYTES = 5_000_000
 
@@ -62,7 +62,9 @@ def open_custom_source(connection: CustomConnection, max_bytes: int | None = Non
 
 _TEXT_FIELDS = ("uri", "text", "path", "title")
 _OPTIONAL_FIELDS = ("language", "url", "author")
-_RESERVED_KEYS = frozenset({"page", "page_starts", "section", "segments", "symbol", "symbol_kind", "title"})
+_RESERVED_KEYS = frozenset(
+    {"page", "page_starts", "section", "segments", "symbol", "symbol_kind", "title", BRANCHES_KEY, ABSENT_KEY}
+)
 """Keys of the metadata that the stages write themselves, with types of their own."""
 
 

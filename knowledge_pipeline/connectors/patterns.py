@@ -8,10 +8,11 @@ Of commits and pull requests, the same patterns tell by the files that each chan
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import lru_cache
+from posixpath import splitext
 from typing import Literal
 
 from pathspec import GitIgnoreSpec
@@ -30,6 +31,7 @@ from knowledge_pipeline.file_languages import (
 from knowledge_pipeline.records import hash_strings
 
 ALWAYS_EXCLUDED = frozenset({".git", ".knowledge"})
+_MAX_ENDING_CHARS, _MAX_FORMATS, _MAX_FORMATS_SHOWN = 20, 500, 8
 MAX_JUDGED_PATHS = 200_000  # that one selection remembers, some 30 MB
 
 _TOOL_FOLDERS = frozenset(
@@ -56,7 +58,10 @@ _WIKI_PAGE = re.compile(
 )
 _STRUCTURED_FILE = re.compile(r"\.(?:ya?ml|json)$", re.IGNORECASE)
 _RECORD_FILE = re.compile(r"\.(?:md|markdown|mdx|rst|txt|json|jsonl|ndjson)$", re.IGNORECASE)
-_OFFICE_DOCUMENT = re.compile(r"\.(?:pdf|docx|pptx|xls[xmb]?|ods|csv|tsv|eml|mbox|html?|txt)$", re.IGNORECASE)
+_OFFICE_DOCUMENT = re.compile(
+    r"\.(?:pdf|do[ct][xm]|(?:pp[ts]|pot)[xm]|xls[xmb]?|o[dt][tsp]|rtf|epub|csv|tsv|eml|mbox|x?html?|txt)$",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +102,15 @@ class FileSelection:
     languages: frozenset[str]
     accepts_scripts: bool  # whether a program without an extension may be wanted for its first line
     accepts_markup: bool = False  # whether a text file of documentation may be wanted for the markup in it
+    counts_formats: bool = False  # whether a file that is not taken may be in a format that is not read
+    other_formats: Counter[str] = field(default_factory=Counter[str])  # of such files, by their endings
     _pruned_by_folder: dict[str, bool] = field(default_factory=lambda: {"": False})
     _accepted: dict[tuple[str, bool], bool] = field(default_factory=dict[tuple[str, bool], bool])
+
+    @property
+    def judged_paths(self) -> int:
+        """How many paths it remembers."""
+        return len(self._accepted) + len(self._pruned_by_folder)
 
     def is_pruned(self, folder: str) -> bool:
         """Whether nothing below this folder, or below one that holds it, is taken."""
@@ -130,11 +142,12 @@ class FileSelection:
             is_included = self.include.match_file(path)
         else:
             is_script = executable and self.is_script_candidate(name)
-            is_included = is_script or self.is_markup_candidate(path) or self.defaults.accepts(name)
+            is_markup = self.accepts_markup and self.is_markup_candidate(path)
+            is_included = is_script or is_markup or self.defaults.accepts(name)
         if not is_included:
             return False
-        languages = list_possible_languages(name)
-        if self.languages and languages and not languages & self.languages:
+        languages = list_possible_languages(name) if self.languages else frozenset[str]()
+        if languages and not languages & self.languages:
             return False
         return not self._is_excluded(path, name)
 
@@ -148,6 +161,28 @@ class FileSelection:
         is_text = self.accepts_markup and _TEXT_OF_DOCUMENTATION.search(path) is not None
         return is_text and not self.defaults.accepts(path.rpartition("/")[2])
 
+    def count_other_format(self, path: str) -> None:
+        """Note that a file is not taken, where only its format is the reason."""
+        name = path.rpartition("/")[2]
+        if not self.counts_formats or self.defaults.accepts(name) or name.startswith("."):
+            return
+        if not self._is_excluded(path, name):
+            ending = splitext(name)[1].lower()[:_MAX_ENDING_CHARS] or "without an ending"
+            is_named = ending in self.other_formats or len(self.other_formats) < _MAX_FORMATS
+            self.other_formats[ending if is_named else "of further formats"] += 1
+
+    def describe_other_formats(self, what: str) -> Counter[str]:
+        """Files not taken for their format, counted: 12 "files of other formats (9 .msg, 3 .doc)"."""
+        if not (count := self.other_formats.total()):
+            return Counter()
+        shown = [
+            f"{number:,} {ending}" for ending, number in self.other_formats.most_common(_MAX_FORMATS_SHOWN)
+        ]
+        if len(self.other_formats) > len(shown):
+            shown.append(f"{len(self.other_formats) - len(shown):,} more")
+        kind = f"{what} of another format" if count == 1 else f"{what}s of other formats"
+        return Counter({f"{kind} ({', '.join(shown)})": count})
+
     def _is_folder_pruned(self, folder: str) -> bool:
         pruned = self._pruned_by_folder.get(folder)
         if pruned is None:
@@ -157,7 +192,6 @@ class FileSelection:
         return pruned
 
     def _is_excluded(self, path: str, name: str) -> bool:
-        """Whether a file, or a folder (with a slash at its end), is excluded."""
         verdict = self.exclude.check_file(path).include
         if verdict is not None:
             return verdict
@@ -190,14 +224,12 @@ def build_attachment_selection(source_id: str, settings: AttachmentSettings) -> 
     return _build_selection("files", settings.include, settings.exclude, frozenset[str]())
 
 
-@lru_cache(maxsize=64)
 def _build_selection(
     source_type: SourceType | Literal["wiki"],
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     languages: frozenset[str],
 ) -> FileSelection:
-    """Kept from one listing to the next: most paths have been judged already."""
     return FileSelection(
         defaults=SELECTION_DEFAULTS[source_type],
         include=GitIgnoreSpec.from_lines(include) if include else None,
@@ -205,6 +237,7 @@ def _build_selection(
         languages=languages,
         accepts_scripts=source_type == "code" and not include,
         accepts_markup=source_type == "markdown" and not include,
+        counts_formats=source_type == "files" and not include,
     )
 
 

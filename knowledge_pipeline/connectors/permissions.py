@@ -10,9 +10,10 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
-from knowledge_pipeline.connectors.service import ServiceClient
+from knowledge_pipeline.connectors.service import PageGuard, ServiceClient
 from knowledge_pipeline.text import is_list, is_object
 
 GROUP_PREFIX = "group:"
@@ -75,9 +76,7 @@ Audience = tuple[str, Sequence[Readers]]  # its name, and its requirements
 
 
 def collect_permissions(
-    scope_by_uri: Mapping[str, ScopeT],
-    find_audience: Callable[[ScopeT], Audience],
-    problems: Counter[str],
+    scope_by_uri: Mapping[str, ScopeT], find_audience: Callable[[ScopeT], Audience], problems: Counter[str]
 ) -> Permissions:
     """The audiences of documents, by what decides who may read each; of each such scope read once.
 
@@ -117,8 +116,12 @@ class CodeHostClient(ServiceClient):
     """The APIs of a service that hosts code."""
 
     @abstractmethod
-    def get_or_status(self, path: str, parameters: Mapping[str, Any]) -> Any:
+    def get_page(self, path: str, parameters: Mapping[str, Any] | None = None) -> tuple[Any, bool]:
+        """The JSON at a path of the REST API, or 403 or 404; and whether another page follows."""
+
+    def get_or_status(self, path: str, parameters: Mapping[str, Any] | None = None) -> Any:
         """The JSON at a path of the REST API; a status of 403 or 404 is returned instead."""
+        return self.get_page(path, parameters)[0]
 
 
 def list_pages(
@@ -126,17 +129,21 @@ def list_pages(
 ) -> list[dict[str, Any]] | None:
     """All of a list, or its first `max_count`, page by page; None: it is not shown."""
     entries: list[dict[str, Any]] = []
+    what = path.partition("/")[2].rpartition("/")[2] or path
+    guard = PageGuard(partial(client.unavailable, f"does not end the list of {what}"))
     for page in range(1, _MAX_PAGES):
-        answer = client.get_or_status(path, {**(parameters or {}), "per_page": _PAGE_SIZE, "page": page})
+        query = {**(parameters or {}), "per_page": _PAGE_SIZE, "page": page}
+        answer, is_followed = client.get_page(path, query)
         if isinstance(answer, int):
             return None
         if not is_list(answer):
             break
         entries += filter(is_object, answer)
-        if len(answer) < _PAGE_SIZE or len(entries) >= max_count > 0:
+        # a server may give fewer than were asked for
+        if (len(answer) < _PAGE_SIZE and not is_followed) or len(entries) >= max_count > 0:
             return entries[: max_count or None]
-    what = path.partition("/")[2].rpartition("/")[2] or path
-    raise client.unavailable(f"does not end the list of {what}")
+        guard.advance(map(repr, answer))
+    raise guard.error()
 
 
 def build_permissions(

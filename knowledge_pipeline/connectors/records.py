@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -19,25 +20,28 @@ import yaml
 
 from knowledge_pipeline import times
 from knowledge_pipeline.connectors.conversations import Turn, format_conversation
-from knowledge_pipeline.connectors.files import build_original_metadata, extract_title
-from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, ExtractedText, decode_text
+from knowledge_pipeline.connectors.files import build_original_metadata
+from knowledge_pipeline.connectors.titles import TITLES_VERSION, extract_title
+from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, ExtractedText, add_note, decode_text
 from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.records import MAX_CHARS, Metadata, locate_front_matter
 from knowledge_pipeline.text import descend, is_list, is_object
+from knowledge_pipeline.untrusted_yaml import load_yaml
 
-ARCHIVE_VERSION = f"1.{DECODING_VERSION}"
+ARCHIVE_VERSION = f"2.{DECODING_VERSION}.{TITLES_VERSION}"
 """Changes whenever the same bytes may give another document."""
 
 _JSON = re.compile(r"\.(?:json|jsonl|ndjson)$", re.IGNORECASE)
 
 
-def read_record(name: str, payload: bytes) -> ExtractedText:
+def read_record(name: str, payload: bytes, encoding: str | None = None) -> ExtractedText:
     """One record: its text, its title, and its metadata, author and time included.
 
     What is not what its name or its first line promises is plain text, with the reason under `note`. Raises
     DocumentSkipped: it is binary, empty, or in an unknown encoding.
     """
-    text = decode_text(payload)
+    text, note = decode_text(payload, encoding)
     extracted = _extract_json(name, text) if _JSON.search(name) else _extract_text(name, text)
     header = extracted.metadata
     kind = header.get("kind") or infer_kind(name)
@@ -48,19 +52,26 @@ def read_record(name: str, payload: bytes) -> ExtractedText:
         **({"kind": kind} if kind else {}),
     }
     author = ", ".join(header.get("authors", ())) or None
-    return replace(extracted, author=author, last_modified=parse_time(updated), metadata=metadata)
+    return replace(
+        extracted, author=author, last_modified=parse_time(updated), metadata=add_note(metadata, note)
+    )
 
 
 def _extract_json(name: str, text: str) -> ExtractedText:
     stem = name.rpartition("/")[2].rpartition(".")[0]
     try:
-        record = parse_record(text)
-        header = parse_record_header(record if is_object(record) else {})
-        shown, segments = format_record(record, header.title or stem)
+        record, note = parse_record(text)
+        session = find_session(record)
+        fields = session.fields if session else record if is_object(record) else {}
+        header = parse_record_header(fields)
+        title = header.title or stem
+        shown, segments = format_session(session, title) if session else format_record(record, title)
     except InvalidRecord as reason:
         return ExtractedText(text, metadata={"note": f"{reason}; taken as plain text"}, language="text")
-    metadata = {**header.metadata, "segments": segments} if segments else header.metadata
-    return ExtractedText(shown, header.title or stem, metadata, language="markdown")
+    notes = "; ".join(filter(None, [note, session.note if session else ""]))
+    optional = {"segments": segments, "note": notes}
+    metadata = {**header.metadata, **{name: value for name, value in optional.items() if value}}
+    return ExtractedText(shown, title, metadata, language="markdown")
 
 
 def _extract_text(name: str, text: str) -> ExtractedText:
@@ -87,6 +98,7 @@ _NAME_KEYS = ("name", "login", "title", "id", "key", "target", "url", "href")  #
 _EMAIL_SUFFIX = re.compile(r"(?<!\s)\s*<[^<>@]*+@[^<>]*+>\s*$")
 _KINDS = ("adr", "session", "plan", "discussion", "spec")
 _KIND_BY_FOLDER = {kind: kind for kind in _KINDS} | {"decision": "adr", "specification": "spec"}
+_ZONE_AFTER_SPACE = re.compile(r"(?<=\d)[ \t]{1,9}(?=(?:[+-]\d\d(?::?\d\d)?|Z)\Z)")
 _MIN_MILLISECONDS = 100_000_000_000  # a larger number counts them
 
 
@@ -107,9 +119,11 @@ class InvalidRecord(Exception):
 
 
 def parse_front_matter(text: str) -> Mapping[Any, Any]:
-    """The values of a text's front matter; none without one. Raises InvalidRecord: it cannot be read.
+    """The values of a text's front matter, in YAML as they are written: `0012` is no number, `yes` is a word.
 
-    Values may share parts, as aliases in YAML make them: they are not to be written out whole.
+    None without one. Raises InvalidRecord: it cannot be read.
+
+    Values may share parts, as aliases in YAML make them; written out whole they are at most 200,000.
     """
     front = locate_front_matter(text)
     if front is None:
@@ -120,12 +134,14 @@ def parse_front_matter(text: str) -> Mapping[Any, Any]:
         return {}  # rulers
     language = "TOML" if front.delimiter == "+++" else "YAML"
     try:
-        value = tomllib.loads(front.inner) if language == "TOML" else yaml.safe_load(front.inner)
+        value = tomllib.loads(front.inner) if language == "TOML" else load_yaml(front.inner)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
         raise InvalidRecord(f"its front matter is no valid YAML (line {line})") from error
-    except (yaml.YAMLError, ValueError, OverflowError, TypeError, AttributeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidRecord(f"its front matter is no valid {language}") from error
+    except DocumentSkipped as error:
+        raise InvalidRecord(f"its front matter cannot be read: {error}") from error
     if not is_object(value):
         raise InvalidRecord("its front matter has no fields")
     return value
@@ -162,7 +178,7 @@ def parse_time(value: Any) -> datetime | None:
     with suppress(ValueError, OverflowError, OSError):
         if isinstance(value, date):  # a datetime too
             value = value.isoformat()
-        text = str(value).strip()
+        text = _ZONE_AFTER_SPACE.sub("", str(value).strip())
         if re.fullmatch(r"\d{9,13}(?:\.\d{1,9})?", text):
             seconds = float(text)
             return datetime.fromtimestamp(seconds / 1000 if seconds > _MIN_MILLISECONDS else seconds, UTC)
@@ -205,21 +221,36 @@ _AUTHOR_KEYS = ("author", "name", "user", "sender", "speaker", "from")
 _CONTENT_KEYS = ("content", "text", "body", "message")
 _TIME_KEYS = ("created_at", "timestamp", "created", "date", "time", "at")
 _ROLE = re.compile(r"[a-z]+(?: [a-z]+){0,2}")
+_MAX_TOLD_LINES = 5
 _MAX_INLINE_CHARS = 200  # a longer value has lines of its own
 
 
-def parse_record(text: str) -> Any:
-    """The value of JSON, or the list of those of JSON Lines; numbers stay text. Raises InvalidRecord."""
+def parse_record(text: str) -> tuple[Any, str]:
+    """The value of JSON, or the list of those of JSON Lines, and which lines are left out; numbers stay text.
+
+    Raises InvalidRecord: it is neither.
+    """
     try:
-        return _parse_json(text)
+        return _parse_json(text), ""
     except json.JSONDecodeError as error:
-        lines = [line for line in text.split("\n") if line.strip()]
-        if len(lines) < 2:
+        values, broken = list[Any](), list[int]()
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+        for number, line in lines:
+            try:
+                values.append(_parse_json(line))
+            except (json.JSONDecodeError, InvalidRecord):
+                broken.append(number)
+        if not values or (broken and (len(broken) > len(values) or not all(map(is_object, values)))):
             raise InvalidRecord(f"no valid JSON (line {error.lineno})") from error
-        try:
-            return [_parse_json(line) for line in lines]
-        except json.JSONDecodeError:
-            raise InvalidRecord(f"no valid JSON (line {error.lineno})") from error
+        return values, _describe_broken_lines(broken, lines[-1][0])
+
+
+def _describe_broken_lines(broken: list[int], last: int) -> str:
+    """Such as the last line of a session that a stopped program did not end."""
+    if broken == [last]:
+        return f"its last line ({last}) is cut, and left out"
+    numbers = ", ".join(map(str, broken[:_MAX_TOLD_LINES])) + (", …" if len(broken) > _MAX_TOLD_LINES else "")
+    return f"{len(broken)} lines that are no valid JSON are left out: {numbers}" if broken else ""
 
 
 def format_record(record: Any, title: str) -> tuple[str, list[dict[str, Any]]]:
@@ -234,6 +265,150 @@ def format_record(record: Any, title: str) -> tuple[str, list[dict[str, Any]]]:
         return format_conversation(_remove_invalid_characters(title), all_turns)
     except RecursionError as error:
         raise InvalidRecord("JSON nested too deep") from error
+
+
+_ENVELOPE_KEYS = ("message", "payload", "item")  # in which a program's log has what was said
+_ROLES = ("user", "human", "assistant", "ai", "model", "system", "developer", "tool")
+_SAID_KEYS = (*_CONTENT_KEYS, "summary", "output", "arguments", "input", "result", "error")
+_LOG_KEYS = {
+    *(
+        "type",
+        "role",
+        "id",
+        "uuid",
+        "parentUuid",
+        "sessionId",
+        "session_id",
+        "requestId",
+        "leafUuid",
+        "call_id",
+    ),
+    *(
+        "model",
+        "usage",
+        "stop_reason",
+        "stop_sequence",
+        "status",
+        "cwd",
+        "version",
+        "userType",
+        "isSidechain",
+    ),
+    *("gitBranch", "isMeta", *_TIME_KEYS),
+}
+"""What lines say of the program, and not of the conversation."""
+_LOG_TYPES = ("turn_context", "token_count", "progress", "queue-operation", "file-history-snapshot")
+_SEALED_KEYS = ("signature", "encrypted_content")
+_DATA_URL = re.compile(r"data:[\w.+/-]{0,100};base64,")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSession:
+    """The log of a conversation with a program, as coding agents write it, one line an event."""
+
+    fields: Mapping[str, Any]  # what it says of itself, as of a record
+    turns: list[Turn]
+    note: str  # of lines that are left out
+
+
+def find_session(record: Any) -> AgentSession | None:
+    """The session that lines of JSON are; None: nobody says anything in them, or each is a plain turn.
+
+    Raises InvalidRecord: too deep.
+    """
+    lines = record if is_list(record) else [record]
+    if not all(map(is_object, lines)) or _find_turns(record)[1]:
+        return None
+    try:
+        return _build_session([_remove_payloads(line) for line in lines])
+    except RecursionError as error:
+        raise InvalidRecord("JSON nested too deep") from error
+
+
+def _build_session(lines: Sequence[Mapping[str, Any]]) -> AgentSession | None:
+    events = [(line, _unwrap(line)) for line in lines]
+    roles = [_find_role(line, inner) for line, inner in events]
+    if not any(roles) or (len(lines) == 1 and events[0][1] is lines[0]):
+        return None
+    built = [_build_event(line, inner, role) for (line, inner), role in zip(events, roles, strict=True)]
+    said = {turn.text for turn, role in zip(built, roles, strict=True) if turn and role}
+    turns, left_out = list[Turn](), Counter[str]()
+    for (line, inner), role, turn in zip(events, roles, built, strict=True):
+        if turn is None:
+            left_out[str(inner.get("type") or line.get("type") or "other")] += 1
+        # what is said is logged once more, as an event, by some programs
+        elif role or not any(
+            inner.get(key) in said for key in _CONTENT_KEYS if isinstance(inner.get(key), str)
+        ):
+            turns.append(turn)
+    fields = _describe_session(lines, [turn.at for turn in turns if turn.at])
+    counts = ", ".join(f"{count} {kind[:40]}" for kind, count in left_out.most_common(_MAX_TOLD_LINES))
+    note = f"lines left out as the program's own: {left_out.total()} ({counts})" if left_out else ""
+    return AgentSession(fields, turns, note)
+
+
+def _describe_session(lines: Sequence[Mapping[str, Any]], times: Sequence[datetime]) -> dict[str, Any]:
+    def find(*names: str) -> str:
+        values = (line.get(name) for name in names for line in lines)
+        return next((value for value in values if isinstance(value, str) and value.strip()), "")
+
+    start = descend(lines[0], "payload") or lines[0]
+    return {
+        "type": "session",
+        "title": find("summary", "customTitle", "aiTitle", "title"),
+        "id": find("sessionId", "session_id") or start.get("id"),
+        **({"created_at": min(times), "updated_at": max(times)} if times else {}),
+    }
+
+
+def _unwrap(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    return next((line[key] for key in _ENVELOPE_KEYS if is_object(line.get(key))), line)
+
+
+def _find_role(line: Mapping[str, Any], inner: Mapping[str, Any]) -> str:
+    """Who speaks; "" where it is no turn."""
+    role = inner.get("role") or line.get("type")
+    is_role = isinstance(role, str) and (role in _ROLES or (inner is not line and "role" in inner))
+    return str(role) if is_role and _find_key(inner, _CONTENT_KEYS) else ""
+
+
+def _build_event(line: Mapping[str, Any], inner: Mapping[str, Any], role: str) -> Turn | None:
+    """What a line says; None where it is of the program's own."""
+    kind = role or str(inner.get("type") or line.get("type") or "message")
+    if not _find_key(inner, _SAID_KEYS) or kind in _LOG_TYPES:
+        return None
+    content_key = _find_key(inner, _CONTENT_KEYS)
+    rest = {
+        name: value
+        for name, value in inner.items()
+        if name not in _LOG_KEYS and name != content_key and value not in (None, "", [], {})
+    }
+    parts = [*_iter_content_lines(inner[content_key] if content_key else None), *_iter_lines(rest, 0)]
+    times = (parse_time(part.get(name)) for part in (line, inner) for name in _TIME_KEYS if name in part)
+    text = _remove_invalid_characters("\n".join(parts)).strip()
+    if not text:
+        return None
+    kind = " ".join(re.split(r"[_\W]+", kind.lower()))
+    return Turn(kind if _ROLE.fullmatch(kind) else "message", text, at=next(filter(None, times), None))
+
+
+def _remove_payloads(value: Any) -> Any:
+    """Without signatures and pictures: text that is none."""
+    if is_object(value):
+        is_data = value.get("type") == "base64"
+        return {
+            name: "(data)" if is_data and name == "data" else _remove_payloads(inner)
+            for name, inner in value.items()
+            if name not in _SEALED_KEYS
+        }
+    if is_list(value):
+        return [_remove_payloads(inner) for inner in value]
+    return "(data)" if isinstance(value, str) and _DATA_URL.match(value) else value
+
+
+def format_session(session: AgentSession, title: str) -> tuple[str, list[dict[str, Any]]]:
+    """The text of a session, and its segments."""
+    return format_conversation(_remove_invalid_characters(title), session.turns)
 
 
 def _parse_json(text: str) -> Any:

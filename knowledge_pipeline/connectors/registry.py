@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from knowledge_pipeline.config import connections, organisations
@@ -28,11 +30,12 @@ from knowledge_pipeline.connectors.files import (
     FORMAT_VERSION,
     FileSource,
     FileTree,
-    LocalTree,
+    ListingMemory,
     build_filter,
     read_text,
     text_version,
 )
+from knowledge_pipeline.connectors.git.checkout import CheckoutTree
 from knowledge_pipeline.connectors.git.command import build_remote
 from knowledge_pipeline.connectors.git.history import FolderHistory, GitHistorySource, MirrorHistory
 from knowledge_pipeline.connectors.git.mirror import Mirror, find_pull_lister
@@ -47,18 +50,22 @@ from knowledge_pipeline.connectors.patterns import (
 from knowledge_pipeline.errors import SourceRefused
 from knowledge_pipeline.extraction.extraction import extraction_version, fingerprint_file_extractor
 from knowledge_pipeline.extraction.notebook import NOTEBOOK_VERSION, is_notebook
+from knowledge_pipeline.extraction.text_decoding import fingerprint_encoding
 from knowledge_pipeline.extraction.worker import ExtractionWorker
 
 if TYPE_CHECKING:
     from knowledge_pipeline.connectors.permissions import Permissions
 
+FiltersT = TypeVar("FiltersT")
 
-def open_source(source: SourceConfig, *, cache: Path) -> Source:
+
+def open_source(source: SourceConfig, *, cache: Path, memory: ListingMemory | None = None) -> Source:
     """The source that a configuration names; nothing is read or fetched before `discover`.
 
     Args:
         source: as configured.
         cache: a folder for what can be made again: mirrors of repositories, listings of archives.
+        memory: what the last listing of the same configuration left; this one's is left there.
 
     Raises:
         ConfigError: the type cannot be read over this connection, or a pattern is wrong.
@@ -69,8 +76,7 @@ def open_source(source: SourceConfig, *, cache: Path) -> Source:
         from knowledge_pipeline.connectors.slack.export import SlackExport
         from knowledge_pipeline.connectors.slack.threads import ChannelFilters
 
-        filters = ChannelFilters(source.channels, source.since, source.max_results)
-        return SlackExport(source.connection, filters)
+        return SlackExport(source.connection, _select_filters(ChannelFilters, source))
     if isinstance(source.connection, connections.CustomConnection):
         from knowledge_pipeline.connectors.guarded import open_custom_source
 
@@ -81,12 +87,17 @@ def open_source(source: SourceConfig, *, cache: Path) -> Source:
         return open_table(source)
     if source.type == "git_history":
         return _open_git_history(source, cache)
-    return _open_file_source(source, cache)
+    return _open_file_source(source, cache, memory or ListingMemory())
 
 
 def list_branches(source: Source) -> tuple[str, ...]:
     """The further branches that the last listing of a repository covered, by name."""
     return source.branches if isinstance(source, FileSource) else ()
+
+
+def list_notes(source: Source) -> Counter[str]:
+    """What the last listing left out without a document of its own."""
+    return source.notes if isinstance(source, FileSource) else Counter()
 
 
 def _open_git_history(source: SourceConfig, cache: Path) -> GitHistorySource:
@@ -102,31 +113,54 @@ def _open_git_history(source: SourceConfig, cache: Path) -> GitHistorySource:
         since=source.since,
         commit_prefix=build_web_location(source).commit_prefix,
         changed_paths=build_changed_paths(source),
+        encoding=source.encoding,
     )
 
 
-def _open_file_source(source: SourceConfig, cache: Path) -> Source:
-    selection = build_selection(source)
-    tree = _open_tree(source, cache, selection)
+def _open_file_source(source: SourceConfig, cache: Path, memory: ListingMemory) -> Source:
+    selection = memory.selection = memory.selection or build_selection(source)
+    tree = _open_tree(source, cache, selection, memory)
     accepts = build_filter(source.type, tree, selection)
     max_bytes = source.max_bytes or SELECTION_DEFAULTS[source.type].max_bytes
+    list_tree_notes = (lambda: Counter(tree.notes)) if isinstance(tree, CheckoutTree) else Counter[str]
+    encoding, encoding_version = source.encoding, fingerprint_encoding(source.encoding)
     if source.type == "archive":
         from knowledge_pipeline.connectors.records import ARCHIVE_VERSION, read_record
 
-        return FileSource(tree, accepts, read_record, lambda _: ARCHIVE_VERSION, max_bytes)
+        read, version = partial(read_record, encoding=encoding), ARCHIVE_VERSION + encoding_version
+        return FileSource(tree, accepts, read, lambda _: version, max_bytes, list_notes=list_tree_notes)
     if source.type == "files":
         extractor = source.files.extractor
-        worker = ExtractionWorker(extractor=extractor)
-        own = fingerprint_file_extractor(extractor)
+        worker = ExtractionWorker(extractor=extractor, encoding=encoding)
+        own = fingerprint_file_extractor(extractor) + encoding_version
 
         def version_of(path: str) -> str:
             version = f"{FORMAT_VERSION}.{extraction_version(path)}" + (f"+{own}" if own else "")
             return f"{version}+{NOTEBOOK_VERSION}" if is_notebook(path) else version
 
-        return FileSource(tree, accepts, worker, version_of, max_bytes, worker.close)
-    files = FileSource(tree, accepts, read_text, text_version, max_bytes)
+        return FileSource(
+            tree,
+            accepts,
+            worker,
+            version_of,
+            max_bytes,
+            worker.close,
+            list_notes=list_tree_notes,
+            selection=selection,
+        )
+    files = FileSource(
+        tree,
+        accepts,
+        partial(read_text, encoding=encoding),
+        lambda path: text_version(path) + encoding_version,
+        max_bytes,
+        list_notes=list_tree_notes,
+    )
+    if source.type == "openapi":
+        from knowledge_pipeline.connectors.specifications import SpecificationTree
+
+        files = replace(files, tree=SpecificationTree(tree, max_bytes, memory))
     if isinstance(tree, GitTree):
-        memory = (*tree.key, max_bytes)
         files = replace(files, list_branches=lambda: tree.branches, memory=memory)
     return (
         WikiPages(files, source.connection)
@@ -135,10 +169,12 @@ def _open_file_source(source: SourceConfig, cache: Path) -> Source:
     )
 
 
-def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> FileTree:
+def _open_tree(
+    source: SourceConfig, cache: Path, selection: FileSelection, memory: ListingMemory
+) -> FileTree:
     connection = source.connection
     if isinstance(connection, connections.LocalConnection):
-        return LocalTree(connection.path, selection)
+        return CheckoutTree(connection.path, selection, cache, memory)
     if isinstance(connection, BucketConnection):
         return BucketTree(connection, selection)
     if isinstance(connection, connections.ArchiveFileConnection):
@@ -147,7 +183,8 @@ def _open_tree(source: SourceConfig, cache: Path, selection: FileSelection) -> F
         return ArchiveTree(connection, selection, cache=cache)
     assert isinstance(connection, connections.GitConnection)  # `SourceConfig` allows no other
     mirror = Mirror(build_remote(connection), cache)
-    return GitTree(mirror, connection.branch, selection, source.branches, find_pull_lister(source))
+    pulls = find_pull_lister(source)
+    return GitTree(mirror, connection.branch, selection, source.branches, pulls, memory)
 
 
 def open_api_source(source: SourceConfig) -> BatchSource:
@@ -170,17 +207,7 @@ def open_api_source(source: SourceConfig) -> BatchSource:
         case connections.ConfluenceConnection() as connection:
             from knowledge_pipeline.connectors.confluence.pages import ConfluencePages, PageFilters
 
-            pages = PageFilters(
-                spaces=source.spaces,
-                labels=source.labels,
-                since=source.since,
-                max_results=source.max_results,
-                comments=source.comments,
-                exclude_labels=source.exclude_labels,
-                content_types=source.content_types,
-                max_bytes=source.max_bytes,
-            )
-            return ConfluencePages(connection, pages)
+            return ConfluencePages(connection, _select_filters(PageFilters, source))
         case connections.GithubConnection() as connection:
             from knowledge_pipeline.connectors.github.documents import (
                 GithubDiscussions,
@@ -216,25 +243,19 @@ def open_api_source(source: SourceConfig) -> BatchSource:
             from knowledge_pipeline.connectors.slack.channels import SlackChannels
             from knowledge_pipeline.connectors.slack.threads import ChannelFilters
 
-            channels = ChannelFilters(source.channels, source.since, source.max_results)
-            return SlackChannels(connection, channels)
+            return SlackChannels(connection, _select_filters(ChannelFilters, source))
         case _:
             raise AssertionError(source.connection.type)  # `SourceConfig` allows no other
 
 
 def build_ticket_criteria(source: SourceConfig) -> TicketCriteria:
     """Which tickets of Jira a source takes."""
-    return TicketCriteria(
-        projects=source.projects,
-        jql=source.jql,
-        issue_types=source.issue_types,
-        statuses=source.statuses,
-        labels=source.labels,
-        since=source.since,
-        custom_fields=source.custom_fields,
-        max_results=source.max_results,
-        parts=source.parts,
-    )
+    return _select_filters(TicketCriteria, source)
+
+
+def _select_filters(kind: type[FiltersT], source: SourceConfig) -> FiltersT:
+    """Filters of a service, whose fields have the names that they have in `SourceConfig`."""
+    return kind(**{field.name: getattr(source, field.name) for field in fields(kind)})  # pyright: ignore[reportArgumentType]
 
 
 @dataclass(frozen=True, slots=True)

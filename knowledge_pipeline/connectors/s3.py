@@ -87,7 +87,7 @@ class S3Bucket(Bucket):
         following, count = page.get("NextContinuationToken"), page.get("KeyCount")
         lacks_keys = count is not None and count < len(page.get("Contents", ()))
         if lacks_keys or (page["IsTruncated"] and not following):
-            raise SourceUnavailable(f"{self.service} {self.repetition}: try again later")
+            raise self._build_repetition_error()
         return page, following if page["IsTruncated"] else None
 
     def _iter_objects(self, page: dict[str, Any]) -> Iterator[ObjectInfo]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -34,6 +34,33 @@ class ServiceClient:
     def listing_incomplete(self, problem: str) -> SourceUnavailable:
         """A listing that cannot be trusted to be whole."""
         return self.unavailable(f"{problem}: nothing is deleted")
+
+
+MAX_STALE_PAGES = 100
+"""Pages in a row without anything new: some come where a service hides entries, no end where it is broken."""
+
+
+class PageGuard:
+    """Refuses a listing that does not end, whatever its pages say of a next one.
+
+    A cursor that comes again never ends. Nor do new ones, or offsets, whose pages are empty or repeat others.
+    """
+
+    def __init__(self, error: Callable[[], Exception]) -> None:
+        self.error = error
+        self._cursors: set[Hashable] = {""}  # one that is missing leads nowhere
+        self._pages = {hash(())}
+        self._stale_count = 0
+
+    def advance(self, records: Iterable[Hashable], cursor: Hashable = None) -> None:
+        """After a page of records, before the one at `cursor` (None: at an offset). Raises the error."""
+        page = hash(tuple(records))
+        self._stale_count = self._stale_count + 1 if page in self._pages else 0
+        if cursor in self._cursors or self._stale_count >= MAX_STALE_PAGES:
+            raise self.error()
+        self._pages.add(page)
+        if cursor is not None:
+            self._cursors.add(cursor)
 
 
 ClientT = TypeVar("ClientT", bound=ServiceClient)

@@ -15,19 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from itertools import takewhile
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
-
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from knowledge_pipeline.config.connections import DuckdbConnection, PostgresConnection, TableFilesConnection
 from knowledge_pipeline.config.sources import SourceConfig, TableColumns
 from knowledge_pipeline.connectors.base import DELETED_REASON, BatchSource, format_too_large
 from knowledge_pipeline.connectors.records import parse_time
+from knowledge_pipeline.connectors.table_files import FileRows, Row
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.file_languages import LANGUAGES
@@ -35,14 +30,12 @@ from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.store.duckdb_session import open_duckdb_file
 from knowledge_pipeline.text import is_list
 
-Row = tuple[Any, ...]
-
 
 def open_table(source: SourceConfig) -> TableRows:
     """The rows that a configuration names; nothing is opened before `discover`."""
     connection = source.connection
     if isinstance(connection, TableFilesConnection):
-        reader = FileRows(connection.path)
+        reader = FileRows(connection)
     elif isinstance(connection, DuckdbConnection):
         reader = DuckdbQuery(connection)
     else:
@@ -86,7 +79,8 @@ class TableRows(BatchSource):
         undated = [id_ for id_, revision in revisions.items() if id_ and revision is None]
         if undated:  # what says when they were updated is null: their columns are compared
             revisions |= {str(row[0]): _hash_row(row) for row in self._reader.iter_rows(plan.names, undated)}
-        digest = self._digest(plan)
+        wanted, definition = self._columns.model_dump_json(), self._reader.definition
+        digest = hash_strings(_FORMAT_VERSION, wanted, *plan.names, definition, str(self._max_bytes))[:8]
         for id_, count in counts.items():
             reason, uri = None, f"row/{id_}"
             if len(id_) > _MAX_ID_CHARS:
@@ -100,6 +94,8 @@ class TableRows(BatchSource):
         if without_id:
             reason = f"{without_id} rows have no id" if without_id > 1 else "a row has no id"
             yield Item(_NO_ID_URI, reason, skip=reason)
+        if isinstance(self._reader, FileRows):
+            yield from (Item(uri, reason, skip=reason) for uri, reason in self._reader.unread.items())
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """Read rows in one pass over the table, or by one query."""
@@ -124,14 +120,10 @@ class TableRows(BatchSource):
         """The id of each row ("" for none), and what changes with the row; None where that is null."""
         if updated := plan.singles.get("updated"):
             for id_, moment in self._reader.iter_rows([plan.id, updated]):
-                yield id_ or "", None if moment is None else format_value(moment, updated)
+                yield id_ or "", None if moment is None else format_value(moment, updated) or None
         else:
             for row in self._reader.iter_rows(plan.names):
                 yield row[0] or "", _hash_row(row)
-
-    def _digest(self, plan: ColumnPlan) -> str:
-        wanted, definition = self._columns.model_dump_json(), self._reader.definition
-        return hash_strings(_FORMAT_VERSION, wanted, *plan.names, definition, str(self._max_bytes))[:8]
 
 
 def _hash_row(row: Row) -> str:
@@ -249,115 +241,6 @@ def _split_values(value: Any, column: str, separator: str | None = None) -> list
         value = value.split(separator)
     texts = (format_value(part, column).strip() for part in (value if is_list(value) else [value]))
     return list(dict.fromkeys(text[:_MAX_TAG_CHARS] for text in texts if text))[:_MAX_TAGS]
-
-
-_FORMATS: dict[str, Literal["parquet", "ipc", "json", "csv"]] = {
-    ".parquet": "parquet",
-    **dict.fromkeys((".arrow", ".feather", ".ipc"), "ipc"),
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "json"),
-    **dict.fromkeys((".csv", ".tsv"), "csv"),
-}
-_BATCH_ROWS = 4096
-
-
-class FileRows:
-    """The rows of a file, of those in a folder, or of those that a pattern matches.
-
-    Parquet, Arrow, JSON Lines and CSV; one after the other, in bounded memory.
-    """
-
-    definition = ""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path.expanduser()
-
-    @property
-    def description(self) -> str:
-        """The path, as configured."""
-        return f"the table {self._path}"
-
-    def list_columns(self) -> list[str]:
-        """The columns of the first file."""
-        first = self._list_files()[0]
-        with _translate_errors(first):
-            return list(_open_file(first).schema.names)
-
-    def iter_rows(self, columns: Sequence[str], ids: Sequence[str] | None = None) -> Iterator[Row]:
-        """The rows of all files, sorted by name; each file has all the columns."""
-        wanted = None if ids is None else pa.array(ids, pa.string())
-        for path in self._list_files():
-            with _translate_errors(path):
-                dataset = _open_file(path)
-                _require_columns(dataset.schema, columns, path)
-                for batch in dataset.to_batches(columns=list(columns), batch_size=_BATCH_ROWS):
-                    yield from _to_rows(batch, wanted)
-
-    def _list_files(self) -> list[Path]:
-        path = self._path
-        if path.is_dir():
-            files = [file for file in path.rglob("*") if file.suffix.lower() in _FORMATS and file.is_file()]
-        elif path.is_file():
-            files = [path]
-        else:  # a pattern: below the last folder before it
-            folder = Path(*takewhile(lambda part: not set(part) & set("*?["), path.parts))
-            pattern = path.relative_to(folder).as_posix()
-            files = [file for file in folder.glob(pattern) if file.is_file()] if pattern != "." else []
-        if not files:
-            raise SourceRefused(f"no file of rows is at {path}: correct connection.path")
-        return sorted(files)
-
-
-def _open_file(path: Path) -> ds.Dataset:
-    kind = _FORMATS.get(path.suffix.lower())
-    if kind is None:
-        raise SourceRefused(f"{path} is no file of rows: its name must end with {', '.join(_FORMATS)}")
-    if kind == "csv":
-        return _open_csv(path)
-    return ds.dataset(path, format=ds.JsonFileFormat() if kind == "json" else kind)
-
-
-def _open_csv(path: Path) -> ds.Dataset:
-    """Values as they are written: an id of `007` is no number."""
-    from pyarrow import csv
-
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    parsing = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    names = ds.dataset(path, format=ds.CsvFileFormat(parsing)).schema.names
-    as_text = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
-    return ds.dataset(path, format=ds.CsvFileFormat(parsing, convert_options=as_text))
-
-
-def _require_columns(schema: pa.Schema, columns: Sequence[str], path: Path) -> None:
-    if missing := [name for name in columns if name not in schema.names]:
-        raise SourceRefused(f"{path} has no column {', '.join(map(repr, missing))}, unlike the files before")
-    kind = schema.types[schema.names.index(columns[0])]
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        raise SourceRefused(f"the id {columns[0]!r} of {path} is of type {kind}: name one of text or numbers")
-
-
-def _to_rows(batch: pa.RecordBatch, wanted: pa.Array[Any] | None) -> Iterator[Row]:
-    ids = batch.column(0).cast(pa.string())
-    if wanted is not None:
-        chosen = pc.is_in(ids, value_set=wanted)  # pyright: ignore[reportUnknownMemberType]
-        batch, ids = batch.filter(chosen), ids.filter(chosen)
-    others: list[list[Any]] = [batch.column(at).to_pylist() for at in range(1, batch.num_columns)]
-    return zip(ids.to_pylist(), *others, strict=True)
-
-
-@contextmanager
-def _translate_errors(path: Path) -> Generator[None]:
-    try:
-        yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, pa.ArrowTypeError) as error:
-        raise SourceRefused(f"{path} cannot be read: {_first_line(error)}") from None
-    except PermissionError as error:
-        raise SourceRefused(f"{path} cannot be read ({error.strerror}): make it readable") from None
-    except OSError as error:
-        raise SourceUnavailable(f"reading {path} failed ({_first_line(error)}): try again later") from None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 _CONNECT_TIMEOUT_S = 10

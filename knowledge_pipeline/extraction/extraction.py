@@ -17,31 +17,48 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped
+from knowledge_pipeline.extraction.archives import require_no_password
 from knowledge_pipeline.extraction.text_decoding import (
     DECODING_VERSION,
     ExtractedText,
+    add_note,
     decode_text,
     limit_chars,
 )
 from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.plugins import load_plugin
 
-_FORMAT_VERSIONS = {"docx": "4"}  # of others "2"
 _SPREADSHEETS = ("xlsx", "xlsm", "xlsb", "xls", "ods")
+_SAME_FORMATS = {
+    **dict.fromkeys(("docm", "dotx", "dotm"), "docx"),
+    **dict.fromkeys(("pptm", "ppsx", "ppsm", "potx", "potm"), "pptx"),
+    **{"ott": "odt", "ots": "ods", "otp": "odp"},
+}  # with macros, or as templates and shows: their text is where the format has it
+_FORMAT_VERSIONS = {
+    "docx": "5",
+    **dict.fromkeys(("pdf", "pptx", "html", "htm", "xhtml", "odt"), "3"),
+    **dict.fromkeys((*_SPREADSHEETS, "csv", "tsv", "eml", "mbox"), "4"),
+}  # of others "2"
 _READERS: dict[str, tuple[str, str]] = {
     "pdf": ("pdf", "read_pdf"),
-    "docx": ("office", "read_docx"),
-    "pptx": ("office", "read_pptx"),
-    **dict.fromkeys(_SPREADSHEETS, ("office", "read_spreadsheet")),
+    "docx": ("docx", "read_docx"),
+    "pptx": ("pptx", "read_pptx"),
+    **dict.fromkeys(_SPREADSHEETS, ("spreadsheet", "read_spreadsheet")),
     **dict.fromkeys(("html", "htm", "xhtml"), ("html", "read_html")),
     "ipynb": ("notebook", "read_notebook"),
     **dict.fromkeys(("csv", "tsv"), ("row_tables", "read_csv")),
     "eml": ("mail", "read_eml"),
     "mbox": ("mail", "read_mbox"),
+    "odt": ("open_document", "read_odt"),
+    "odp": ("open_document", "read_odp"),
+    "epub": ("epub", "read_epub"),
+    "rtf": ("rtf", "read_rtf"),
 }
 """Module and function that read a format; imported when needed, its parser with it."""
-_PARSERS = ("pypdf", "python-docx", "beautifulsoup4", "lxml", "markdownify")
-_OFFICE_PARSERS = {"pptx": "python-pptx", **dict.fromkeys(_SPREADSHEETS, "python-calamine")}  # of an extra
+_DECODERS = frozenset({"html", "row_tables", "mail"})  # modules of formats that may be in any encoding
+_PARSERS = ("beautifulsoup4", "lxml", "markdownify")
+_OWN_PARSERS = {"pdf": "pypdfium2", "xlsb": "python-calamine", "xls": "xlrd"}
+_PACKAGES = frozenset({"docx", "pptx", "odt", "odp", *_SPREADSHEETS})
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
@@ -52,7 +69,7 @@ def extraction_version(name: str) -> str:
 
 @cache
 def _version_of(kind: str) -> str:
-    parsers = [*_PARSERS, *filter(None, [_OFFICE_PARSERS.get(kind)])]
+    parsers = [*_PARSERS, *filter(None, [_OWN_PARSERS.get(kind)])]
     return "+".join([_FORMAT_VERSIONS.get(kind, "2"), DECODING_VERSION, *map(_find_version, parsers)])
 
 
@@ -62,8 +79,10 @@ def _find_version(package: str) -> str:
     return "none"
 
 
-def extract(name: str, payload: bytes) -> ExtractedText:
+def extract(name: str, payload: bytes, encoding: str | None = None) -> ExtractedText:
     """The text of one file; the extension of its name says which format it has.
+
+    `encoding` is that of files whose text declares none and is not UTF-8; see `decode_text`.
 
     Metadata of a PDF has `page_starts`: for each page, the offset in characters at which
     its text begins. The text never holds NUL or a lone surrogate.
@@ -73,11 +92,14 @@ def extract(name: str, payload: bytes) -> ExtractedText:
     """
     kind = _format_of(name)
     if kind not in _READERS:
-        return ExtractedText(decode_text(payload), language="text")
+        text, note = decode_text(payload, encoding)
+        return ExtractedText(text, metadata=add_note({}, note), language="text")
     module, function = _READERS[kind]
+    if kind in _PACKAGES:
+        require_no_password(payload)
     try:
         read = getattr(import_module(f"knowledge_pipeline.extraction.{module}"), function)
-        extracted: ExtractedText = read(payload, extract) if module == "mail" else read(payload)
+        extracted: ExtractedText = read(payload, encoding) if module in _DECODERS else read(payload)
     except ModuleNotFoundError as error:
         raise DocumentSkipped(describe_missing(f"reading {kind.upper()} files", "office")) from error
     return finish(extracted, payload)
@@ -93,7 +115,7 @@ def finish(extracted: ExtractedText, payload: bytes) -> ExtractedText:
     if len(text) > max_chars:
         text = text[:max_chars]
         note = f"cut after {max_chars:,} characters: its text is out of proportion to its size"
-        metadata = {**metadata, "note": note}
+        metadata = add_note(metadata, note)
     if not text or text.isspace():
         raise DocumentSkipped("empty")
     return replace(extracted, text=text, title=title, author=author or None, metadata=metadata)
@@ -105,7 +127,8 @@ def is_plain_text(name: str) -> bool:
 
 
 def _format_of(name: str) -> str:
-    return name.rpartition(".")[2].lower()
+    ending = name.rpartition(".")[2].lower()
+    return _SAME_FORMATS.get(ending, ending)
 
 
 FileExtractor = Callable[[str, bytes], str | None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from bs4.dammit import EncodingDetector
 from bs4.element import NavigableString, PreformattedString, Tag
 from markdownify import ATX, MarkdownConverter
 
+from knowledge_pipeline.encodings import find_codec
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.extraction.markdown import (
     TableCell,
@@ -23,7 +25,12 @@ from knowledge_pipeline.extraction.markdown import (
     format_table,
     parse_span,
 )
-from knowledge_pipeline.extraction.text_decoding import ExtractedText, decode_text
+from knowledge_pipeline.extraction.text_decoding import (
+    DecodedText,
+    ExtractedText,
+    add_note,
+    decode_text,
+)
 
 _EMBEDDED_TAGS = {"svg", "canvas", "iframe", "object", "embed", "audio", "video"}
 _CONTROL_TAGS = {"nav", "button", "input", "select", "textarea", "dialog"}
@@ -38,38 +45,43 @@ _EMPHASIS_TAGS = frozenset({"b", "strong", "i", "em", "del", "s"})
 _INLINE_TAGS = _EMPHASIS_TAGS | {"span", "u", "ins", "mark", "small", "font", "abbr", "cite", "var"}
 _INLINE_CODE_TAGS = ("code", "kbd", "samp", "tt")
 _LINE_MARKERS = re.compile(r"(?:#+ |> |- |\d+\. )*")
+_FIELD_TAGS = {"input", "select", "textarea"}
+_TITLE_TAGS = ("h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary")
+_POPUP_ROLES = re.compile(r"^(?:dialog|alertdialog|listbox|menu|tooltip|tree|grid)$", re.IGNORECASE)
+_ACCORDION_CLASS = re.compile(r"accordion|collaps|faq|question", re.IGNORECASE)
+_SENTENCE_ENDS = (".", "!", "?", ":", "…", "。", "！", "？", "।")
 _WORD = re.compile(r"[^\W_]")
 _ANCHOR_SIGNS = frozenset("¶#§🔗")
 
 
-def read_html(payload: bytes) -> ExtractedText:
-    """The page's body as Markdown, and its title."""
+def read_html(payload: bytes, encoding: str | None = None, declared: str | None = None) -> ExtractedText:
+    """The page's body as Markdown, and its title; what its encoding is, see `decode_text`."""
+    source, note = _decode(payload, encoding, declared)
     try:
-        page = BeautifulSoup(_WBR_TAG.sub("", _decode(payload)), "lxml")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that a page looks like XML, or like an address
+            page = BeautifulSoup(_WBR_TAG.sub("", source), "lxml")
         title = " ".join(page.title.get_text().translate(_BREAK_TRANSLATION).split()) if page.title else ""
         text = _to_markdown(page)
     except RecursionError as error:
         raise DocumentSkipped("HTML nested too deeply") from error
-    return ExtractedText(text, title or find_first_heading(text), {"format": "html"}, language="markdown")
+    metadata = add_note({"format": "html"}, note)
+    return ExtractedText(text, title or find_first_heading(text), metadata, language="markdown")
 
 
-def _decode(payload: bytes) -> str:
-    """UTF-8 where it is that; else what the page declares; else what any text file may be."""
-    declared = EncodingDetector.find_declared_encoding(payload, is_html=True)
-    if declared and _IGNORED_ENCODINGS.match(declared):  # no page that can be read so far is in one of those
-        declared = None
-    for encoding in ("utf-8", declared):
-        try:
-            if encoding and b"\0" not in payload:
-                return payload.decode(encoding).removeprefix("\ufeff")
-        except (UnicodeError, LookupError):
-            continue
-    return decode_text(payload)
+def _decode(payload: bytes, encoding: str | None, declared: str | None) -> DecodedText:
+    """UTF-8 where it is that; else what it came with declares, or the page itself."""
+    if not declared or find_codec(declared) is None:
+        declared = EncodingDetector.find_declared_encoding(payload, is_html=True)
+        if declared and _IGNORED_ENCODINGS.match(declared):  # no page that can be read so far is in one
+            declared = None
+    return decode_text(payload, encoding, declared)
 
 
 def _to_markdown(page: BeautifulSoup) -> str:
     for hidden in page.find_all(string=lambda text: isinstance(text, PreformattedString)):
         hidden.extract()  # comments and such
+    _open_panels(page)
     for element in page.find_all(_is_skipped):
         element.decompose()
     page.smooth()  # texts that a comment parted are one
@@ -77,31 +89,120 @@ def _to_markdown(page: BeautifulSoup) -> str:
     for code in page.find_all(_INLINE_CODE_TAGS):  # it can hold no link, which says more than that it is code
         if code.find("a", href=True) is not None and code.find_parent("pre") is None:
             code.unwrap()
-    _number_items(page)
+    for ordered_list in page.find_all("ol"):
+        start = str(ordered_list.get("start", ""))
+        first = int(start) if start.isascii() and start.isdigit() and len(start) < 10 else 1
+        for number, item in enumerate(ordered_list.find_all("li", recursive=False), first):
+            item["value"] = str(number)  # counting at every item takes minutes on a long list
     # the main part, where exactly one has text
     main_parts = [element for element in page.find_all("main") if element.get_text(strip=True)]
     main = main_parts[0] if len(main_parts) == 1 else page.body or page
+    if main.name == "main":
+        for element in _find_intro(main):
+            main.insert(0, element)
     text = _PageConverter(heading_style=ATX, bullets="-", escape_misc=False).convert_soup(main)
     text = "\n".join(line.rstrip() for line in text.translate(_BREAK_TRANSLATION).split("\n"))
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
+def _open_panels(page: BeautifulSoup) -> None:
+    """Show what a click shows, such as an answer or a tab, and the text of the button that shows it.
+
+    Source: the patterns of accordions and tabs, https://www.w3.org/WAI/ARIA/apg/patterns/
+    """
+    for panel in page.find_all(role="tabpanel"):
+        _show(panel)
+    by_id = {str(element["id"]): element for element in page.find_all(id=True)}
+    is_content: dict[int, bool] = {}  # by panel: whether it is more than a menu or a window
+    for control in page.find_all(_opens_panel):
+        title = control.find_parent(_TITLE_TAGS)
+        panel = by_id.get(_target_of(control)) or _find_hidden_sibling(title or control)
+        is_new = panel is not None and id(panel) not in is_content
+        if panel is not None:
+            if not is_content.setdefault(id(panel), is_new and _has_content(panel)):
+                continue
+            _show(panel)
+            if is_new and control.name == "button" and control.get("role") == "tab":
+                panel.insert(0, page.new_tag("p", string=control.get_text()))  # the label of this tab
+                continue
+        if control.name == "button":
+            control.name = "span" if title else "div"
+
+
+def _target_of(control: Tag) -> str:
+    """The id of what a control opens, as ARIA or Bootstrap name it."""
+    names = (str(control.get(name, "")) for name in ("aria-controls", "data-bs-target", "data-target"))
+    return next(filter(None, names), "").partition(" ")[0].removeprefix("#")
+
+
+def _find_hidden_sibling(element: Tag) -> Tag | None:
+    sibling = element.find_next_sibling()
+    return sibling if isinstance(sibling, Tag) and _is_hidden(sibling) else None
+
+
+def _opens_panel(element: Tag) -> bool:
+    if element.name in _FIELD_TAGS or element.has_attr("aria-haspopup"):
+        return False
+    if element.has_attr("aria-controls"):
+        return True
+    if element.name != "button":
+        return False
+    if element.has_attr("aria-expanded") or element.get("role") == "tab":
+        return True
+    if _ACCORDION_CLASS.search(" ".join(map(str, element.get_attribute_list("class")))):
+        return True
+    title = element.find_parent(_TITLE_TAGS)  # which is the button's text, or else it copies a link to it
+    return (
+        title is not None and len(title.find_all("button", limit=2)) == 1 and _text(title) == _text(element)
+    )
+
+
+def _has_content(panel: Tag) -> bool:
+    if _POPUP_ROLES.match(str(panel.get("role", ""))):
+        return False
+    return any(text.strip() and text.find_parent("a") is None for text in panel.find_all(string=True))
+
+
+def _show(panel: Tag) -> None:
+    for name in ("hidden", "style"):
+        if name in panel.attrs:
+            del panel[name]
+
+
+def _text(element: Tag) -> str:
+    return "".join(element.get_text().split())
+
+
+def _find_intro(main: Tag) -> list[Tag]:
+    """What is before the main part and belongs to it, the last first: its title, and whole sentences."""
+    has_title = main.find("h1") is not None
+    intro: list[Tag] = []
+    for element in (main, *main.parents):
+        if element.name in {"body", "html", "[document]"}:
+            break
+        for sibling in element.previous_siblings:
+            if not isinstance(sibling, Tag) or sibling.name == "aside":
+                continue
+            if sibling.name == "h1" or sibling.find("h1") is not None:
+                is_intro = not has_title  # else it is the site's
+            else:
+                paragraphs = [sibling] if sibling.name == "p" else sibling.find_all("p")
+                is_intro = any(_text(paragraph).endswith(_SENTENCE_ENDS) for paragraph in paragraphs)
+            if is_intro:
+                intro.append(sibling)
+    return intro
+
+
+def _is_hidden(element: Tag) -> bool:
+    return element.has_attr("hidden") or _HIDDEN_STYLE.search(str(element.get("style", ""))) is not None
+
+
 def _is_skipped(element: Tag) -> bool:
-    style = str(element.get("style", ""))
-    if element.name in _SKIPPED_TAGS or element.has_attr("hidden") or _HIDDEN_STYLE.search(style):
+    if element.name in _SKIPPED_TAGS or _is_hidden(element):
         return True
     if element.name in {"header", "footer"}:  # those of the page, not those of an article in it
         return element.find_parent(["article", "main", "section"]) is None and element.find("h1") is None
     return _SKIPPED_ROLES.match(str(element.get("role", ""))) is not None
-
-
-def _number_items(page: BeautifulSoup) -> None:
-    """Store each item's number in it; counting at every item takes minutes on a long list."""
-    for ordered_list in page.find_all("ol"):
-        start = str(ordered_list.get("start", ""))
-        first = int(start) if start.isascii() and start.isdigit() and len(start) < 10 else 1
-        for number, item in enumerate(ordered_list.find_all("li", recursive=False), first):
-            item["value"] = str(number)
 
 
 class _PageConverter(MarkdownConverter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,25 @@ from dataclasses import dataclass
 _NOT_IN_LANGUAGE = re.compile(r"[^\w+#.-]")
 _BACKTICKS = re.compile(r"`+")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_RAISED_FOR_LOOKS = frozenset({"st", "nd", "rd", "th", "tm", "sm", "®", "™", "©", "¶", "#"})
+_ONE_TERM = re.compile(r"[+\u2212-]?[\w.*†‡′]+|\([^()]*\)|\[[^\[\]]*\]")
+PANEL_LABELS = {name: name.title() for name in ("info", "note", "tip", "success", "warning", "error")}
+"""What the kinds of panels of Jira and Confluence are called."""
+
+FORMULA_PARAMETERS = ("body", "equation", "formula", "latex")
+"""The parameters in which macros of apps hold the LaTeX that they show."""
+
+_TAG_NAMES = (
+    "a|abbr|b|bdi|bdo|big|br|center|cite|code|del|dfn|div|em|figure|font|h[1-6]|i|img|ins|kbd|label|mark|p|picture"
+    "|q|s|samp|small|source|span|strike|strong|sub|sup|tt|u|var|video|wbr"
+)
+HTML_TAG = re.compile(
+    rf"<(?:{_TAG_NAMES})(?=[\s/>])[^<>]*>|<(?i:{_TAG_NAMES})\s[^<>]*>|</(?i:{_TAG_NAMES})\s*>|<!--[^<>]*-->"
+)
+"""A tag of HTML within a line; `<T>` of `List<T>` is none."""
+_ANY_TAG = re.compile(r"<[^<>]*>")
+_ALTERNATIVE_TEXT = re.compile(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
+
 MAX_COLUMNS = 200
 """A wider table is not believed; its cells go on in the last column."""
 
@@ -44,6 +64,24 @@ def format_inline_code(text: str) -> str:
     fence = "`" * (_longest_backtick_run(text) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def html_to_line(source: str) -> str:
+    """The words of a heading in HTML, on one line; without any, the alternative texts of its pictures."""
+    line = " ".join(html.unescape(_ANY_TAG.sub(" ", source)).split())
+    if line:
+        return line
+    texts = (match[1] or match[2] or "" for match in _ALTERNATIVE_TEXT.finditer(source))
+    return " ".join(html.unescape(" ".join(texts)).split())
+
+
+def format_superscript(text: str, before: str) -> str:
+    """What stands raised after some text: `2^32`, `x^(n+1)`; as it is where only its looks are meant: 1st."""
+    raised = text.strip()
+    ends_word = before[-1:].isalnum() or before[-1:] in (")", "]")
+    if not raised or not ends_word or raised.lower() in _RAISED_FOR_LOOKS:
+        return text
+    return f"^{raised}" if _ONE_TERM.fullmatch(raised) else f"^({raised})"
 
 
 def format_link(text: str, url: str) -> str:

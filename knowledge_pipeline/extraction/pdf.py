@@ -1,93 +1,257 @@
-"""The text layer of PDF files, page by page."""
+"""What PDF files say, page by page: their text layer, what forms are filled in with, notes, links.
 
+PDFium reads them: native code, so this runs in the child process of `ExtractionWorker`, which a malformed
+file may end. Files inside a PDF are named, not read.
+"""
+
+# pypdfium2 has no types: its raw functions are made from PDFium's headers.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
-import logging
+import ctypes
 import re
-from collections.abc import Iterator
-from contextlib import suppress
-from io import BytesIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import accumulate
+from typing import Any
 
-from pypdf import PageObject, PdfReader
-from pypdf.errors import PyPdfError
-from pypdf.generic import ArrayObject, DictionaryObject, PdfObject
+import pypdfium2.raw as pdfium
+from pypdfium2 import PdfDocument, PdfiumError, PdfPage
 
 from knowledge_pipeline.errors import DocumentSkipped
-from knowledge_pipeline.extraction.text_decoding import ExtractedText, limit_chars
+from knowledge_pipeline.extraction.text_decoding import ExtractedText, add_note, add_unread, limit_chars
+from knowledge_pipeline.records import Metadata
 
 MAX_PAGES = 5_000
-MAX_LINKS_PER_PAGE = 100  # of a page
+MAX_LINKS_PER_PAGE = 100
+_MAX_OPTIONS = 1_000  # of a list to choose from
+_MAX_RANGES_TOLD = 20
 _WEB_ADDRESS = re.compile(r"^https?://[^\s<>\x00-\x1f]{1,2000}$")
 _SEPARATOR = "\n\n"
+_HYPHENATED = "\ufffe"  # PDFium's mark for a hyphen at the end of a line, within a word
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\uffff]")
+"""What PDFium gives for a glyph whose letter the file does not tell: its number in the font."""
+_ENCRYPTED = {
+    pdfium.FPDF_ERR_PASSWORD: "encrypted with a password",
+    pdfium.FPDF_ERR_SECURITY: "encrypted in a way that is not read",
+}
+_UNSEEN = pdfium.FPDF_ANNOT_FLAG_HIDDEN | pdfium.FPDF_ANNOT_FLAG_NOVIEW
+_WITHOUT_NOTE = (pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP, pdfium.FPDF_ANNOT_WIDGET)
+_WITHOUT_VALUE = (pdfium.FPDF_FORMFIELD_PUSHBUTTON, pdfium.FPDF_FORMFIELD_SIGNATURE)
+_TICKED = (pdfium.FPDF_FORMFIELD_CHECKBOX, pdfium.FPDF_FORMFIELD_RADIOBUTTON)
+_CHOSEN = (pdfium.FPDF_FORMFIELD_COMBOBOX, pdfium.FPDF_FORMFIELD_LISTBOX)
 
 
 def read_pdf(payload: bytes) -> ExtractedText:
     """Text of all pages, joined; `page_starts` says where each begins.
 
-    The addresses of a page's links that its text does not contain stand at its end.
+    After a page's text stand the values of its form fields, its notes, and the addresses of its links that
+    the text does not contain.
+
+    Raises:
+        DocumentSkipped: it is no PDF, encrypted or broken, has too many pages, or no text.
     """
-    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of every oddity of a file
     if b"%PDF-" not in payload[:1_024]:  # readers allow that much before it
         raise DocumentSkipped("not a PDF file, though its name says so")
     try:
-        reader = PdfReader(BytesIO(payload))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise DocumentSkipped("encrypted PDF")
-        if len(reader.pages) > MAX_PAGES:
-            raise DocumentSkipped(f"more than {MAX_PAGES} pages ({len(reader.pages)})")
-        pages = list(_iter_pages(reader, limit_chars(len(payload))))
-        title = reader.metadata.title if reader.metadata else None
-        title = " ".join(_clean_text(title).split()) if isinstance(title, str) else ""
-    except DocumentSkipped:
-        raise
-    except (ImportError, NotImplementedError) as error:
-        raise DocumentSkipped(f"PDF that needs what is not installed ({str(error)[:200]})") from error
-    except Exception as error:  # pypdf lets the errors of its own parsing through when a file is broken
-        raise DocumentSkipped(f"broken PDF ({type(error).__name__}: {str(error)[:200]})") from error
-    if not any(pages):
-        raise DocumentSkipped("PDF without a text layer (scanned?)")
-    starts = list(accumulate((len(page) + len(_SEPARATOR) for page in pages[:-1]), initial=0))
-    metadata = {"format": "pdf", "pages": len(reader.pages), "page_starts": starts}
-    return ExtractedText(_SEPARATOR.join(pages), title, metadata, language="text")
+        with PdfDocument(payload) as document:
+            document.init_forms()
+            return _Reading(document, limit_chars(len(payload))).read()
+    except PdfiumError as error:
+        raise DocumentSkipped(_ENCRYPTED.get(error.err_code or 0, "broken PDF")) from error
 
 
-def _iter_pages(reader: PdfReader, max_chars: int) -> Iterator[str]:
-    """The texts of the pages, to the one that exceeds a limit; `extract` cuts it, and says so."""
-    for page in reader.pages:
-        text = _clean_text(page.extract_text())
-        links = [link for link in dict.fromkeys(_iter_links(page)) if link not in text]
-        if text and links:
-            text += f"\n\nLinks: {' '.join(links[:MAX_LINKS_PER_PAGE])}"
-        yield text
-        max_chars -= len(text)
-        if max_chars < 0:
+class _Reading:
+    """One pass over the pages of a file."""
+
+    def __init__(self, document: PdfDocument, max_chars: int) -> None:
+        self._document, self._max_chars = document, max_chars
+        self._fields = set[tuple[str, str]]()  # a field may be on many pages
+        self._files = set[str]()
+        self._without_text: list[int] = []
+        self._unreadable: list[int] = []
+
+    def read(self) -> ExtractedText:
+        count = len(self._document)
+        if count > MAX_PAGES:
+            raise DocumentSkipped(f"more than {MAX_PAGES} pages ({count})")
+        pages = list(self._iter_pages(count))
+        if not any(pages):
+            if len(self._unreadable) == count:
+                raise DocumentSkipped("broken PDF (none of its pages can be read)")
+            raise DocumentSkipped("PDF without a text layer (scanned?)")
+        files = sorted(self._files.union(self._iter_embedded_files()))
+        if files:
+            pages[-1] = f"{pages[-1]}\n\nFiles in it: {', '.join(files)}".lstrip()
+        starts = list(accumulate((len(page) + len(_SEPARATOR) for page in pages[:-1]), initial=0))
+        metadata: Metadata = {"format": "pdf", "pages": count, "page_starts": starts}
+        metadata = self._add_notes(metadata, len(files))
+        title = " ".join(_clean_text(self._document.get_metadata_value("Title")).split())
+        return ExtractedText(_SEPARATOR.join(pages), title, metadata, language="text")
+
+    def _iter_pages(self, count: int) -> Iterator[str]:
+        """The texts of the pages, to the one that exceeds a limit; `extract` cuts it, and says so."""
+        left = self._max_chars
+        for number in range(1, count + 1):
+            try:
+                page = self._document[number - 1]
+            except PdfiumError:
+                self._unreadable.append(number)
+                yield ""
+                continue
+            with closing(page):
+                text = self._read_page(page, number)
+            yield text
+            left -= len(text)
+            if left < 0:
+                return
+
+    def _read_page(self, page: PdfPage, number: int) -> str:
+        text = _read_text(page)
+        if not text and _shows_more_than_text(page):
+            self._without_text.append(number)
+        fields, notes = list[str](), list[str]()
+        for index in range(pdfium.FPDFPage_GetAnnotCount(page)):
+            if annotation := pdfium.FPDFPage_GetAnnot(page, index):
+                try:
+                    self._read_annotation(annotation, text, fields, notes)
+                finally:
+                    pdfium.FPDFPage_CloseAnnot(annotation)
+        parts = [text, *_format_lines("Fields", fields), *_format_lines("Notes", notes)]
+        if any(parts):  # a scan with links alone has no text
+            links = [link for link in dict.fromkeys(_iter_links(page)) if link not in text]
+            parts += [f"Links: {' '.join(links[:MAX_LINKS_PER_PAGE])}"] if links else []
+        return _SEPARATOR.join(filter(None, parts))
+
+    def _read_annotation(self, annotation: Any, text: str, fields: list[str], notes: list[str]) -> None:
+        """Add what it says, if a reader of the page sees it.
+
+        Source: ISO 32000-1, 12.5.3 (flags), 12.5.6 (types of annotations) and 12.7 (forms)
+        """
+        subtype = pdfium.FPDFAnnot_GetSubtype(annotation)
+        if pdfium.FPDFAnnot_GetFlags(annotation) & _UNSEEN:
             return
+        if subtype == pdfium.FPDF_ANNOT_WIDGET:
+            if (field := self._read_field(annotation)) and field not in self._fields:
+                self._fields.add(field)
+                fields.append(": ".join(filter(None, field)))
+            return
+        if subtype == pdfium.FPDF_ANNOT_FILEATTACHMENT:
+            attached = pdfium.FPDFAnnot_GetFileAttachment(annotation)
+            self._files.update(filter(None, [_read_file_name(attached)] if attached else []))
+        if subtype not in _WITHOUT_NOTE:
+            author, note = (_read_value(annotation, key) for key in (b"T", b"Contents"))
+            if note and note not in text:
+                notes.append(f"{author}: {note}" if author else note)
+
+    def _read_field(self, widget: Any) -> tuple[str, str] | None:
+        """Label and value of a field that is filled in."""
+        form = self._document.formenv
+        kind = pdfium.FPDFAnnot_GetFormFieldType(form, widget) if form else pdfium.FPDF_FORMFIELD_UNKNOWN
+        flags = pdfium.FPDFAnnot_GetFormFieldFlags(form, widget) if form else 0
+        if kind <= 0 or kind in _WITHOUT_VALUE or flags & pdfium.FPDF_FORMFLAG_TEXT_PASSWORD:
+            return None
+        value = ""
+        if kind not in _TICKED:
+            value = _join_options(form, widget) if kind in _CHOSEN else ""
+            value = value or _read_string(pdfium.FPDFAnnot_GetFormFieldValue, form, widget)
+        elif pdfium.FPDFAnnot_IsChecked(form, widget):
+            value = _read_string(pdfium.FPDFAnnot_GetFormFieldExportValue, form, widget)
+        label = _read_string(pdfium.FPDFAnnot_GetFormFieldAlternateName, form, widget)
+        return (
+            (label or _read_string(pdfium.FPDFAnnot_GetFormFieldName, form, widget), value) if value else None
+        )
+
+    def _iter_embedded_files(self) -> Iterator[str]:
+        for index in range(pdfium.FPDFDoc_GetAttachmentCount(self._document)):
+            if name := _read_file_name(pdfium.FPDFDoc_GetAttachment(self._document, index)):
+                yield name
+
+    def _add_notes(self, metadata: Metadata, files: int) -> Metadata:
+        """The metadata with what of the file is not in the text."""
+        told: list[str] = []
+        if self._without_text:
+            told.append(f"pages without text (scanned?): {_format_numbers(self._without_text)}")
+        if self._unreadable:
+            told.append(f"pages that cannot be read: {_format_numbers(self._unreadable)}")
+        is_xfa = self._document.get_formtype() == pdfium.FORMTYPE_XFA_FULL
+        parts = {"embedded file": files, "form in XFA": int(is_xfa)}
+        return add_unread(add_note(metadata, "; ".join(told)), parts)
 
 
-def _iter_links(page: PageObject) -> Iterator[str]:
+def _read_text(page: PdfPage) -> str:
+    """The text layer of a page; empty where the file does not say which letters most of its glyphs are."""
+    with closing(page.get_textpage()) as layer:
+        count = max(pdfium.FPDFText_CountChars(layer), 0)
+        buffer = (ctypes.c_ushort * (2 * count + 2))()  # a letter takes two at most
+        written = pdfium.FPDFText_GetText(layer, 0, count, buffer)
+    text = bytes(memoryview(buffer)[: max(written - 1, 0)]).decode("utf-16-le", "replace")
+    known, without_letter = _NOT_TEXT.subn("", text)
+    return "" if without_letter > len("".join(known.split())) else _clean_text(known)
+
+
+def _shows_more_than_text(page: PdfPage) -> bool:
+    """Whether there is anything to see on a page without text: a blank one is nothing to tell of."""
+    return pdfium.FPDFPage_CountObjects(page) > 0
+
+
+def _iter_links(page: PdfPage) -> Iterator[str]:
     """Addresses of the web, as far as they can be read.
 
     Source: ISO 32000-1, 12.5.6.5 (link annotations) and 12.6.4.7 (URI actions)
     """
-    annotations = _get_object(page, "/Annots")
-    for annotation in annotations if isinstance(annotations, ArrayObject) else ():
-        url = _get_object(_get_object(annotation, "/A"), "/URI")
-        written = url.decode("latin-1") if isinstance(url, bytes) else str(url)
-        if _WEB_ADDRESS.match(written):
-            yield written
+    position, link = ctypes.c_int(0), pdfium.FPDF_LINK()
+    while pdfium.FPDFLink_Enumerate(page, position, link):
+        if action := pdfium.FPDFLink_GetAction(link):
+            size = pdfium.FPDFAction_GetURIPath(page.pdf, action, None, 0)
+            buffer = ctypes.create_string_buffer(size)
+            pdfium.FPDFAction_GetURIPath(page.pdf, action, buffer, size)
+            written = buffer.raw[: max(size - 1, 0)].decode("utf-8", "replace")
+            if _WEB_ADDRESS.match(written):
+                yield written
 
 
-def _get_object(holder: object, key: str) -> object:
-    """What a dictionary of the file has under a key; None where it is none, or broken."""
-    with suppress(PyPdfError, AttributeError, LookupError, TypeError, ValueError):
-        content = holder.get_object() if isinstance(holder, PdfObject) else holder
-        return content[key].get_object() if isinstance(content, DictionaryObject) and key in content else None
-    return None
+def _join_options(form: Any, widget: Any) -> str:
+    """What is chosen in a list, as people see it."""
+    count = min(pdfium.FPDFAnnot_GetOptionCount(form, widget), _MAX_OPTIONS)
+    chosen = (index for index in range(count) if pdfium.FPDFAnnot_IsOptionSelected(form, widget, index))
+    return ", ".join(_read_string(pdfium.FPDFAnnot_GetOptionLabel, form, widget, index) for index in chosen)
+
+
+def _read_value(annotation: Any, key: bytes) -> str:
+    return _read_string(pdfium.FPDFAnnot_GetStringValue, annotation, key)
+
+
+def _read_file_name(attachment: Any) -> str:
+    return " ".join(_read_string(pdfium.FPDFAttachment_GetName, attachment).split())
+
+
+def _read_string(read: Callable[..., int], *arguments: Any) -> str:
+    """What a function of PDFium writes into a buffer, whose size in bytes it gives."""
+    size = read(*arguments, None, 0)
+    buffer = (pdfium.FPDF_WCHAR * (size // 2 + 1))()
+    read(*arguments, buffer, size)
+    return _clean_text(_NOT_TEXT.sub("", bytes(buffer)[: max(size - 2, 0)].decode("utf-16-le", "replace")))
+
+
+def _format_lines(title: str, lines: Sequence[str]) -> Iterable[str]:
+    return ["\n".join([f"{title}:", *lines])] if lines else []
+
+
+def _format_numbers(numbers: Sequence[int]) -> str:
+    """Ascending numbers: "2, 4-6"."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    told = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_MAX_RANGES_TOLD]]
+    return ", ".join(told) + (f" and more ({len(numbers)} in all)" if len(ranges) > len(told) else "")
 
 
 def _clean_text(text: str) -> str:
-    """Text without NUL and lone surrogates, which odd font tables give, and without spaces at line ends."""
-    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\0", "")
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    """Text with words whole that a line's end divides, and without spaces at line ends."""
+    lines = text.replace(_HYPHENATED, "").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "\n".join(line.rstrip() for line in lines).strip()

@@ -39,6 +39,15 @@ _READS_PER_BLOCK = 500
 _MAX_ERROR_SHARE = 0.5
 _MAX_ERROR_CHILDREN = 10_000  # queries over wider ERROR nodes take quadratic time
 
+# Queries take time for each node and pattern that has begun around it, and a node finds its parent from
+# the root: chains like `a+a+a` are quadratic. Sound code is at most 200 deep and 130 patterns wide, and far
+# deeper only where it is short.
+_MAX_NODES_TIMES_DEPTH = 160_000_000  # takes two seconds
+_MAX_NODES_TIMES_PARENTS = 20_000_000  # where the parents of most nodes are asked for
+_MIN_DEPTH = 256
+
+MAX_CHAIN = 200  # nodes within nodes that one node is followed through: beyond, it is none of code
+
 _READ_BYTES = 1024  # small, for the tree reads its source again for every predicate of a query
 _START, _END = attrgetter("start_byte"), attrgetter("end_byte")
 _AS_LETTERS = bytes(byte if byte < 0x80 else ord("x") for byte in range(256))
@@ -145,27 +154,36 @@ def parse(text: str, language: str) -> SyntaxTree | None:
 
     Returns:
         None where no sensible tree can be had: more than half of the text lies loose in
-        errors, or the parser takes far more steps than code needs.
+        errors, it is nested far deeper than code is, or takes far more steps than code needs.
     """
     source = text.encode("utf-8", "replace")  # a lone surrogate becomes "?", still one character
-    ascii_only = GRAMMARS[language].ascii_only
-    root = _parse_root(source.translate(_AS_LETTERS) if ascii_only else source, language)
-    if root is None or not _is_sound(root):
+    root = parse_root(source, language)
+    if root is None or _is_too_deep(root) or not _is_sound(root):
+        return None
+    matches = _run_language_query(root, language)
+    if matches is None:
         return None
     chars: Sequence[int] | None = None
     if len(source) != len(text):  # for every byte and the end: how many characters start before it
         chars = array("L", accumulate(source.translate(_STARTS_CHAR), initial=0))
-    return SyntaxTree(text, language, root, *_run_language_query(root, language), chars)
+    return SyntaxTree(text, language, root, *matches, chars)
 
 
-def _run_language_query(root: Node, language: str) -> tuple[dict[str, list[Node]], dict[int, NamedParts]]:
+def _run_language_query(
+    root: Node, language: str
+) -> tuple[dict[str, list[Node]], dict[int, NamedParts]] | None:
     """What the language's query finds, by capture, in the order of the text; and the parts of definitions.
 
-    By `matches`: `captures` gives no order, and takes quadratic time where predicates fail.
+    By `matches`: `captures` gives no order, and takes quadratic time where predicates fail. None where it
+    takes far more time than for code.
     """
     captures: dict[str, list[Node]] = {}
     named_parts: dict[int, NamedParts] = {}
-    for _, match in QueryCursor(_load_query(language, __package__)).matches(root):
+    cursor = QueryCursor(_load_query(language, __package__), match_limit=_limit_depth(root))
+    matches = cursor.matches(root)
+    if cursor.did_exceed_match_limit:
+        return None
+    for _, match in matches:
         names, bodies = match.pop("name", []), match.pop("body", [])
         for capture, nodes in match.items():
             captures.setdefault(capture, []).extend(nodes)
@@ -178,20 +196,33 @@ def _run_language_query(root: Node, language: str) -> tuple[dict[str, list[Node]
     return captures, named_parts
 
 
-def run_queries(tree: SyntaxTree, package: str) -> dict[str, list[Node]]:
+def run_queries(tree: SyntaxTree, package: str) -> dict[str, list[Node]] | None:
     """What the queries of another package find in a parsed text, by capture, in the order of the text.
+
+    None where they take far more time than for code.
 
     They lie in its folder `queries`, under the names in `GRAMMARS`, and have no predicates, with
     which `captures` would take quadratic time.
     """
-    captures = QueryCursor(_load_query(tree.language, package)).captures(tree.root)
+    cursor = QueryCursor(_load_query(tree.language, package), match_limit=_limit_depth(tree.root))
+    if _is_too_deep(tree.root, _MAX_NODES_TIMES_PARENTS):
+        return None
+    captures = cursor.captures(tree.root)
+    if cursor.did_exceed_match_limit:
+        return None
     for nodes in captures.values():
         nodes.sort(key=_END, reverse=True)  # outer before inner, where both start in one place
         nodes.sort(key=_START)
     return captures
 
 
-def _parse_root(source: bytes, language: str) -> Node | None:
+def parse_root(source: bytes, language: str) -> Node | None:
+    """The root of a text's tree; None where the parser takes far more steps than code needs.
+
+    It may take minutes all the same: see `parse_guard`.
+    """
+    if GRAMMARS[language].ascii_only:
+        source = source.translate(_AS_LETTERS)
     budget = _MIN_PROGRESS_REPORTS + int(len(source) * _PROGRESS_REPORTS_PER_BYTE)
     blocks = len(source) // _READ_BYTES + 1
     reads = sys.maxsize if language in GRAPH_LANGUAGES else _MIN_READS + blocks * _READS_PER_BLOCK
@@ -213,6 +244,25 @@ def _parse_root(source: bytes, language: str) -> Node | None:
         return parser.parse(read, progress_callback=give_up).root_node
     except ValueError:  # "Parsing failed": given up
         return None
+
+
+def _limit_depth(root: Node, max_nodes_times_depth: int = _MAX_NODES_TIMES_DEPTH) -> int:
+    return min(max(_MIN_DEPTH, max_nodes_times_depth // root.descendant_count), 0xFFFF)
+
+
+def _is_too_deep(root: Node, max_nodes_times_depth: int = _MAX_NODES_TIMES_DEPTH) -> bool:
+    """Whether nodes lie deeper than the limit, or at least half as deep.
+
+    Between a node in the order of the text and what is half the limit above it stand as many nodes, none of
+    them higher: of those that far apart, one shows the depth.
+    """
+    half = _limit_depth(root, max_nodes_times_depth) // 2
+    cursor = root.walk()
+    for number in range(0, root.descendant_count, half):
+        cursor.goto_descendant(number)
+        if cursor.depth >= half:
+            return True
+    return False
 
 
 def _is_sound(root: Node) -> bool:
@@ -286,9 +336,17 @@ def has_child(node: Node | None, *types: str) -> bool:
     return node is not None and any(child.type in types for child in node.children)
 
 
+def iter_ancestors(node: Node) -> Iterator[Node]:
+    """The nodes around a node, from within, up to `MAX_CHAIN`; each is looked for from the root."""
+    around = node.parent
+    for _ in range(MAX_CHAIN):
+        if around is None:
+            return
+        yield around
+        around = around.parent
+
+
 def ancestor_of_type(node: Node | None, *types: str) -> Node | None:
     """The nearest node of some types around a node."""
-    around = node.parent if node is not None else None
-    while around is not None and around.type not in types:
-        around = around.parent
-    return around
+    ancestors = iter_ancestors(node) if node is not None else ()
+    return next((around for around in ancestors if around.type in types), None)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import re
-import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 
-from cachetools import LRUCache
 from tree_sitter import Node
 
-from knowledge_pipeline.file_languages import GRAPH_LANGUAGES
 from knowledge_pipeline.syntax.grammars import SyntaxTree, parse
+from knowledge_pipeline.syntax.parse_guard import ParseGuard
 
 _NAME_FIELDS = ("name", "property", "left", "key", "declarator", "type", "pattern")
 _NAME_TYPES = frozenset(
@@ -234,7 +234,6 @@ _SIGNATURE_END = re.compile(r"(?<![\s{=:;])(?:=>|[\s{=:;])++$")
 _MAX_SIGNATURE = 120
 _MAX_SCOPE = 20
 _MAX_BASES = 20
-_MAX_KEPT_CHARS = 1_000_000  # of texts whose outlines are kept: a tree takes about thirty bytes for each
 
 
 @dataclass(slots=True, eq=False)
@@ -344,31 +343,18 @@ class Outline:
         return [self.tree.slice(key) for key in exported]
 
 
-_kept: LRUCache[tuple[str, str], Outline] = LRUCache(
-    _MAX_KEPT_CHARS, getsizeof=lambda outline: len(outline.tree.text)
-)
-_kept_lock = threading.Lock()
-
-
 def open_outline(text: str, language: str) -> Outline | None:
-    """The outline of a text in a language of `GRAMMARS`; None where no sensible tree can be had.
+    """The outline of a text in a language of `GRAMMARS`; None where no sensible tree can be had."""
+    syntax = parse(text, language) if _get_guard().can_parse(text, language) else None
+    return None if syntax is None else Outline(syntax)
 
-    A file is cut, then its facts are read for the code graph: it is parsed once for both, as the outline is
-    kept until it is asked for the second time.
-    """
-    key = language, text
-    with _kept_lock:
-        cached = _kept.pop(key, None)
-    if cached is not None:
-        return cached
-    syntax = parse(text, language)
-    if syntax is None:
-        return None
-    outline = Outline(syntax)
-    if language in GRAPH_LANGUAGES and len(text) <= _MAX_KEPT_CHARS:
-        with _kept_lock:
-            _kept[key] = outline
-    return outline
+
+@cache
+def _get_guard() -> ParseGuard:
+    """The guard of this process, for as long as that runs."""
+    guard = ParseGuard()
+    atexit.register(guard.close)
+    return guard
 
 
 def parse_base_names(clause: str) -> list[str]:

@@ -73,3 +73,25 @@ def test_compact_json_is_kept():
     chunks = cut(text, "package.json", "json")
     assert "".join(chunk.text for chunk in chunks) == text
     assert not any("note" in chunk.metadata for chunk in chunks)
+
+
+COMMAND = f"curl -H 'Authorization: Bearer {ENCODED[:1200]}' https://example.org"
+PICTURE = f"![A plot](data:image/png;base64,{ENCODED[:2000]})"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "```bash\nsudo systemctl restart nginx\n```",
+        "Then run this:\n\n```python\nstart=restart(1)\n```",
+        "Restart it.",
+    ],
+)
+@pytest.mark.parametrize("long", [f"```\n{COMMAND}\n```", PICTURE], ids=["a long command", "a picture"])
+@pytest.mark.parametrize("more", (0, 24))
+def test_what_follows_a_line_without_end_is_kept(long, after, more):
+    text = f"# Guide\n\nFirst of all.{' More.' * more}\n\n{long}\n\n{after}\n\n## End\n\nThe last words.\n"
+    kept = "".join(chunk.text for chunk in chunk_document(
+        document(text), source("markdown"), tokenize=tokenize, model_tokens=256
+    ))  # fmt: skip
+    assert after in kept and "First of all." in kept and "The last words." in kept

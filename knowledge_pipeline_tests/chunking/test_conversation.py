@@ -55,6 +55,16 @@ def test_turns_stay_whole_and_the_title_is_repeated():
         assert f"Comment by Author{n}, 2026-03-01:" in holders[0].text
 
 
+def test_what_a_long_table_in_a_turn_goes_on_with_names_its_columns():
+    rows = "".join(f"| host-{n} | eu-west |\n" for n in range(60))
+    document = ticket(Turn("comment", f"| Name | Region |\n| --- | --- |\n{rows}\nThat is all.", "Ada", DAY))
+    chunks = cut(document, 160)
+    assert_sound(chunks, document, 160)
+    first, *others = [chunk for chunk in chunks if "host-" in chunk.text]
+    assert "| Name |" in first.text and len(others) > 2
+    assert all(chunk.header.endswith("Comment by Ada, 2026-03-01\nName | Region") for chunk in others)
+
+
 def test_what_a_long_turn_goes_on_with_says_who_speaks():
     long = "\n\n".join(f"Paragraph {n}: " + "word " * 20 for n in range(6))
     document = ticket(

@@ -53,13 +53,71 @@ def test_cells_become_markdown_in_their_order_with_outputs_below_code():
     assert (document.title, document.metadata) == ("Sales", {"format": "notebook"})
 
 
-def test_of_outputs_only_the_beginning_of_their_text_is_kept():
-    long = {"output_type": "stream", "text": ["z" * 1000]}
+def test_of_a_long_output_the_beginning_and_the_end_are_kept():
+    log = [f"epoch {n}: loss 0.{n:04}\n" for n in range(500)]
+    text = read(notebook(code("fit()", {"output_type": "stream", "text": log}))).text
+    assert "epoch 0: loss 0.0000\n" in text and "epoch 499: loss 0.0499\n```" in text
+    assert "\n…\n" in text and len(text) < 700
+
+
+def test_an_error_is_read_below_whatever_was_printed_before_it():
+    printed = {"output_type": "stream", "text": ["z" * 100_000]}
     failed = {"output_type": "error", "ename": "KeyError", "evalue": "'month'", "traceback": ["\x1b[31mno"]}
-    picture = {"output_type": "display_data", "data": {"image/png": "iVBORw0"}}
-    assert read(notebook(code("f()", long))).text.count("z") == 300
-    assert "KeyError: 'month'" in read(notebook(code("f()", failed))).text
-    assert read(notebook(code("f()", picture))).text == "```python\nf()\n```"
+    assert "KeyError: 'month'\n```" in read(notebook(code("f()", *[printed] * 9, failed))).text
+
+
+def test_of_a_line_that_was_written_over_the_last_is_read():
+    bar = {"output_type": "stream", "text": ["".join(f"\r{n}% done" for n in range(101)), "\nSaved.\n"]}
+    assert "```output\n100% done\nSaved.\n```" in read(notebook(code("f()", bar))).text
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (
+            {
+                "text/plain": "<IPython.core.display.Markdown object>",
+                "text/markdown": ["**Result:** churn\n", "is down"],
+            },
+            "**Result:** churn\nis down",
+        ),
+        (
+            {
+                "text/plain": ["<IPython.core.display.HTML object>"],
+                "text/html": [
+                    "<table><tr><th>City<th>Rate</tr>",
+                    "<tr><td>Bern<td>7.5</table><script>x()</script>",
+                ],
+            },
+            "| City | Rate |\n| --- | --- |\n| Bern | 7.5 |",
+        ),
+        ({"text/html": "<b>Basel</b> &amp; Bern"}, "**Basel** & Bern"),
+        ({"text/plain": "   city\n0  Bern", "text/html": "<table><tr><td>Bern"}, "   city\n0  Bern"),
+        (
+            {"text/plain": "<Figure size 640x480>", "text/html": "<script>draw()</script>"},
+            "<Figure size 640x480>",
+        ),
+        ({"text/plain": "<IPython.core.display.Latex object>", "text/latex": "$e^{x}$"}, "$e^{x}$"),
+        ({"text/plain": "<Deep>", "text/html": "<div>" * 15_000}, "<Deep>"),
+    ],
+)
+def test_an_output_is_read_in_the_form_that_was_made_for_readers(data, text):
+    shown = {"output_type": "display_data", "data": data}
+    assert read(notebook(code("f()", shown))).text == f"```python\nf()\n```\n```output\n{text}\n```"
+
+
+def test_a_long_answer_in_markdown_is_kept_whole():
+    answer = {"output_type": "display_data", "data": {"text/markdown": "\n\n".join(["word " * 20] * 30)}}
+    assert read(notebook(code("ask()", answer))).text.count("word") == 600
+
+
+def test_pictures_are_counted():
+    picture = {"output_type": "display_data", "data": {"image/png": "iVBORw0", "text/plain": "<Figure>"}}
+    document = read(
+        notebook(code("f()", picture, picture), code("g()", {"data": {"image/svg+xml": "<svg>"}}))
+    )
+    assert document.metadata == {"format": "notebook", "note": "parts not read: 3 pictures"}
+    assert document.text.endswith("```python\ng()\n```")
 
 
 def test_code_that_holds_fences_stays_one_cell():

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.files import ListingMemory
 from knowledge_pipeline.connectors.registry import open_source
 from knowledge_pipeline.records import Document, Item
 
@@ -81,9 +82,9 @@ def over_folder(type_: str, path: Path, **settings) -> SourceConfig:
     return SourceConfig.model_validate({"id": "source", "type": type_, "connection": connection, **settings})
 
 
-def listed(source: SourceConfig, cache: Path) -> dict[str, Item]:
+def listed(source: SourceConfig, cache: Path, memory: ListingMemory | None = None) -> dict[str, Item]:
     """The listing, by uri; fails if a uri comes twice."""
-    with open_source(source, cache=cache) as opened:
+    with open_source(source, cache=cache, memory=memory) as opened:
         items = list(opened.discover())
     by_uri = {item.uri: item for item in items}
     assert len(by_uri) == len(items)

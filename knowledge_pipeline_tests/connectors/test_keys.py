@@ -34,6 +34,7 @@ SERVICES = (*CONVERSATIONS, "releases")
 READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "include": (["src/"], (*FILES, "git_history", "github_pr")),
     "exclude": (["vendor/"], (*FILES, "git_history", "github_pr")),
+    "encoding": ("windows-1252", (*FILES, "git_history", *CONVERSATIONS)),
     "max_bytes": (100, (*FILES, "snippets", "confluence", "table", "custom")),
     "languages": (["python"], ("code",)),
     "depth": (10, ("git_history",)),
@@ -69,8 +70,8 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
 }
 """Each key with a value, and the types that read it."""
 
-OF_ATTACHMENTS = ("attachments", "files")
-"""Keys that an export of Slack, which has no files, refuses."""
+OF_ATTACHMENTS = ("attachments", "files", "encoding")
+"""Keys that are about attachments, and that an export of Slack, which has none, refuses."""
 
 IN_GIT: dict[str, object] = {"type": "git", "url": "https://example.org/app.git"}
 
@@ -124,7 +125,8 @@ def test_a_key_is_read_or_refused(key, source_type, tmp_path):
         own = [name for name in instead if source_type in READ_BY[name][1]]
         assert instead == own != [], "what it names instead is of the type"
         return
-    more = {"attachments": True} if key == "files" and source_type in CONVERSATIONS else {}
+    of_attachments = key in ("files", "encoding") and source_type in CONVERSATIONS
+    more = {"attachments": True} if of_attachments else {}
     for place in (connection(source_type, str(tmp_path)), OTHER_PLACES.get(source_type)):
         has_it = place is not None and (key != "branches" or place is IN_GIT)
         if has_it and not (key in OF_ATTACHMENTS and place["type"] == "slack_export"):

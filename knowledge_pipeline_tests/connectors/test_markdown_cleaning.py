@@ -38,11 +38,25 @@ TAGS = ("p", "div", "details", "summary", "li", "h2", "td", "tr", "b", "em", "co
         ("<h2>Title</h2>text", "## Title\n\ntext"),
         ("<details>\n<summary>More</summary>\n\ntext\n</details>", "More\n\ntext"),
         ("&lt;tag&gt; &amp; &nbsp;x", "<tag> & \xa0x"),
+        ("2<sup>32</sup> is 4 &middot; 10<sup>9</sup>, the 1<sup>st</sup> x<sup>n+1</sup>",
+         "2^32 is 4 · 10^9, the 1st x^(n+1)"),
+        ("<i>x</i><sup>2</sup> and `n`<sup>3</sup> and *y*<sup>4</sup>", "*x*^2 and `n`^3 and *y*^4"),
+        ("text <sup>in small</sup> and a<sup><i>b</i></sup>", "text in small and a*b*"),
+        ("Write:\n\n    <b>&lt;</b>\n\n    `<i>`\n\nand <b>not</b>",
+         "Write:\n\n    <b>&lt;</b>\n\n    `<i>`\n\nand **not**"),
+        ("    <b>code</b>\n\ntext", "    <b>code</b>\n\ntext"),
+        ("- one\n\n    <b>two</b>\n\n        <b>code</b>", "- one\n\n    **two**\n\n        <b>code</b>"),
+        ("one\n    <b>two</b>", "one\n    **two**"),
+        ('<ol start="3"><li>three</li><li>four<ul><li>in it</li></ul></li><li>five</li></ol>',
+         "3. three\n4. four\n\n- in it\n\n5. five"),
+        ('<pre lang="sh"><code># <b>why</b>\nmake &amp;&amp; run</code></pre>',
+         "```sh\n# why\nmake && run\n```"),
+        ("<pre>never closed <b>x</b>", "```\nnever closed **x**"),
         ("- [x] done\n- [ ] to do\n\n| a | b |\n|---|---|\n| 1 | 2 |", None),
         ("**bold** [link](http://x) <https://auto.link> @ada #12", None),
         ("", ""),
     ],
-)
+)  # fmt: skip
 def test_examples(written: str, cleaned: str | None) -> None:
     assert clean_markdown(written) == (written if cleaned is None else cleaned)
 
@@ -72,7 +86,23 @@ def test_whatever_is_written_is_taken(written: str) -> None:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize(
-    "piece", ["<!--", "`", "` ``", "```\n", "<a ", "<a href='x'>", "&", "<", "\n \n", "``` "]
+    "piece",
+    [
+        "<!--",
+        "`",
+        "` ``",
+        "```\n",
+        "<a ",
+        "<a href='x'>",
+        "&",
+        "<",
+        "\n \n",
+        "``` ",
+        "    <b>\n\n",
+        "<pre>",
+        "a<sup>",
+        "<ol>",
+    ],
 )
 def test_a_long_text_is_cleaned_to_its_end(piece: str) -> None:
     """What grew with the square of the length would take many minutes; the tests' time limit ends it."""

@@ -327,3 +327,16 @@ def test_rows_of_a_query_to_postgresql_are_documents_and_nothing_is_written(post
             with pytest.raises(error, match=r"the database of connection\.dsn (refuses|cannot)") as failed:
                 read(table_source({**place, "dsn": wrong}))
             assert "wr0ng" not in str(failed.value)
+
+
+@pytest.mark.parametrize("path", ["exports", "exports/*.csv", "expor[t]s/*.csv"])
+def test_links_that_lead_out_of_the_folder_are_not_followed(tmp_path, path):
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    (folder / "own.csv").write_text("id,text\na,ours\n")
+    (folder / "again.csv").symlink_to("own.csv")
+    outside = tmp_path.parent / f"{tmp_path.name}.csv"
+    outside.write_text("id,text\nz,theirs\n")
+    (folder / "link.csv").symlink_to(outside)
+    opened = table_source({"type": "table_files", "path": str(tmp_path / path)})
+    assert {item.uri for item in opened.discover()} == {"row/a"}

@@ -4,7 +4,8 @@
         settings = Embedding(provider="openai", base_url=server.url, api_key=server.key,
                              model="fake", dimensions=server.dimensions)
 
-Its vectors are hashed bags of words: equal texts are equal, texts that share words are near.
+Its vectors are hashed bags of words: equal texts are equal, texts that share words are near. With
+`translations`, it is a model of several languages: a sentence has the vector of its translation.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -67,6 +69,7 @@ class OpenAIServer:
         gathered: int = 1,
         port: int = 0,
         ends_within_s: float = 0.02,
+        translations: Mapping[str, str] | None = None,
     ) -> None:
         self.key = key
         self.dimensions = dimensions
@@ -74,6 +77,7 @@ class OpenAIServer:
         self.knows_dimensions = knows_dimensions  # else the field `dimensions` is refused
         self.max_words = max_words  # a longer text is refused
         self.wait_s = wait_s
+        self._translations = translations or {}
         self._least_at_once = gathered  # nobody is answered before so many ask
         self._gathered = threading.Event()
         self.requests: list[Request] = []
@@ -174,7 +178,11 @@ class OpenAIServer:
         if fault.status != 200:
             return {"error": {"message": fault.message, "type": "", "code": fault.code}}
         entries = [
-            {"object": "embedding", "index": index, "embedding": word_vector(text, self.dimensions)}
+            {
+                "object": "embedding",
+                "index": index,
+                "embedding": word_vector(self._translate(text), self.dimensions),
+            }
             for index, text in enumerate(body["input"])
         ]
         tokens = sum(len(text.split()) for text in body["input"])
@@ -184,6 +192,11 @@ class OpenAIServer:
             "data": entries[::-1] if self.shuffled else entries,
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
         }
+
+    def _translate(self, text: str) -> str:
+        for sentence, translation in self._translations.items():
+            text = text.replace(sentence, translation)
+        return text
 
     def opened(self, connection: socket.socket) -> None:
         with self._lock:

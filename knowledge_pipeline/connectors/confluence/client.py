@@ -6,7 +6,8 @@ silently where a response has no results, and pages that are not listed are arch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -21,7 +22,7 @@ from knowledge_pipeline.connectors.http_retry import (
     shorten_reason,
     to_source_error,
 )
-from knowledge_pipeline.connectors.service import ServiceClient
+from knowledge_pipeline.connectors.service import PageGuard, ServiceClient
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.text import descend, is_list, is_object, list_objects
 
@@ -73,36 +74,72 @@ class ConfluenceClient(ServiceClient):
             return response.status_code
         return self._parse_json(self._require_success(response))
 
-    def iter_results(self, path: str, parameters: Parameters) -> Iterator[Json]:
-        """All results of a listing, each once.
+    def list_or_status(self, path: str, refusals: frozenset[int]) -> list[Any] | int:
+        """The JSON list at a path, which has no pages, or one of these statuses, without another attempt."""
+        response = self._send(path, {}, refusals)
+        if response.status_code in refusals:
+            return response.status_code
+        answer = _load_json(self._require_success(response))
+        entries = answer.get("results") if is_object(answer) else answer
+        if not is_list(entries):
+            raise self.listing_incomplete(f"answered {path} without a list")
+        return entries
+
+    def call_or_status(self, method: str, parameter: str, refusals: frozenset[int]) -> Any:
+        """The result of a call by JSON-RPC, None if it fails; or one of these statuses, not tried again."""
+        call = {"jsonrpc": "2.0", "method": method, "params": [parameter], "id": 1}
+        response = self._send("rpc/json-rpc/confluenceservice-v2", {}, refusals, call)
+        if response.status_code in refusals:
+            return response.status_code
+        answer = _load_json(self._require_success(response))
+        return answer.get("result") if is_object(answer) else None
+
+    def iter_results(
+        self, path: str, parameters: Parameters, to_refusal: Callable[[int], Exception] | None = None
+    ) -> Iterator[Json]:
+        """All results of a listing, each once. Raises `to_refusal` of one of `MISSING_STATUSES`, where given.
 
         A cursor keeps its place. An offset does not: where a result that was read is deleted, all later
         ones move up, and one is lost between two pages. So every page repeats the end of the one before;
         if it begins with something new all the same, it is read again from further back.
         """
         question = dict(parameters)
-        seen: set[str] = set()
-        cursors: set[str] = set()
+        seen: dict[str, None] = {}  # in order
         stepped_from: set[int] = set()
+        place = _OffsetPlace()
+        guard = PageGuard(partial(self.listing_incomplete, "does not end a listing"))
         while True:
-            response = self._require_success(self._send(path, question))
-            results, following = self._parse_page(response)
+            response = self._send(path, question)
+            if to_refusal is not None and response.status_code in MISSING_STATUSES:
+                raise to_refusal(response.status_code)
+            results, following = self._parse_page(self._require_success(response), question)
+            keys = [_key_of(result) for result in results]
             start = 0 if "cursor" in question else int(question.get("start", 0))
-            moved = not following if not results else str(results[0].get("id")) not in seen
+            moved = keys[0] not in seen if keys else not following
             if start > 0 and moved and start not in stepped_from:
                 stepped_from.add(start)
-                question["start"] = max(0, start - int(question.get("limit", 25)))
+                question["start"] = max(0, start - place.page_size)
                 continue
-            for result in results:
-                if (result_id := str(result.get("id"))) not in seen:
-                    seen.add(result_id)
-                    yield result
+            fresh = {key: result for key, result in zip(keys, results, strict=True) if key not in seen}
+            seen.update(dict.fromkeys(fresh))
+            yield from fresh.values()
             if not following:
                 return
-            question = self._next_query(question, following, cursors)
+            query: Json = parse_qs(urlsplit(following).query)  # the host of the address is never used
+            cursor, named = query.get("cursor", [None])[0], query.pop("start", [""])[0]
+            guard.advance(fresh, cursor)
+            if cursor is not None:  # Cloud names an offset, too, and goes by the cursor
+                question |= query
+                continue
+            if place.is_repeated(start, keys):
+                if next(iter(seen)) in keys:  # the first records again
+                    raise guard.error()
+                return  # the last ones (CONFSERVER-95272)
+            question["start"] = place.advance(start, keys, len(fresh), int(named) if named.isdecimal() else 0)
+            if question["start"] <= start:
+                raise guard.error()
 
-    def _parse_page(self, response: requests.Response) -> tuple[list[Json], str]:
-        """The results of one page, and the address of the next one; "" is the end."""
+    def _parse_page(self, response: requests.Response, question: Json) -> tuple[list[Json], str]:
         answer = self._parse_json(response)
         results, links = answer.get("results"), descend(answer, "_links")
         if not is_list(results):
@@ -110,28 +147,31 @@ class ConfluenceClient(ServiceClient):
         if str(links.get("base") or "").startswith(("https://", "http://")):
             self.public_url = str(links["base"]).rstrip("/")
         following = str(links.get("next") or response.links.get("next", {}).get("url") or "")
-        start, limit = answer.get("start"), answer.get("limit")
-        if not following and isinstance(start, int) and isinstance(limit, int) and 0 < limit <= len(results):
-            # some servers name no next page of a search: a full one has it
-            following = f"?start={start + limit}"
-        return results, following
+        # some servers name no next page of a search: a full one has it; Cloud names all, and goes by cursors
+        if not following and ("start" in question or not self.is_cloud):
+            start, limit = answer.get("start"), answer.get("limit")
+            if isinstance(start, int) and isinstance(limit, int) and 0 < limit <= len(results):
+                following = f"?start={start + limit}"
+        return list(filter(is_object, results)), following
 
-    def _next_query(self, query: Json, address: str, cursors: set[str]) -> Json:
-        """The parameters of the next page, from its address; its host is never used."""
-        following: Json = parse_qs(urlsplit(address).query)
-        cursor, start = following.get("cursor", [""])[0], following.get("start", [""])[0]
-        if cursor and cursor not in cursors:
-            cursors.add(cursor)
-            return {**query, **following}
-        if not cursor and start.isdigit() and int(start) > int(query.get("start", 0)):
-            return {**query, "start": max(0, int(start) - _OVERLAP)}
-        raise self.listing_incomplete("does not end a listing")
-
-    def _send(self, path: str, parameters: Parameters) -> requests.Response:
+    def _send(
+        self,
+        path: str,
+        parameters: Parameters,
+        no_retry_statuses: frozenset[int] = frozenset(),
+        body: Json | None = None,
+    ) -> requests.Response:
         """Send one request; a redirect is not followed, because it leads to a login page."""
         try:
-            return self._open_client().request(
-                "GET", path, params=dict(parameters), advanced_mode=True, allow_redirects=False
+            client = self._open_client()
+            self._adapter.no_retry_statuses = no_retry_statuses
+            return client.request(
+                "GET" if body is None else "POST",
+                path,
+                data=body,
+                params=dict(parameters),
+                advanced_mode=True,
+                allow_redirects=False,
             )
         except KnowledgeError:
             raise
@@ -153,6 +193,7 @@ class ConfluenceClient(ServiceClient):
             if self._connection.email is not None and secret:
                 identity = {"username": self._connection.email, "password": secret}
             session = mount_retries(requests.Session(), self.service)
+            self._adapter: Any = session.get_adapter(self.base_url)
             if not secret:
                 session.auth = lambda request: request  # no identity of this machine's .netrc either
             self._client = ConfluenceBase(
@@ -202,10 +243,7 @@ class ConfluenceClient(ServiceClient):
         )
 
     def _parse_json(self, response: requests.Response) -> Json:
-        try:
-            answer = response.json()
-        except ValueError:
-            answer = None
+        answer = _load_json(response)
         if not is_object(answer):
             raise SourceRefused(
                 f"{self.service} answered with a web page, perhaps a login page, instead of data: "
@@ -214,11 +252,51 @@ class ConfluenceClient(ServiceClient):
         return answer
 
 
-def _parse_reason(response: requests.Response) -> str:
+def _load_json(response: requests.Response) -> Any:
+    """None of what is not JSON."""
     try:
-        answer = response.json()
+        return response.json()
     except ValueError:
-        answer = None
+        return None
+
+
+class _OffsetPlace:
+    """Where a listing by offset goes on.
+
+    A server may give fewer results than were asked for, and name the offset after as many as were asked
+    for. Or it leaves out of a page what may not be seen, which looks the same. So the next page begins
+    where the results end, as long as there are new ones.
+    """
+
+    def __init__(self) -> None:
+        self.page_size = 1  # results that one page had at most
+        self._read_to = 0
+        self._last: tuple[list[str], int] = ([], 0)  # keys of the page before, and the next offset it named
+
+    def is_repeated(self, start: int, keys: list[str]) -> bool:
+        """Whether a page is the one before again, though it begins after it."""
+        return bool(keys) and keys == self._last[0] and start >= self._last[1]
+
+    def advance(self, start: int, keys: list[str], fresh_count: int, named: int) -> int:
+        """The offset of the next page, after one at `start`; `named` is what the server calls it."""
+        self._last = keys, named
+        self.page_size = max(self.page_size, len(keys))
+        end = start + len(keys)
+        is_passed = fresh_count == 0 and end > self._read_to  # all that it shows was read
+        self._read_to = max(self._read_to, end)
+        if not keys or is_passed:
+            return named
+        return min(named, end) - min(_OVERLAP, len(keys) // 2)
+
+
+def _key_of(result: Json) -> str:
+    """What tells results apart; people and groups have no id everywhere."""
+    names = ("id", "accountId", "userKey", "username", "name")
+    return next((str(result[name]) for name in names if result.get(name)), repr(result))
+
+
+def _parse_reason(response: requests.Response) -> str:
+    answer = _load_json(response)
     reason = answer.get("message") or answer.get("errors") if is_object(answer) else None
     for error in list_objects(reason)[:1]:
         reason = error.get("title") or error.get("message")

@@ -15,7 +15,7 @@ from knowledge_pipeline.records import Item
 from knowledge_pipeline.text import descend
 from knowledge_pipeline.times import parse_time
 
-FORMAT_VERSION = "1"
+FORMAT_VERSION = "2"
 """Changes whenever the same page may give another document."""
 
 CONTENT_KINDS = ("page", "blogpost")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from knowledge_pipeline.config.organisations import ConfluenceSpacesConnection, OrganisationMember
-from knowledge_pipeline.connectors.confluence.client import ConfluenceClient, Json
+from knowledge_pipeline.connectors.confluence.client import ConfluenceClient
 from knowledge_pipeline.errors import SourceRefused
 from knowledge_pipeline.text import descend
 
@@ -32,21 +32,17 @@ def list_members(connection: ConfluenceSpacesConnection) -> Iterator[Organisatio
                     raise client.listing_incomplete("lists a space without its key")
                 is_personal = space.get("type") == "personal" or key.startswith("~")
                 if key not in seen and (connection.personal or not is_personal):
-                    yield _to_member(client, space, key, is_archived=status == "archived")
+                    page = str(descend(space, "_links").get("webui") or "")
+                    kind = str(space.get("type") or "")
+                    yield OrganisationMember(
+                        name=key,
+                        title=str(space.get("name") or ""),
+                        url=f"{client.public_url}{page}" if page else "",
+                        archived=status == "archived",
+                        topics=(kind,) if kind else (),
+                    )
                 seen.add(key)
         if not seen:  # a token that may view nothing is answered with an empty list
             raise SourceRefused(
                 f"{client.service} shows no space at all: let the owner of connection.token view its spaces"
             )
-
-
-def _to_member(client: ConfluenceClient, space: Json, key: str, *, is_archived: bool) -> OrganisationMember:
-    path = str(descend(space, "_links").get("webui") or "")
-    kind = str(space.get("type") or "")
-    return OrganisationMember(
-        name=key,
-        title=str(space.get("name") or ""),
-        url=f"{client.public_url}{path}" if path else "",
-        archived=is_archived,
-        topics=(kind,) if kind else (),
-    )

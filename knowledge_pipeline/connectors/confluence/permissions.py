@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import ConfluenceConnection
 from knowledge_pipeline.connectors.confluence.client import ConfluenceClient, Json
@@ -28,7 +28,6 @@ from knowledge_pipeline.connectors.permissions import (
     collect_permissions,
 )
 from knowledge_pipeline.connectors.service import split_batches
-from knowledge_pipeline.errors import SourceUnavailable
 from knowledge_pipeline.text import descend, is_list, is_object, list_objects
 
 _PAGE_SIZE = 200
@@ -52,6 +51,7 @@ class _PermissionReader:
         self.problems = Counter[str]()
         self.read_group = cache(self._read_group)  # of this reader, each group once
         self.read_space = cache(self._read_space)
+        self.find_person = cache(self._find_person)
         self._places = open_edition(client).locate_pages(kind_by_id)
         ids = (id_ for page, location in self._places.items() for id_ in (*location.ancestors, page))
         self._restrictions = self._read_restrictions(list(dict.fromkeys(ids)))
@@ -78,7 +78,8 @@ class _PermissionReader:
             cql = f"id in ({', '.join(several)}) and type in ({', '.join(CONTENT_KINDS)})"
             for content in search(self._client, cql, _EXPAND):
                 restrictions = descend(content, "restrictions", "read", "restrictions")
-                if _is_complete(restrictions):
+                lists = [descend(restrictions, kind) for kind in ("user", "group")]
+                if all(is_list(part.get("results")) and _is_whole(part) for part in lists):  # no next page
                     readers_by_id[str(content["id"])] = self._parse_members(restrictions)
         for content_id in ids:
             # a folder, not known to the search yet, or more readers than it shows
@@ -98,12 +99,13 @@ class _PermissionReader:
             if not is_object(restrictions):
                 status = answer if isinstance(answer, int) else "no list"
                 raise Unreadable(f"restrictions of what a page is under are not shown ({status}): {_ADVICE}")
+            before = len(readers)
             readers |= self._parse_members(restrictions)
             lists = [descend(restrictions, kind) for kind in ("user", "group")]
-            longest = max(len(members.get("results") or ()) for members in lists)
-            if longest == 0 or all(_is_whole(members) for members in lists):
+            counts = [len(members.get("results") or ()) for members in lists if not _is_whole(members)]
+            if not any(counts) or len(readers) == before:  # or the last ones again
                 return frozenset(readers)
-            start += longest
+            start += min(filter(None, counts))
 
     def _read_space(self, space: str) -> Readers:
         """Who may view a space. Raises Unreadable."""
@@ -123,7 +125,10 @@ class _PermissionReader:
             if kind == "user":
                 people.append(account)
             elif kind == "group":
-                yield self._find_group(account)
+                answer = self._client.get_or_status("rest/api/group/by-id", {"id": account})
+                name = str(answer.get("name") or "") if is_object(answer) else ""
+                self._group_ids[name or account] = account  # which its members are listed by
+                yield Member.group(name or account)
             elif account == "anonymous-users":
                 yield Member(EVERYONE)
             elif account:
@@ -133,24 +138,51 @@ class _PermissionReader:
         yield from (members.get(account, Member(account)) for account in people)
 
     def _iter_space(self, space: str) -> Iterator[Member]:
-        answer = self._client.get_or_status(f"rest/api/space/{quote(space)}", {"expand": "permissions"})
-        permissions = answer.get("permissions") if is_object(answer) else None
-        if not is_list(permissions):
-            raise Unreadable(
-                f"permissions of space {space} are not shown: let the owner of connection.token administer it"
-            )
-        for permission in permissions:
-            if is_object(permission) and _is_view(permission):
-                if permission.get("anonymousAccess") is True:
-                    yield Member(EVERYONE)
-                yield from self._parse_members(descend(permission, "subjects"))
+        """Of Data Center: as 9.1 and later show it, else by JSON-RPC. Raises Unreadable."""
+        path = f"rest/api/space/{quote(space, safe='')}/permissions"
+        grants = self._client.list_or_status(path, _REFUSALS)
+        if grants == 404:
+            yield from self._iter_space_by_rpc(space)
+            return
+        if isinstance(grants, int):
+            raise _build_unshown(space, grants)
+        for grant in filter(_is_view, list_objects(grants)):
+            yield from self._iter_subject(descend(grant, "subject"))
+        anonymous = self._client.list_or_status(f"{path}/anonymous", _REFUSALS)
+        if isinstance(anonymous, int):
+            self.problems[f"whether anybody may view space {space} is not shown ({anonymous})"] += 1
+        elif any(map(_is_view, list_objects(anonymous))):
+            yield Member(EVERYONE)
 
-    def _find_group(self, group: str) -> Member:
-        """A group of Cloud by its id, which its members are listed by."""
-        answer = self._client.get_or_status("rest/api/group/by-id", {"id": group})
-        name = str(answer.get("name") or "") if is_object(answer) else ""
-        self._group_ids[name or group] = group
-        return Member.group(name or group)
+    def _iter_subject(self, subject: Json) -> Iterator[Member]:
+        """A group by name, a person by a key that is looked up (CONFSERVER-100505)."""
+        kind, name, key = (str(subject.get(field) or "") for field in ("type", "name", "userKey"))
+        if kind == "group" and name:
+            yield Member.group(name)
+        elif kind == "user" and key:
+            if person := self.find_person(key):
+                yield person
+            else:
+                self.problems["people of a space are not shown: let connection.token view profiles"] += 1
+        else:
+            self.problems[f"permissions of a space by {kind} are not taken in"] += 1
+
+    def _find_person(self, key: str) -> Member | None:
+        person = self._client.get_or_status("rest/api/user", {"key": key})
+        return _to_person(person) if is_object(person) else None
+
+    def _iter_space_by_rpc(self, space: str) -> Iterator[Member]:
+        sets = self._client.call_or_status("getSpacePermissionSets", space, _REFUSALS)
+        if not is_list(sets):
+            raise _build_unshown(space, sets if isinstance(sets, int) else 404)
+        views = (one for one in list_objects(sets) if one.get("type") == "VIEWSPACE")
+        for permission in (each for view in views for each in list_objects(view.get("spacePermissions"))):
+            if name := str(permission.get("userName") or ""):
+                yield Member(name)
+            elif group := str(permission.get("groupName") or ""):
+                yield Member.group(group)
+            else:
+                yield Member(EVERYONE)
 
     def _parse_members(self, listed: Json) -> Readers:
         people = map(_to_person, list_objects(descend(listed, "user").get("results")))
@@ -179,32 +211,28 @@ class _PermissionReader:
             return frozenset()
 
     def _iter_results(self, path: str, query: Mapping[str, Any], refusal: str) -> Iterator[Json]:
-        """All results of a listing by cursor, or by offset if the query has a start. Raises Unreadable."""
-        question = dict(query)
-        while True:
-            answer = self._client.get_or_status(path, question)
-            if isinstance(answer, int):
-                raise Unreadable(f"{refusal} ({answer}): {_ADVICE}")
-            results = answer.get("results")
-            if not is_list(results):
-                raise SourceUnavailable(
-                    f"{self._client.service} answered a listing of permissions without results"
-                )
-            yield from filter(is_object, results)
-            following = str(descend(answer, "_links").get("next") or "")
-            cursor = parse_qs(urlsplit(following).query).get("cursor", [""])[0]
-            if ("start" not in question and not cursor) or not results:
-                return
-            if cursor and question.get("cursor") == cursor:
-                raise SourceUnavailable(f"{self._client.service} does not end a listing of permissions")
-            question |= {"cursor": cursor} if cursor else {"start": int(question["start"]) + len(results)}
+        """All results of a listing. Raises Unreadable."""
+        return self._client.iter_results(
+            path, query, lambda status: Unreadable(f"{refusal} ({status}): {_ADVICE}")
+        )
 
 
+_REFUSALS = frozenset({401, 403, 404, 405, 500, 501})
+"""Of the permissions of a space; 500 is one for 403 (CONFSERVER-99908)."""
 _ADVICE = "see the permissions that docs/sources/confluence.md names"
 
 
+def _build_unshown(space: str, status: int) -> Unreadable:
+    return Unreadable(
+        f"permissions of space {space} are not shown ({status}): let the owner of connection.token "
+        "administer it and, before Confluence 9.1, switch on its Remote API; or say who may read with "
+        "access.visibility and access.principals",
+        status,
+    )
+
+
 def _is_view(permission: Json) -> bool:
-    operation = descend(permission, "operation")
+    operation = descend(permission, "operation") or permission
     name = operation.get("key") or operation.get("operation") or operation.get("operationKey")
     return name == "read" and operation.get("targetType", "space") == "space"
 
@@ -212,12 +240,6 @@ def _is_view(permission: Json) -> bool:
 def _to_person(person: Json) -> Member | None:
     account = str(person.get("accountId") or person.get("username") or "")
     return Member(account, str(person.get("email") or "") or None) if account else None
-
-
-def _is_complete(restrictions: Json) -> bool:
-    """Whether people and groups are both there, with no more on a next page."""
-    lists = [descend(restrictions, kind) for kind in ("user", "group")]
-    return all(is_list(part.get("results")) and _is_whole(part) for part in lists)
 
 
 def _is_whole(listed: Json) -> bool:

@@ -19,17 +19,7 @@ from typing import Any
 
 from lxml import etree
 
-from knowledge_pipeline.extraction.markdown import (
-    TableCell,
-    expand_spans,
-    format_code_block,
-    format_inline_code,
-    format_link,
-    format_list_item,
-    format_quote,
-    format_table,
-    parse_span,
-)
+from knowledge_pipeline.extraction import markdown
 
 LINE_BREAK = "\x0b"
 """A hard line break within running text; no control character of a page gets past `parse`."""
@@ -219,18 +209,32 @@ class _PageRenderer:
             yield from render_table_blocks(self, element)
         elif kind == "pre":
             if (text := collect_raw_text(element).strip("\n").rstrip()).strip():
-                yield format_code_block(text)
+                yield markdown.format_code_block(text)
         elif kind == "blockquote":
             if text := "\n\n".join(self.render_blocks(element)):
-                yield format_quote(text)
+                yield markdown.format_quote(text)
         elif kind == "ac:task-list":
             yield from self._render_tasks(element)
+        elif kind == "ac:adf-node" and get_attribute(element, "type") == "panel":
+            attributes = find_children(element, "ac:adf-attribute")
+            values = {get_attribute(child, "key"): collect_raw_text(child).strip() for child in attributes}
+            label = markdown.PANEL_LABELS.get(values.get("panel-type", ""), values.get("panel-icon-text", ""))
+            content = find_child(element, "ac:adf-content")
+            yield from self.render_panel(label, element if content is None else content)
         else:
             if kind == "ac:adf-extension":  # its content, or else what it gives to others in its place
                 fallback = find_child(element, "ac:adf-fallback")
                 if fallback is not None and "ac:adf-content" in map(name_of, element.iter()):
                     element.remove(fallback)
             yield from self.render_blocks(element)
+
+    def render_panel(self, label: str, body: Element) -> Iterator[str]:
+        """A panel's content after its label."""
+        blocks = list(self.render_blocks(body))
+        if blocks and label:
+            is_paragraph = (body.text or "").strip() or (len(body) > 0 and name_of(body[0]) == "p")
+            blocks[:1] = [f"{label}: {blocks[0]}"] if is_paragraph else [f"{label}:", blocks[0]]
+        yield from blocks
 
     def render_line(self, element: Element) -> str:
         """An element's content as one line of text."""
@@ -285,8 +289,11 @@ class _PageRenderer:
                 return render_emoticon(element)
             case "time":
                 return collect_raw_text(element).strip() or get_attribute(element, "datetime")
-            case "code":
-                return format_inline_code(self.render_line(element))
+            case "code":  # line by line: a comment ends where its line does
+                lines = (" ".join(line.split()) for line in self._render_run(element).split(LINE_BREAK))
+                return LINE_BREAK.join(markdown.format_inline_code(line) for line in lines if line)
+            case "sup":
+                return markdown.format_superscript(self._render_run(element), _text_before(element))
             case _:
                 text = self._render_run(element)
                 if kind in ("s", "del", "strike") and text.strip():
@@ -299,10 +306,12 @@ class _PageRenderer:
         ours = address.startswith("/") if host is None else host[1] == self._host
         if ours and (match := _PAGE_LINK.search(address)):
             self.add_reference(f"page/{match[1]}")
-        return format_link(self.render_line(element), "" if address.startswith("#") else address)
+        return markdown.format_link(self.render_line(element), "" if address.startswith("#") else address)
 
     def _render_list(self, element: Element) -> Iterator[str]:
         ordered = name_of(element) == "ol"
+        start = get_attribute(element, "start")
+        first = int(start) if start.isascii() and start.isdigit() and len(start) < 10 else 1
         items: list[str] = []
         loose = [list(self._render_paragraph([element.text or ""]))]
         for child in element:
@@ -311,19 +320,34 @@ class _PageRenderer:
             loose += [list(blocks), list(self._render_paragraph([child.tail or ""]))]
         for blocks in loose:
             if blocks:
-                items.append(_format_item(f"{len(items) + 1}. " if ordered else "- ", blocks))
+                items.append(_format_item(f"{len(items) + first}. " if ordered else "- ", blocks))
         if items:
             yield "\n".join(items)
 
     def _render_tasks(self, element: Element) -> Iterator[str]:
-        items: list[str] = []
-        for task in find_children(element, "ac:task"):
-            status, body = find_child(task, "ac:task-status"), find_child(task, "ac:task-body")
-            done = status is not None and collect_raw_text(status).strip() == "complete"
-            if body is not None and (blocks := list(self.render_blocks(body))):
-                items.append(_format_item(f"- [{'x' if done else ' '}] ", blocks))
+        """Tasks; what stands between them, as a list of indented ones does, belongs to the one before."""
+        items = [f"- {text}" for text in self._render_paragraph([element.text or ""])]
+        for child in element:
+            if name_of(child) == "ac:task":
+                status, body = find_child(child, "ac:task-status"), find_child(child, "ac:task-body")
+                done = status is not None and collect_raw_text(status).strip() == "complete"
+                if blocks := list(self.render_blocks(child if body is None else body)):
+                    items.append(_format_item(f"- [{'x' if done else ' '}] ", blocks))
+            elif name_of(child) not in _SKIPPED_ELEMENTS:
+                blocks = self._render_block(child) if self._is_block(child) else self.render_blocks(child)
+                items += (markdown.format_list_item("  ", block) for block in blocks)
+            items += (
+                markdown.format_list_item("  ", text) for text in self._render_paragraph([child.tail or ""])
+            )
         if items:
             yield "\n".join(items)
+
+
+def _text_before(element: Element) -> str:
+    previous = element.getprevious()
+    if previous is None:
+        return element.getparent().text or ""
+    return previous.tail or collect_raw_text(previous)
 
 
 def _format_item(marker: str, blocks: list[str]) -> str:
@@ -331,7 +355,7 @@ def _format_item(marker: str, blocks: list[str]) -> str:
     text = blocks[0]
     for block in blocks[1:]:
         text += f"\n{block}" if _LIST_ITEM.match(block) else f"\n\n{block}"
-    return format_list_item(marker, text)
+    return markdown.format_list_item(marker, text)
 
 
 _RESOURCE_KINDS = ("page", "blog-post", "attachment", "user", "url", "shortcut", "space", "content-entity")
@@ -346,7 +370,7 @@ def render_link(writer: _PageRenderer, element: Element) -> str:
     if resource is None:  # a link within the page
         return label or get_attribute(element, "ac:anchor")
     if name_of(resource) == "ri:url":
-        return format_link(label, get_attribute(resource, "ri:value"))
+        return markdown.format_link(label, get_attribute(resource, "ri:value"))
     target = describe_resource(writer, resource)
     return f"{label} ({target})" if label and target and target not in label else label or target
 
@@ -386,7 +410,11 @@ def render_image(writer: _PageRenderer, element: Element) -> str:
         resources = describe_resources(writer, element) or [file_name]
         names = [resource.rpartition("/")[2] or resource for resource in resources]
     shown = ": ".join(dict.fromkeys(name for name in names if name))
-    return f"[image: {shown}]" if shown else ""
+    marks = find_children(element, "ac:adf-mark")
+    link = next((get_attribute(mark, "href") for mark in marks if get_attribute(mark, "key") == "link"), "")
+    return markdown.format_link(
+        f"[image: {shown}]" if shown else "", link or get_attribute(element, "ac:href")
+    )
 
 
 def render_emoticon(element: Element) -> str:
@@ -435,10 +463,11 @@ def render_macro_blocks(writer: _PageRenderer, element: Element) -> Iterator[str
         if shown := render_macro_line(writer, element):
             yield shown
         return
-    if title := _get_parameter(element, "title"):
-        yield title
+    title, label = _get_parameter(element, "title"), markdown.PANEL_LABELS.get(kind, "")
+    if title:
+        yield f"{label}: {title}" if label else title
     if rich is not None:
-        yield from writer.render_blocks(rich)
+        yield from writer.render_panel("" if title else label, rich)
     if plain is not None and (text := _render_plain_body(kind, element, collect_raw_text(plain))):
         yield text
 
@@ -451,14 +480,21 @@ def render_macro_line(writer: _PageRenderer, element: Element) -> str:
     if kind == "status":
         return _get_parameter(element, "title")
     if kind in ("jira", "jiraissues"):
-        return _render_tickets(writer, element)
+        key = _get_parameter(element, "key", "")
+        if _TICKET_KEY.match(key):
+            writer.add_reference(key)
+            return key
+        query = _get_parameter(element, "jqlQuery", "jql")
+        return f"Jira issues: {query}" if query else key
     targets = describe_resources(writer, element)
     if kind in ("include", "excerpt-include"):
         targets = targets or _add_page(writer, _get_parameter(element, "", "pageTitle", "default-parameter"))
         return f"Included page: {', '.join(targets)}" if targets else ""
     address = _get_parameter(element, "url", "src")
     if address.startswith(("http://", "https://")):
-        targets.append(format_link(_get_parameter(element, "title"), address))
+        targets.append(markdown.format_link(_get_parameter(element, "title"), address))
+    if formula := _get_parameter(element, *markdown.FORMULA_PARAMETERS):
+        targets.append(markdown.format_inline_code(formula))
     body = find_child(element, *_BODY_ELEMENTS)
     return " ".join([*targets, *([writer.render_line(body)] if body is not None else [])])
 
@@ -469,17 +505,7 @@ def _render_plain_body(kind: str, element: Element, text: str) -> str:
         return text
     language = _get_parameter(element, "language", "lang", "").lower() if kind in _CODE_MACROS else ""
     language = _LANGUAGE_ALIASES.get(language, language)
-    return format_code_block(text, language if re.fullmatch(r"[\w+.#-]*", language) else "")
-
-
-def _render_tickets(writer: _PageRenderer, element: Element) -> str:
-    """The key of one ticket, or the query of a list of them."""
-    key = _get_parameter(element, "key", "")
-    if _TICKET_KEY.match(key):
-        writer.add_reference(key)
-        return key
-    query = _get_parameter(element, "jqlQuery", "jql")
-    return f"Jira issues: {query}" if query else key
+    return markdown.format_code_block(text, language if re.fullmatch(r"[\w+.#-]*", language) else "")
 
 
 def _add_page(writer: _PageRenderer, value: str) -> list[str]:
@@ -523,11 +549,13 @@ def render_table_blocks(writer: _PageRenderer, table: Element) -> Iterator[str]:
     if has_structure or all(len(row) == 1 for row in rows):
         yield from laid_out
     else:
-        yield format_table(expand_spans([_build_cell(*cell) for cell in row] for row in rows))
+        yield markdown.format_table(
+            markdown.expand_spans([_build_cell(*cell) for cell in row] for row in rows)
+        )
 
 
-def _build_cell(element: Element, blocks: list[str]) -> TableCell:
+def _build_cell(element: Element, blocks: list[str]) -> markdown.TableCell:
     lines = (line.strip() for block in blocks for line in block.splitlines())
     text = " / ".join(line for line in lines if line)
-    rowspan, colspan = (parse_span(get_attribute(element, name)) for name in ("rowspan", "colspan"))
-    return TableCell(text, rowspan, colspan)
+    rowspan, colspan = (markdown.parse_span(get_attribute(element, name)) for name in ("rowspan", "colspan"))
+    return markdown.TableCell(text, rowspan, colspan)

@@ -14,7 +14,7 @@ from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.connectors.git.command import (
     CommitSummary,
     build_remote,
-    git_folder_of,
+    find_repository,
     parse_commit,
     resolve_commit,
     run_git,
@@ -47,12 +47,9 @@ def find_checkout(source: SourceConfig, cache: Path) -> Checkout | None:
     """The repository that a source's files are from, as it is here; None where it has none."""
     connection = source.connection
     if isinstance(connection, LocalConnection):
-        folder = connection.path.expanduser().absolute()
-        root = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
-        if root is None:
+        if (location := find_repository(connection.path)) is None:
             return None
-        prefix = "" if root == folder else f"{folder.relative_to(root).as_posix()}/"
-        repository = git_folder_of(root)
+        repository, prefix = location
         return Checkout(repository, resolve_commit("HEAD", repository, timeout_s=_TIMEOUT_S), prefix)
     if not isinstance(connection, GitConnection):
         return None

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,7 +25,6 @@ from urllib.parse import unquote, urlsplit
 
 from knowledge_pipeline.child_process import ChildProcess
 from knowledge_pipeline.config.connections import (
-    SCP_ADDRESS,
     GitConnection,
     GithubConnection,
     WikiConnection,
@@ -33,6 +32,7 @@ from knowledge_pipeline.config.connections import (
 )
 from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
+from knowledge_pipeline.extraction.text_decoding import decode_bytes
 
 LOCAL_TIMEOUT_S = 1800.0
 FETCH_TIMEOUT_S = 3600.0
@@ -52,7 +52,6 @@ _WIKI_REMEDY = (
     "a wiki is there once its first page is written: write one, correct the connection and its token, or "
     "remove connection.wiki (nothing is deleted meanwhile)"
 )
-_TRANSPORT_HELPER = re.compile(r"^[A-Za-z0-9+.-]+::")
 _HTTP_STATUS = re.compile(r"returned error: (\d{3})")
 _TRANSIENT_CLIENT_ERRORS = frozenset({"408", "425", "429"})
 _TRANSIENT_FAILURE = re.compile(
@@ -126,6 +125,16 @@ def git_folder_of(checkout: Path) -> Path:
     return inside if inside.exists() else checkout
 
 
+def find_repository(folder: Path) -> tuple[Path, str] | None:
+    """The folder that git reads the checkout around a folder by, and where that lies in it: "src/"."""
+    folder = folder.expanduser().resolve()
+    root = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
+    if root is None:
+        return None
+    prefix = "" if root == folder else f"{folder.relative_to(root).as_posix()}/"
+    return git_folder_of(root), prefix
+
+
 def find_git_folder(repository: Path) -> Path:
     """Where git keeps a repository, once for all of its worktrees; SourceRefused where it cannot be read."""
     arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
@@ -136,14 +145,33 @@ def find_git_folder(repository: Path) -> Path:
     return Path(output.decode("utf-8", "surrogateescape").rstrip("\n"))
 
 
-def stream_git(arguments: Sequence[str], *, repository: Path) -> Iterator[bytes]:
+def read_grafts(repository: Path) -> frozenset[str]:
+    """The commits whose parents a shallow clone lacks, by the folder that all of its worktrees share."""
+    try:
+        return frozenset((repository / "shallow").read_text("ascii").split())
+    except FileNotFoundError:
+        return frozenset()
+
+
+def stream_git(arguments: Sequence[str], *, repository: Path, stdin: bytes = b"") -> Generator[bytes]:
     """The NUL-terminated fields of a git command's output, as they come; errors as `run_git`.
 
     An error is raised after the last field: what was yielded before it may be incomplete.
     """
-    with tempfile.TemporaryFile() as errors, _start_git(arguments, repository, None, errors=errors) as child:
-        assert child.stdout is not None and child.stdin is not None
-        child.stdin.close()
+    with (
+        tempfile.TemporaryFile() as errors,
+        tempfile.TemporaryFile() as requests,  # a pipe would be full before anything is read
+    ):
+        requests.write(stdin)
+        requests.seek(0)
+        yield from _stream_fields(arguments, repository, requests, errors)
+
+
+def _stream_fields(
+    arguments: Sequence[str], repository: Path, requests: IO[bytes], errors: IO[bytes]
+) -> Iterator[bytes]:
+    with _start_git(arguments, repository, None, errors=errors, stdin=requests) as child:
+        assert child.stdout is not None
         watchdog = threading.Timer(LOCAL_TIMEOUT_S, _kill_process_group, (child,))
         watchdog.start()
         try:
@@ -173,12 +201,13 @@ def _start_git(
     repository: Path | None,
     extra_environment: Mapping[str, str] | None,
     errors: int | IO[bytes] = subprocess.PIPE,
+    stdin: int | IO[bytes] = subprocess.PIPE,
 ):
     """A running git in its own session, without a terminal, so that all its processes end together."""
     try:
         child = subprocess.Popen(  # noqa: S603 - a list, no shell
             build_command(arguments, repository),
-            stdin=subprocess.PIPE,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=errors,
             env=build_environment(extra_environment),
@@ -237,32 +266,28 @@ class Remote:
 
 def build_remote(connection: GitConnection) -> Remote:
     """The checked address; ConfigError where it would run a program, or send a token unencrypted."""
-    url = connection.url
-    if url.startswith("-") or _TRANSPORT_HELPER.match(url) or any(ord(character) < 32 for character in url):
+    try:
+        address = connection.address
+    except ValueError as error:
         raise ConfigError(
-            f"connection.url {strip_credentials(url)!r} is not allowed: "
-            "use https://, ssh://, git://, file://, user@host:path or a path"
-        )
-    parts = urlsplit(url) if "://" in url else None
-    if parts is None:
-        if SCP_ADDRESS.match(url) and not Path(url).exists():
-            return Remote(url)
-        return Remote(str(Path(url).expanduser().absolute()))
-    clean, secret = parts.geturl(), None
-    if parts.scheme in {"http", "https"} and "@" in parts.netloc:  # HTTP would send it
-        userinfo, _, host = parts.netloc.rpartition("@")
-        user, _, password = userinfo.partition(":")
-        clean, secret = parts._replace(netloc=host).geturl(), f"{unquote(user)}:{unquote(password)}"
+            f"connection.url {strip_credentials(connection.url)!r} is not allowed: "
+            f"use https://, ssh://, git://, file://, user@host:path or a path ({error})"
+        ) from None
+    if "://" not in address.url:
+        return Remote(str(Path(address.path).expanduser().absolute()) if address.is_local else address.url)
     token = connection.token.get_secret_value() if connection.token else None
-    secret = f"x-access-token:{token}" if token else secret
-    if (secret or connection.app) and not (
-        parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}
-    ):
+    secret = f"x-access-token:{token}" if token else None
+    if address.user and not secret:
+        user, _, password = address.user.partition(":")
+        secret = f"{unquote(user)}:{unquote(password)}"
+    is_encrypted = address.url.startswith("https://") or address.host in {"localhost", "127.0.0.1", "::1"}
+    if (secret or connection.app) and not is_encrypted:
         raise ConfigError(
-            f"connection.url {clean!r} is not https, so that its token would be sent unencrypted: use https"
+            f"connection.url {address.url!r} is not https, so that its token would be sent unencrypted: "
+            "use https"
         )
     app = connection.to_github() if connection.app else None
-    return Remote(clean, secret, app, is_wiki=isinstance(connection, WikiConnection))
+    return Remote(address.url, secret, app, is_wiki=isinstance(connection, WikiConnection))
 
 
 def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:
@@ -303,6 +328,7 @@ class CommitSummary:
     author: str | None
     committed: datetime | None
     message: str  # without NUL
+    note: str = ""  # on bytes of the message that are not valid
 
 
 class ObjectReader(ChildProcess):
@@ -331,8 +357,8 @@ class ObjectReader(ChildProcess):
             return content
 
 
-def parse_commit(raw: bytes) -> CommitSummary:
-    """A commit from its object.
+def parse_commit(raw: bytes, encoding: str | None = None) -> CommitSummary:
+    """A commit from its object; `encoding` is that of messages which declare none and are not UTF-8.
 
     Format: https://git-scm.com/docs/git-hash-object, "commit" objects: header lines, an
     empty line, the message.
@@ -341,21 +367,16 @@ def parse_commit(raw: bytes) -> CommitSummary:
     split_lines = (line.partition(b" ") for line in header.split(b"\n"))
     lines = [(name, value) for name, _, value in split_lines]
     fields = dict(reversed(lines))  # the first of a name counts
-    encoding = fields.get(b"encoding", b"utf-8").decode("ascii", "replace")
+    label = fields.get(b"encoding", b"").decode("ascii", "replace") or encoding
+    text, note = decode_bytes(message, label)
     words = fields.get(b"committer", b"").rpartition(b">")[2].split()
     return CommitSummary(
         tuple(value.decode("ascii") for name, value in lines if name == b"parent"),
-        _decode(fields.get(b"author", b"").partition(b" <")[0], encoding).strip() or None,
+        decode_bytes(fields.get(b"author", b"").partition(b" <")[0], label).text.strip() or None,
         parse_timestamp(words[0]) if words else None,
-        _decode(message, encoding).replace("\0", "").replace("\r\n", "\n").strip(),
+        text.replace("\0", "").strip(),
+        note,
     )
-
-
-def _decode(text: bytes, encoding: str) -> str:
-    try:
-        return text.decode(encoding, "replace")
-    except LookupError:
-        return text.decode("utf-8", "replace")
 
 
 def parse_timestamp(seconds: bytes | str) -> datetime | None:

@@ -11,6 +11,7 @@ import secrets
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
@@ -25,20 +26,24 @@ from knowledge_pipeline.connectors.git.command import (
     ObjectReader,
     build_command,
     build_environment,
+    find_git_folder,
     git_folder_of,
     parse_commit,
+    read_grafts,
     resolve_commit,
     run_git,
+    stream_git,
 )
 from knowledge_pipeline.connectors.git.mirror import Mirror
-from knowledge_pipeline.connectors.git.tree import iter_touched_paths
 from knowledge_pipeline.connectors.patterns import ChangedPaths
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused
+from knowledge_pipeline.extraction.text_decoding import add_note, decode_bytes, fingerprint_encoding
 from knowledge_pipeline.file_languages import DATA_LANGUAGES, detect_language
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.times import parse_since
 
-_FORMAT_VERSION = "1"
+_FORMAT_VERSION = "2"
+_COMMIT_MARK = b"//"  # begins a commit's field; no path in a repository begins with a slash
 _MAX_FILES = 200  # named in the text and in the metadata
 _MAX_PATCH_CHARS = 4_000
 _LANGUAGES_WITHOUT_EXCERPT = DATA_LANGUAGES | {None}  # drawings, lock files, fixtures
@@ -117,14 +122,18 @@ class GitHistorySource(Source):
         since: str | None,
         commit_prefix: str | None,
         changed_paths: ChangedPaths | None = None,
+        encoding: str | None = None,
     ) -> None:
         self._history = history
+        self._encoding = encoding
+        self._version = _FORMAT_VERSION + fingerprint_encoding(encoding)
         self._depth = depth
         self._since = since
         self._commit_prefix = commit_prefix
         self._changed_paths = changed_paths
+        self._grafts: frozenset[str] | None = None  # read when they are asked for
         self._objects = ObjectReader(history.repository)
-        self._diffs = DiffReader(history.repository)
+        self._diffs = DiffReader(history.repository, encoding)
         if since is not None:
             parse_since(since)  # an invalid one is refused before anything is read
 
@@ -146,8 +155,10 @@ class GitHistorySource(Source):
             commits = self._list_commits([*limits, tip])
         except GitError as failure:
             raise self._history.to_source_error(failure) from failure
+        self._grafts = None
         for commit in commits:
-            yield Item(f"commit/{commit}", f"{commit}:{_FORMAT_VERSION}", commit)
+            version = f"{self._version}+graft" if self._is_graft(commit) else self._version
+            yield Item(f"commit/{commit}", f"{commit}:{version}", commit)
 
     def _list_commits(self, revisions: Sequence[str]) -> list[str]:
         repository, wanted = self._history.repository, self._changed_paths
@@ -162,10 +173,13 @@ class GitHistorySource(Source):
         ]
 
     def fetch(self, item: Item) -> Document:
-        """Read one commit and its diff against its first parent."""
+        """Read one commit and its diff against its first parent; none where a shallow clone lacks that."""
         try:
-            commit = parse_commit(self._objects.read(item.locator))
-            diff = self._diffs.read(item.locator, commit.parents[0] if commit.parents else None)
+            commit = parse_commit(self._objects.read(item.locator), self._encoding)
+            if self._is_graft(item.locator):
+                diff = Diff((), "")
+            else:
+                diff = self._diffs.read(item.locator, commit.parents[0] if commit.parents else None)
         except GitError as failure:
             raise self._history.to_source_error(failure) from failure
         subject = commit.message.partition("\n")[0].strip() or f"Commit {item.locator[:12]}"
@@ -178,8 +192,32 @@ class GitHistorySource(Source):
             url=f"{self._commit_prefix}{item.locator}" if self._commit_prefix else None,
             author=commit.author,
             last_modified=commit.committed,
-            metadata=metadata,
+            metadata=add_note(metadata, commit.note),
         )
+
+    def _is_graft(self, commit: str) -> bool:
+        if self._grafts is None:
+            self._grafts = read_grafts(find_git_folder(self._history.repository))
+        return commit in self._grafts
+
+
+def iter_touched_paths(repository: Path, revisions: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """Path, time (seconds since 1970) and id for each file that a commit names; the newest commit first.
+
+    `revisions` are which commits, and how merges are compared, as `git log` takes them. Raises GitError.
+    """
+    output = ["-z", "--root", "--name-only", "--no-renames", "--format=tformat://%H %ct"]
+    plain = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature", "--no-notes"]
+    arguments = ["log", *output, *plain, *revisions, "--"]
+    commit, when, first = "", 0, False
+    for entry in stream_git(arguments, repository=repository):
+        if entry.startswith(_COMMIT_MARK):
+            commit_id, _, seconds = entry[2:].decode("ascii").partition(" ")
+            commit, when, first = commit_id, int(seconds or 0), True
+        elif entry:
+            # git puts one line feed between a commit and its first path
+            yield decode_path(entry.removeprefix(b"\n") if first else entry), when, commit
+            first = False
 
 
 def _build_commit_text(
@@ -268,7 +306,9 @@ class Diff:
 class DiffReader(ChildProcess):
     """Reads diffs through one lasting `git diff-tree`."""
 
-    def __init__(self, repository: Path) -> None:
+    def __init__(self, repository: Path, encoding: str | None = None) -> None:
+        """`encoding`: of lines that are not UTF-8."""
+        self._encoding = encoding
         command = build_command(["-c", "core.bigFileThreshold=2m", "diff-tree", *_OPTIONS], repository)
         super().__init__(command, build_environment(), own_session=True, bufsize=0)
 
@@ -286,7 +326,7 @@ class DiffReader(ChildProcess):
                 self._stop()
             if not ended and len(raw) <= MAX_DIFF_BYTES:
                 raise GitError(f"the diff of commit {commit} cannot be read")
-        return _parse_diff(raw)
+        return _parse_diff(raw, self._encoding)
 
     def _ask_git(self, child: subprocess.Popen[bytes], request: str) -> tuple[bytes, bool]:
         """The output up to the mark, which git echoes as it is not a commit, and whether the mark came."""
@@ -305,7 +345,7 @@ class DiffReader(ChildProcess):
         return bytes(raw.removesuffix(mark)), raw.endswith(mark)
 
 
-def _parse_diff(raw: bytes) -> Diff:
+def _parse_diff(raw: bytes, encoding: str | None) -> Diff:
     """Counts of lines, NUL-separated, then an empty field, then the patch."""
     files: list[ChangedFile] = []
     at = 0
@@ -320,7 +360,14 @@ def _parse_diff(raw: bytes) -> Diff:
             old, at = format_path(decode_path(old_name)), len(raw) - len(rest)
         inserted, deleted = (int(number) if number.isdigit() else None for number in counts)
         files.append(ChangedFile(format_path(decode_path(name)), old, inserted, deleted))
-    return Diff(tuple(files), raw[at + 1 :].decode("utf-8", "replace"))
+    return Diff(tuple(files), _decode_patch(raw[at + 1 :], encoding))
+
+
+def _decode_patch(raw: bytes, encoding: str | None) -> str:
+    """Line by line where not all is UTF-8: the files of a patch may be in several encodings."""
+    with suppress(UnicodeDecodeError):
+        return raw.decode()
+    return "\n".join(decode_bytes(line, encoding).text for line in raw.split(b"\n"))
 
 
 def iter_excerpts(patch: str) -> Iterator[tuple[str, str]]:
@@ -332,10 +379,7 @@ def iter_excerpts(patch: str) -> Iterator[tuple[str, str]]:
         body = f"@@ {hunks}".split("\n")
         body = [line[:_EXCERPT_LINE_CHARS] for line in body if not line.startswith("\\ ")]
         shortened = ["..."] if len(body) > _EXCERPT_LINES else []
-        yield _parse_section_path(head), "\n".join([*body[:_EXCERPT_LINES], *shortened]).rstrip("\n")
-
-
-def _parse_section_path(head: str) -> str:
-    paths = [line[4:].rstrip("\t") for line in head.split("\n") if line.startswith(("--- ", "+++ "))]
-    path = next((path for path in reversed(paths) if path != "/dev/null"), "")
-    return path.removeprefix('"').removesuffix('"')[2:]
+        paths = [line[4:].rstrip("\t") for line in head.split("\n") if line.startswith(("--- ", "+++ "))]
+        path = next((path for path in reversed(paths) if path != "/dev/null"), "")
+        excerpt = "\n".join([*body[:_EXCERPT_LINES], *shortened]).rstrip("\n")
+        yield path.removeprefix('"').removesuffix('"')[2:], excerpt

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import repeat
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
+from knowledge_pipeline.config.addresses import parse_git_address
 from knowledge_pipeline.config.connections import GitConnection, LocalConnection, strip_credentials
 from knowledge_pipeline.config.sources import SourceConfig, resolve_trigger
 from knowledge_pipeline.connectors.git.command import (
@@ -103,9 +103,11 @@ def find_repository(folder: Path) -> Path | None:
 
 def find_local_repository(watch: WatchedBranch) -> Path | None:
     """The folder of a watched repository on this machine; None for one on another."""
-    host, _ = GitConnection(type="git", url=watch.repository).host_and_path
-    path = unquote(urlsplit(watch.repository).path) if "://" in watch.repository else watch.repository
-    return Path(path).resolve() if not host and Path(path).exists() else None
+    try:
+        address = parse_git_address(watch.repository)
+    except ValueError:
+        return None
+    return Path(address.path).resolve() if address.is_local and Path(address.path).exists() else None
 
 
 def find_hooks_folder(repository: Path) -> Path:
@@ -246,7 +248,6 @@ def _repository_name(connection: GitConnection) -> str:
 
 
 def _is_same_connection(one: GitConnection | Path, other: GitConnection | Path) -> bool:
-    """Whether two connections differ only in the branch."""
     if isinstance(one, Path) or isinstance(other, Path):
         return one == other
     return (one.url, one.token, one.app) == (other.url, other.token, other.app)

@@ -1,29 +1,15 @@
-"""Files of a git repository at the tip of one branch, and what further ones have otherwise, by the mirror.
-
-The newest commit of each path is cached next to the mirror. "Newest" is the greatest (time of commit, id)
-among the commits that can be reached from the tip and whose diff names the path; a merge names only what it
-changed against all of its parents. As it is a maximum, the result at an ancestor of the tip and the commits
-since give the same result as the whole history.
-"""
+"""Files of a git repository at the tip of one branch, and what further ones have otherwise, by the mirror."""
 
 from __future__ import annotations
 
 import json
-import os
 import posixpath
-import tempfile
-import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from hashlib import sha256
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
-
-from cachetools import LRUCache
 
 from knowledge_pipeline.config.connections import WikiConnection
 from knowledge_pipeline.connectors.base import Source, decode_path, format_too_large
@@ -32,15 +18,21 @@ from knowledge_pipeline.connectors.files import (
     SYMLINK_REASON,
     FileContent,
     FileEntry,
+    ListingMemory,
+    NewestCommits,
 )
 from knowledge_pipeline.connectors.git.command import (
     GitError,
     ObjectReader,
     parse_commit,
-    run_git,
     stream_git,
 )
 from knowledge_pipeline.connectors.git.mirror import Mirror
+from knowledge_pipeline.connectors.git.newest_commits import (
+    find_touched,
+    load_newest_commits,
+    read_newest_commits,
+)
 from knowledge_pipeline.connectors.patterns import FileSelection
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import (
@@ -54,46 +46,9 @@ from knowledge_pipeline.records import (
 )
 from knowledge_pipeline.text import matches_any
 
-NewestCommits = dict[str, tuple[int, str]]
-"""Path to (seconds since 1970, commit id)."""
-
 _PAGE_FORMAT_VERSION = "1"  # changes whenever the same file may make another page of a wiki
-_CACHE_VERSION = 1  # of the files with the newest commits
-_MAX_REMEMBERED_PATHS = 100_000  # of all branches, some 25 MB
-_MAX_UNSAVED_PATHS = 100  # touched since a file was written, which holds all paths
-_COMMIT_MARK = b"//"  # begins a commit's field; no path in a repository begins with a slash
 _MAX_PEEK_BYTES = 64_000_000  # a larger file is not read to see what it is
-_MAX_REMEMBERED_LINES = 100_000  # of all trees, some 50 MB
-
-
-class _ListedTree(NamedTuple):
-    """What the lines of a listing became, None where a file is not wanted."""
-
-    selection: FileSelection
-    newest: NewestCommits
-    entries: Mapping[bytes, FileEntry | None]
-
-
-_listed_trees: LRUCache[tuple[Path, str | None, int], _ListedTree] = LRUCache(
-    _MAX_REMEMBERED_LINES, getsizeof=lambda tree: len(tree.entries)
-)
-"""By repository, branch and the identity of the selection: most lines are those of the listing before."""
-_listed_trees_lock = threading.Lock()
-
-
-class _CachedFile(NamedTuple):
-    """What a cached file holds; never changed."""
-
-    stamp: tuple[int, ...]  # of the file, which is replaced, not written again
-    tip: str
-    commits: NewestCommits
-    unsaved: int = 0  # paths that were touched since the file was written
-
-
-_cached_files: LRUCache[Path, _CachedFile] = LRUCache(
-    _MAX_REMEMBERED_PATHS, getsizeof=lambda cached: len(cached.commits)
-)
-_cached_files_lock = threading.Lock()
+_MAX_REMEMBERED_LINES = 100_000  # of a tree, some 50 MB
 
 
 class GitTree:
@@ -111,6 +66,7 @@ class GitTree:
         selection: FileSelection,
         further: Sequence[str] = (),
         list_open_pulls: Callable[[], Sequence[str]] | None = None,
+        memory: ListingMemory | None = None,
     ) -> None:
         """`further`: patterns of the names of other branches; `list_open_pulls`: names of heads."""
         self._mirror = mirror
@@ -122,8 +78,7 @@ class GitTree:
         self._signatures: dict[str, tuple[str | None, datetime | None]] = {}
         self.branches: tuple[str, ...] = ()
         """The further branches that the last listing found, by name."""
-        self.key = mirror.repository, branch, id(selection)
-        """Of the listing, whose entries the next one has again as far as they are the same."""
+        self._memory = memory or ListingMemory()
 
     def list_entries(self) -> Iterator[FileEntry]:
         """Fetch, then every wanted file in git's order; none if nothing was ever committed."""
@@ -167,9 +122,8 @@ class GitTree:
 
     def _list_branch(self, tip: str, newest: NewestCommits) -> Iterator[FileEntry]:
         """The files of the branch; a line that was listed before is read again if its commit is another."""
-        with _listed_trees_lock:
-            listed = _listed_trees.get(self.key, _ListedTree(self._selection, newest, {}))
-        earlier, touched = listed.entries, find_touched(listed.newest, newest)
+        memory = self._memory
+        earlier, touched = memory.entries, find_touched(memory.newest, newest)
         entries = dict[bytes, FileEntry | None]()
         for line in self._stream_tree(tip):
             entry = earlier.get(line)
@@ -178,8 +132,7 @@ class GitTree:
             if entry is not None:
                 yield entry
         if len(entries) <= _MAX_REMEMBERED_LINES:
-            with _listed_trees_lock:
-                _listed_trees[self.key] = _ListedTree(self._selection, newest, entries)
+            memory.newest, memory.entries = newest, entries
 
     def _list_branches(self, tip: str, newest: NewestCommits) -> Iterator[FileEntry]:
         """The files of the branch, then the variants of further branches, each once."""
@@ -229,7 +182,9 @@ class GitTree:
         return stream_git(arguments, repository=self._mirror.repository)
 
     def _load_newest_commits(self, tip: str, branch: str | None) -> NewestCommits:
-        return load_newest_commits(self._mirror.repository, tip, branch=branch, cache=self._mirror.folder)
+        repository, folder = self._mirror.repository, self._mirror.folder
+        remembered = self._memory.commits
+        return load_newest_commits(repository, tip, branch=branch, cache=folder, remembered=remembered)
 
     def _to_entry(
         self,
@@ -301,109 +256,3 @@ class WikiPages(Source):
     def close(self) -> None:
         """Free what the files opened."""
         self._files.close()
-
-
-def load_newest_commits(repository: Path, tip: str, *, branch: str | None, cache: Path) -> NewestCommits:
-    """The newest commit of every path that any commit up to `tip` touched; raises GitError.
-
-    `cache` is the folder of cached files, one for each `branch`.
-    """
-    file = cache / f"touched-{sha256((branch or '').encode()).hexdigest()[:12]}.json"
-    cached = _load_cache(file)
-    if cached and cached.tip == tip:
-        return cached.commits
-    if cached:
-        try:
-            run_git(["merge-base", "--is-ancestor", cached.tip, tip], repository=repository)
-        except GitError:  # it is no ancestor, or is gone since a force push
-            cached = None
-    base, commits = (cached.tip, cached.commits) if cached else (None, {})
-    newest = read_newest_commits(repository, tip, base=base, earlier=commits)
-    unsaved = len(find_touched(commits, newest)) + (cached.unsaved if cached else 0)
-    if cached and unsaved <= _MAX_UNSAVED_PATHS:  # the next process reads these few commits again
-        _remember(file, cached._replace(tip=tip, commits=newest, unsaved=unsaved))
-    else:
-        _save_cache(file, tip, newest)
-    return newest
-
-
-def find_touched(before: NewestCommits, now: NewestCommits) -> set[str]:
-    """The paths whose newest commit is another one."""
-    touched = {path for path, commit in now.items() if before.get(path) != commit}
-    return touched.union(before.keys() - now.keys())
-
-
-def read_newest_commits(
-    repository: Path, tip: str, *, base: str | None, earlier: NewestCommits | None = None
-) -> NewestCommits:
-    """The newest commit of every path, of `earlier` and of the commits since `base`; raises GitError."""
-    newest = dict(earlier or {})
-    since = [f"^{base}"] if base else []
-    for path, when, commit in iter_touched_paths(repository, ["-c", tip, *since]):
-        if (when, commit) > newest.get(path, (-(1 << 63), "")):
-            newest[path] = (when, commit)
-    return newest
-
-
-def iter_touched_paths(repository: Path, revisions: Sequence[str]) -> Iterator[tuple[str, int, str]]:
-    """Path, time (seconds since 1970) and id for each file that a commit names; the newest commit first.
-
-    `revisions` are which commits, and how merges are compared, as `git log` takes them. Raises GitError.
-    """
-    output = ["-z", "--root", "--name-only", "--no-renames", "--format=tformat://%H %ct"]
-    plain = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature", "--no-notes"]
-    arguments = ["log", *output, *plain, *revisions, "--"]
-    commit, when, first = "", 0, False
-    for entry in stream_git(arguments, repository=repository):
-        if entry.startswith(_COMMIT_MARK):
-            commit_id, _, seconds = entry[2:].decode("ascii").partition(" ")
-            commit, when, first = commit_id, int(seconds or 0), True
-        elif entry:
-            # git puts one line feed between a commit and its first path
-            yield decode_path(entry.removeprefix(b"\n") if first else entry), when, commit
-            first = False
-
-
-def _load_cache(file: Path) -> _CachedFile | None:
-    with _cached_files_lock:
-        remembered = _cached_files.get(file)
-    if remembered and remembered.stamp == _read_stamp(file):
-        return remembered
-    try:
-        with file.open("rb") as opened:
-            stamp, cached = _to_stamp(os.fstat(opened.fileno())), json.load(opened)
-        if cached["format"] == _CACHE_VERSION:
-            commits = {path: (when, commit) for path, (when, commit) in cached["paths"].items()}
-            return _remember(file, _CachedFile(stamp, cached["tip"], commits))
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # missing or damaged: a cache is made anew
-    return None
-
-
-def _save_cache(file: Path, tip: str, commits: NewestCommits) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    content = json.dumps({"format": _CACHE_VERSION, "tip": tip, "paths": commits}, separators=(",", ":"))
-    handle, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)
-    with os.fdopen(handle, "w", encoding="ascii") as new:
-        new.write(content)
-    stamp = _read_stamp(Path(name))
-    Path(name).replace(file)
-    _remember(file, _CachedFile(stamp, tip, commits))
-
-
-def _remember(file: Path, cached: _CachedFile) -> _CachedFile:
-    if len(cached.commits) <= _MAX_REMEMBERED_PATHS:
-        with _cached_files_lock:
-            _cached_files[file] = cached
-    return cached
-
-
-def _read_stamp(file: Path) -> tuple[int, ...]:
-    """Identifies a file and its content; empty where there is none."""
-    with suppress(OSError):
-        return _to_stamp(file.stat())
-    return ()
-
-
-def _to_stamp(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -119,19 +119,20 @@ class GithubClient(CodeHostClient):
                 return answer
         raise self.unavailable("limits our calls")
 
-    def get_or_status(self, path: str, parameters: Mapping[str, Any] | None = None) -> Any:
-        """The JSON at a path of the REST API, or one of these statuses."""
+    def get_page(self, path: str, parameters: Mapping[str, Any] | None = None) -> tuple[Any, bool]:
+        """The JSON at a path of the REST API, or 403 or 404; and whether another page follows."""
         import github
 
         for _ in range(MAX_ATTEMPTS):
             try:
-                return self._request("GET", path, frozenset(), parameters=dict(parameters or {}))[1]
+                headers, body = self._request("GET", path, frozenset(), parameters=dict(parameters or {}))
+                return body, 'rel="next"' in headers.get("link", "")
             except github.GithubException as error:
                 headers = error.headers or {}
                 if error.status == 429 or isinstance(error, github.RateLimitExceededException):
                     self._wait_for_limit(headers.get("retry-after") or headers.get("x-ratelimit-reset"))
                 elif error.status in (403, 404):
-                    return error.status
+                    return error.status, False
                 else:
                     raise self._to_source_error(error) from None
         raise self.unavailable("limits our calls")
@@ -391,7 +392,6 @@ _grants: defaultdict[_InstallationKey, _Grant] = defaultdict(_Grant)
 
 
 def _build_installation_key(url: str, app: GithubApp, owner: str) -> _InstallationKey:
-    """The key of a token; an App is installed once for an owner."""
     secret = sha256(app.private_key.get_secret_value().encode()).hexdigest()
     return url, app.id, secret, str(app.installation_id or owner.lower())
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
@@ -32,6 +33,7 @@ from knowledge_pipeline.connectors.github.client import (
     is_single_sign_on,
 )
 from knowledge_pipeline.connectors.github.markdown_cleaning import clean_markdown
+from knowledge_pipeline.connectors.service import PageGuard
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Attachment, Document, Item
 from knowledge_pipeline.times import parse_time
@@ -315,6 +317,7 @@ def iter_pages(
     `shown` whether the repository shows it; `documents` says what is listed, for errors.
     """
     variables = {**variables, "owner": client.owner, "name": client.name, "after": None}
+    guard = PageGuard(partial(client.listing_incomplete, "repeats a page of a listing"))
     more = True
     while more:
         answer = client.execute(query, variables)
@@ -326,8 +329,8 @@ def iter_pages(
         page = repository["listed"]
         yield page
         more, cursor = page["pageInfo"]["hasNextPage"], page["pageInfo"]["endCursor"]
-        if more and (cursor == variables["after"] or not page["nodes"]):
-            raise client.listing_incomplete("repeats a page of a listing")
+        if more:
+            guard.advance(map(repr, page["nodes"]), cursor or "")
         variables["after"] = cursor
 
 
@@ -358,12 +361,17 @@ def _load_all_entries(client: GithubClient, node: Node, nested_lists: Sequence[N
     for part in nested_lists:
         page: Node = node.get(part.name) or {"nodes": [], "pageInfo": {"hasNextPage": False}}
         entries: list[Node] = []
+        guard = PageGuard(
+            partial(client.unavailable, f"does not end the {part.name} of one of its documents")
+        )
         while True:
             entries += filter(None, page["nodes"] or ())  # an entry that we may not see is null
             is_enough = part.max_count is not None and len(entries) >= part.max_count
             if is_enough or not page["pageInfo"]["hasNextPage"]:
                 break
-            page = _fetch_next_page(client, node["id"], part, page["pageInfo"]["endCursor"])
+            cursor = page["pageInfo"]["endCursor"]
+            guard.advance(map(repr, page["nodes"] or ()), cursor or "")
+            page = _fetch_next_page(client, node["id"], part, cursor)
         node[part.name] = entries
         if part.inner:
             for entry in entries:

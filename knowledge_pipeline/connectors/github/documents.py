@@ -203,25 +203,21 @@ class GithubReleases(ReleaseSource[GithubClient]):
             listed, total = listed + len(page["nodes"]), page["totalCount"]
             for node in page["nodes"]:
                 if not node.pop("isDraft"):
-                    yield _normalize_release(node)
+                    assets, commit = node.pop("releaseAssets"), node.pop("tagCommit")
+                    names = [asset["name"] for asset in assets["nodes"]]
+                    yield {
+                        **node,
+                        "publishedAt": node["publishedAt"] or node["createdAt"],
+                        "status": "prerelease" if node.pop("isPrerelease") else "released",
+                        "commit": commit["oid"] if commit else None,
+                        "assets": {"names": names, "more": assets["totalCount"] > len(names)},
+                    }
         if is_incomplete(listed, total):
             raise self._client.listing_incomplete(f"listed {listed} of {total} releases")
 
     def build_url(self, tag: str) -> str:
         """Its page."""
         return f"{self._location}/releases/tag/{quote(tag)}"
-
-
-def _normalize_release(node: Node) -> Node:
-    assets, commit = node.pop("releaseAssets"), node.pop("tagCommit")
-    names = [asset["name"] for asset in assets["nodes"]]
-    return {
-        **node,
-        "publishedAt": node["publishedAt"] or node["createdAt"],
-        "status": "prerelease" if node.pop("isPrerelease") else "released",
-        "commit": commit["oid"] if commit else None,
-        "assets": {"names": names, "more": assets["totalCount"] > len(names)},
-    }
 
 
 _DISCUSSION_COMMENT_FIELDS = f"id body createdAt isMinimized isAnswer url {ACTOR_FIELDS}"

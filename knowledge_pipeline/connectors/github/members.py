@@ -10,11 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from knowledge_pipeline.config.organisations import GithubOrganisationConnection, OrganisationMember
 from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.github.client import RATE_LIMIT_FIELDS, GithubClient
+from knowledge_pipeline.connectors.service import PageGuard
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 
 _FIELDS = """pageInfo { hasNextPage endCursor } nodes { ... on Repository {
@@ -37,6 +39,7 @@ def list_members(
     with closing(GithubClient(connection, sleep=sleep)) as client:
         after: str | None = None
         names: set[str] = set()
+        guard = PageGuard(partial(client.listing_incomplete, "does not end its list of repositories"))
         while True:
             page = _read_page(client, connection, after)
             new = [
@@ -49,6 +52,7 @@ def list_members(
             if not page["pageInfo"]["hasNextPage"]:
                 break
             after = page["pageInfo"]["endCursor"]
+            guard.advance((repository["nameWithOwner"] for repository in new), after or "")
         if len(names) < page["totalCount"]:
             raise SourceUnavailable(
                 f"{client.service} listed {len(names)} of {page['totalCount']} repositories of "

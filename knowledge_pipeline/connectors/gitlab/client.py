@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
@@ -30,6 +31,7 @@ from knowledge_pipeline.connectors.http_retry import (
     to_source_error,
 )
 from knowledge_pipeline.connectors.permissions import CodeHostClient
+from knowledge_pipeline.connectors.service import PageGuard
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.text import is_list, is_object
 
@@ -111,7 +113,7 @@ class GitlabClient(CodeHostClient):
         self, definitions: str, selection: str, variables: Mapping[str, Any]
     ) -> Iterator[dict[str, Any]]:
         """Every page, selected as `listed`; `$after` and `$first` (the first page) are set."""
-        after, more = None, True
+        after, more, guard = None, True, self.build_page_guard()
         while more:
             cursor = {"after": after} | ({"first": after is None} if "$first" in definitions else {})
             project = self.execute(f"$after: String, {definitions}", selection, {**variables, **cursor})
@@ -119,20 +121,20 @@ class GitlabClient(CodeHostClient):
             if page is None:
                 raise self.listing_incomplete(f"does not list the {self._documents}")
             yield page
-            more, before = page["pageInfo"]["hasNextPage"], after
-            after = self.next_cursor(page, before) if more else None
+            more, after = page["pageInfo"]["hasNextPage"], page["pageInfo"]["endCursor"]
+            if more:
+                guard.advance(map(repr, page["nodes"]), after or "")
 
-    def next_cursor(self, page: Mapping[str, Any], previous_cursor: str | None) -> str:
-        """Where the next page begins; SourceUnavailable where it begins where this one did."""
-        cursor = page["pageInfo"]["endCursor"]
-        if not cursor or cursor == previous_cursor:
-            raise self.listing_incomplete("repeats a page of a listing")
-        return cursor
+    def build_page_guard(self) -> PageGuard:
+        """For one listing, or one list of a document."""
+        return PageGuard(partial(self.listing_incomplete, "repeats a page of a listing"))
 
-    def get_or_status(self, path: str, parameters: Mapping[str, Any]) -> Any:
-        """The JSON at a path of the REST API, or one of these statuses."""
-        response = self._send("GET", f"v4/{path}", frozenset(), params=dict(parameters))
-        return response.status_code if response.status_code in (403, 404) else self._parse_json(response)
+    def get_page(self, path: str, parameters: Mapping[str, Any] | None = None) -> tuple[Any, bool]:
+        """The JSON at a path of the REST API, or 403 or 404; and whether another page follows."""
+        response = self._send("GET", f"v4/{path}", frozenset(), params=dict(parameters or {}))
+        if response.status_code in (403, 404):
+            return response.status_code, False
+        return self._parse_json(response), "next" in response.links
 
     def _send(
         self, method: str, path: str, no_retry_statuses: frozenset[int], **content: Any

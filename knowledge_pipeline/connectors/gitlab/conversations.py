@@ -106,11 +106,20 @@ class GitlabConversations(ConversationSource[GitlabClient]):
 
     def list_items(self, oldest: datetime) -> Iterator[Item]:
         """The oldest update first; confidential ones are listed to be skipped: they leave at once."""
-        chosen = self._filter_wanted(self._list_nodes(oldest))
+        nodes: dict[str, Node] = {}
+        total = 0
+        for page in self._iter_pages("UPDATED_ASC", oldest):
+            total = page.get("count", total)
+            for node in page["nodes"]:
+                nodes.pop(node["number"], None)
+                nodes[node["number"]] = node
+        if is_incomplete(len(nodes), total):
+            raise self._client.listing_incomplete(f"listed {len(nodes)} of {total} {self.field}")
+        chosen = self._filter_wanted(list(nodes.values()))
         public = [node for node in chosen if not node.get("confidential")]
         most = self._filters.max_results
         surplus = {node["number"] for node in public[:-most]} if most else set[str]()
-        yield from (self._to_item(node) for node in chosen if node["number"] not in surplus)
+        yield from (self.to_item(node) for node in chosen if node["number"] not in surplus)
 
     def list_by_number(self, numbers: Sequence[int]) -> Iterator[Item]:
         """By their numbers within the project, in one query."""
@@ -124,9 +133,10 @@ class GitlabConversations(ConversationSource[GitlabClient]):
         project = self._client.execute(definitions, selection, {**variables, "first": len(numbers)})
         if project["wanted"] is None:
             raise self._client.listing_incomplete(f"does not list the {self.field}")
-        yield from map(self._to_item, self._filter_wanted(project["wanted"]["nodes"]))
+        yield from map(self.to_item, self._filter_wanted(project["wanted"]["nodes"]))
 
-    def _to_item(self, node: Node) -> Item:
+    def to_item(self, node: Node) -> Item:
+        """A document of a listing."""
         revision = self.mark_revision(node["updatedAt"], node["userNotesCount"])
         skip = _CONFIDENTIAL_REASON if node.get("confidential") else None
         return Item(f"{self.kind}/{node['number']}", revision, locator=node["updatedAt"], skip=skip)
@@ -134,19 +144,6 @@ class GitlabConversations(ConversationSource[GitlabClient]):
     def _build_listing_fields(self) -> str:
         fields = "number: iid updatedAt userNotesCount labels { nodes { name: title } }"
         return f"{fields} {self.listing_fields}"
-
-    def _list_nodes(self, oldest: datetime) -> list[Node]:
-        """What was updated at `oldest` or later, each in the place of its last update."""
-        nodes: dict[str, Node] = {}
-        total = 0
-        for page in self._iter_pages("UPDATED_ASC", oldest):
-            total = page.get("count", total)
-            for node in page["nodes"]:
-                nodes.pop(node["number"], None)
-                nodes[node["number"]] = node
-        if is_incomplete(len(nodes), total):
-            raise self._client.listing_incomplete(f"listed {len(nodes)} of {total} {self.field}")
-        return list(nodes.values())
 
     def _find_newest_begin(self, oldest: datetime) -> datetime:
         """Since when the newest `max_results` were updated, found from the newest on."""
@@ -200,12 +197,13 @@ class GitlabConversations(ConversationSource[GitlabClient]):
 
     def _iter_notes(self, node: Node) -> Iterator[Node]:
         """All that people wrote for everybody who sees it: no events, no internal notes."""
-        page, after = node["notes"], None
+        page, guard = node["notes"], self._client.build_page_guard()
         while True:
             yield from (note for note in page["nodes"] if not note["system"] and not note["internal"])
             if not page["pageInfo"]["hasNextPage"]:
                 return
-            after = self._client.next_cursor(page, after)
+            after = page["pageInfo"]["endCursor"]
+            guard.advance(map(repr, page["nodes"]), after or "")
             selection = self._build_selection(_build_notes_field(", after: $after"))
             variables = {"iids": [node["number"]], "after": after}
             project = self._client.execute("$iids: [String!], $after: String", selection, variables)

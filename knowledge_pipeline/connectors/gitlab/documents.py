@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -73,9 +74,9 @@ class GitlabMergeRequests(GitlabConversations):
     default_since = "180 days"
     # GitLab has no state for all that is no longer open
     state_values: ClassVar = {"open": "opened", "closed": "all", "merged": "merged", "all": "all"}
-    listing_fields = "state mergedAt"
+    listing_fields = "state mergedAt mergeCommitSha"
     detail_fields = (
-        "draft mergedAt mergeCommitSha sourceBranch targetBranch "
+        "draft mergedAt mergeCommitSha diffHeadSha sourceBranch targetBranch "
         f"diffStats {{ path additions deletions }} approvedBy {{ nodes {PERSON_FIELDS} }}"
     )
 
@@ -83,6 +84,11 @@ class GitlabMergeRequests(GitlabConversations):
         """Of the wanted state, within the span."""
         is_open = node["state"] not in ("closed", "merged")
         return not (is_open and self._state == "closed") and super().is_wanted(node, oldest)
+
+    def to_item(self, node: Node) -> Item:
+        """Those that were merged without a merge commit have a mark: they are related by another commit."""
+        item, is_merged = super().to_item(node), node["mergedAt"] and not node["mergeCommitSha"]
+        return replace(item, revision=f"{item.revision}+head") if is_merged else item
 
     def list_changed_paths(self, node: Node) -> list[str]:
         """All of them, where GitLab has computed the difference."""
@@ -112,7 +118,8 @@ class GitlabMergeRequests(GitlabConversations):
             "base": node["targetBranch"],
             "head": node["sourceBranch"],
             "merged_at": node["mergedAt"],
-            "merge_commit": node["mergeCommitSha"],
+            # in a project of fast-forward merges, the last commit of the branch is that of the target
+            "merge_commit": node["mergeCommitSha"] or (node["diffHeadSha"] if node["mergedAt"] else None),
             **_build_changed_files(node).metadata,
             "mentions": find_closed_issues(node["body"], self.connection),
         }
@@ -175,7 +182,17 @@ class GitlabReleases(ReleaseSource[GitlabClient]):
         for page in self._client.iter_pages("$first: Boolean!", _RELEASES_SELECTION, {}):
             listed, total = listed + len(page["nodes"]), page.get("count", total)
             for node in page["nodes"]:
-                yield _normalize_release(node)
+                links, commit = node["assets"]["links"], node["commit"]
+                yield {
+                    **node,
+                    "updatedAt": node["publishedAt"],  # GitLab does not say when one was edited
+                    "status": "upcoming" if node["isUpcoming"] else "released",
+                    "commit": commit["sha"] if commit else None,
+                    "assets": {
+                        "names": [link["name"] for link in links["nodes"]],
+                        "more": links["pageInfo"]["hasNextPage"],
+                    },
+                }
         if is_incomplete(listed, total):
             raise self._client.listing_incomplete(f"listed {listed} of {total} releases")
 
@@ -186,20 +203,6 @@ class GitlabReleases(ReleaseSource[GitlabClient]):
     def build_url(self, tag: str) -> str:
         """Its page."""
         return f"{self._connection.location}/-/releases/{quote(tag, safe='')}"
-
-
-def _normalize_release(node: Node) -> Node:
-    links, commit = node["assets"]["links"], node["commit"]
-    return {
-        **node,
-        "updatedAt": node["publishedAt"],  # GitLab does not say when one was edited
-        "status": "upcoming" if node["isUpcoming"] else "released",
-        "commit": commit["sha"] if commit else None,
-        "assets": {
-            "names": [link["name"] for link in links["nodes"]],
-            "more": links["pageInfo"]["hasNextPage"],
-        },
-    }
 
 
 class GitlabSnippets(ListedSource):

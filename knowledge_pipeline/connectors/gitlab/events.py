@@ -30,13 +30,7 @@ _PROJECT_EVENTS = {
     *("user_add_to_team", "user_update_for_team", "user_remove_from_team", "release", "milestone"),
 }
 _GROUP_EVENTS = {
-    *(
-        "user_add_to_group",
-        "user_update_for_group",
-        "user_remove_from_group",
-        "group_rename",
-        "group_destroy",
-    ),
+    *("user_add_to_group", "user_update_for_group", "user_remove_from_group", "group_rename", "group_destroy")
 }
 _PATH_FIELDS = ("path_with_namespace", "old_path_with_namespace", "project_path_with_namespace")
 
@@ -53,15 +47,12 @@ def _find_changes(payload: Payload, headers: Headers) -> ServiceEvent | Iterable
         names = [payload.get(name) for name in _PATH_FIELDS]
         names.append(descend(payload, "project").get("path_with_namespace"))
         paths = {path.casefold() for path in map(read_text, names) if path}
-        return [Change(lambda source: _project_path(find_repository_key(source)) in paths)]
+        keys = {f"{path}{suffix}" for path in paths for suffix in ("", ".wiki")}
+        return [Change(lambda source: find_repository_key(source).partition("/")[2] in keys)]
     addresses = [descend(payload, "project").get("web_url")]
     if kind == "wiki_page":
         return [reads_repository(to_repository_keys(addresses, wiki=True))]
     return _iter_named_changes(kind, to_repository_keys(addresses), payload)
-
-
-def _project_path(key: str) -> str:
-    return key.partition("/")[2].removesuffix(".wiki")
 
 
 def _iter_named_changes(kind: str, keys: frozenset[str], payload: Payload) -> Iterator[Change]:

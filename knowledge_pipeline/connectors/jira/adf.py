@@ -12,10 +12,13 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from knowledge_pipeline.extraction.markdown import (
+    FORMULA_PARAMETERS,
     MAX_COLUMNS,
+    PANEL_LABELS,
     TableCell,
     expand_spans,
     format_code_block,
@@ -23,6 +26,7 @@ from knowledge_pipeline.extraction.markdown import (
     format_link,
     format_list_item,
     format_quote,
+    format_superscript,
     format_table,
 )
 from knowledge_pipeline.text import descend, is_list, is_object, list_objects
@@ -37,7 +41,6 @@ _INLINE_TYPES = frozenset(
     }
 )
 _MAX_DEPTH = 60  # nodes inside each other; deeper than anybody writes, and well before Python's own limit
-_PANEL_LABELS = {name: name.title() for name in ("info", "note", "tip", "success", "warning", "error")}
 _LIST_TYPES = frozenset({"bulletList", "orderedList", "taskList", "decisionList"})
 # where an item is expected and one of these stands, it is the item's content
 _ITEM_CONTENT_TYPES = _LIST_TYPES.union(
@@ -65,7 +68,6 @@ class _AdfRenderer:
         return "\n\n".join(text for _, text in self._render_pieces(nodes, depth))
 
     def _render_pieces(self, nodes: list[Any], depth: int) -> list[tuple[str, str]]:
-        """The type and text of each block that has text."""
         pieces: list[tuple[str, str]] = []
         run: list[Any] = []
         for node in nodes:
@@ -109,7 +111,10 @@ class _AdfRenderer:
                 parts = (f"**{title}**" if title else "", self.render_blocks(children, depth))
                 return "\n\n".join(part for part in parts if part)
             case "table":
-                return format_table(self._build_grid(node, depth))
+                if not _has_lines_of_code(node):
+                    return format_table(self._build_grid(node, depth))
+                cells = (cell for row in children for cell in _children_of(row))
+                return "\n\n".join(filter(None, (self.render_blocks([cell], depth) for cell in cells)))
             case "codeBlock":
                 code, language = _collect_text(node, separator=""), str(attributes.get("language") or "")
                 return format_code_block(code, language) if code.strip() else ""
@@ -119,7 +124,11 @@ class _AdfRenderer:
             case "rule":
                 return "---"
             case "mediaSingle" | "mediaGroup":
-                return "\n".join(text for child in children if (text := self.render_blocks([child], depth)))
+                text = "\n".join(text for child in children if (text := self.render_blocks([child], depth)))
+                if link := _link_of(node):
+                    first, *rest = text.split("\n")
+                    text = "\n".join([format_link(first, link), *rest])
+                return text
             case "blockCard" | "embedCard":
                 jql = descend(attributes, "datasource", "parameters").get("jql")
                 label = _render_label(node, self._people)
@@ -127,10 +136,19 @@ class _AdfRenderer:
             case _:  # not in the schema, or only a frame around others
                 values = (node.get("text"), attributes.get("title"), attributes.get("text"))
                 texts = [value.strip() for value in values if isinstance(value, str)]
+                if formula := _formula_of(node):
+                    texts.append(format_code_block(formula))
                 return "\n\n".join(text for text in (*texts, self.render_blocks(children, depth)) if text)
 
     def _render_inline(self, nodes: list[Any]) -> str:
-        return _render_inline_nodes(nodes, self._people).strip()
+        parts: list[str] = []
+        for url, group in groupby(nodes, key=_link_of):
+            text = _render_runs(list(group), self._people)
+            if url:
+                lead, text, trail = _split_whitespace(text)
+                text = f"{lead}{format_link(text, url)}{trail}"
+            parts.append(text)
+        return "".join(parts).strip()
 
     def _render_list_item(self, node: Any, marker: str, depth: int, label: str = "") -> str:
         """A list item; its lists follow without an empty line."""
@@ -154,7 +172,7 @@ class _AdfRenderer:
 
     def _render_panel(self, node: Mapping[str, Any], depth: int) -> str:
         attributes = descend(node, "attrs")
-        label = _PANEL_LABELS.get(str(attributes.get("panelType"))) or attributes.get("panelIconText")
+        label = PANEL_LABELS.get(str(attributes.get("panelType"))) or attributes.get("panelIconText")
         text = self.render_blocks(_children_of(node), depth)
         first_type = next((_type_of(child) for child in _children_of(node)), "")
         if not label or not text:
@@ -180,6 +198,8 @@ class _AdfRenderer:
             if _type_of(child) == "table" and depth <= _MAX_DEPTH:
                 grid = self._build_grid(child, depth + 1)
                 parts.append("; ".join(", ".join(text for text in row if text) for row in grid))
+            elif _type_of(child) == "codeBlock":
+                parts.append(format_inline_code(_collect_text(child, separator="").strip()))
             else:
                 parts.append(self.render_blocks([child], depth + 1))
         return TableCell(" ".join(parts), rows, min(columns, MAX_COLUMNS))
@@ -193,17 +213,6 @@ def _type_of(node: Any) -> str:
 def _children_of(node: Any) -> list[Any]:
     content = descend(node).get("content")
     return content if is_list(content) else []
-
-
-def _render_inline_nodes(nodes: list[Any], people: People) -> str:
-    parts: list[str] = []
-    for url, group in groupby(nodes, key=_link_of):
-        text = _render_runs(list(group), people)
-        if url:
-            lead, text, trail = _split_whitespace(text)
-            text = f"{lead}{format_link(text, url)}{trail}"
-        parts.append(text)
-    return "".join(parts)
 
 
 def _render_label(node: Any, people: People) -> str:
@@ -238,11 +247,28 @@ def _render_label(node: Any, people: People) -> str:
                 return format_link(name or "image", url)
             return f"(attachment: {name})" if name else "(attachment)"
         case _:
-            return _collect_text(node)
+            return format_inline_code(_formula_of(node)) or _collect_text(node)
+
+
+def _formula_of(node: Any) -> str:
+    """The LaTeX of an extension that shows a formula: it is a parameter, and what its text says a name."""
+    parameters = descend(node, "attrs", "parameters", "macroParams")
+    values = (descend(parameters, name).get("value") for name in FORMULA_PARAMETERS)
+    return next((value.strip() for value in values if isinstance(value, str) and value.strip()), "")
+
+
+def _has_lines_of_code(table: Any) -> bool:
+    """Whether a cell holds code of several lines, of which a comment would end no more in one."""
+    pending = [table]
+    while pending:
+        node = pending.pop()
+        if _type_of(node) == "codeBlock" and "\n" in _collect_text(node, separator="").strip():
+            return True
+        pending.extend(_children_of(node))
+    return False
 
 
 def _collect_text(node: Any, separator: str = " ") -> str:
-    """Every text under a node, however deep; a hard break is a new line."""
     texts: list[str] = []
     pending = [node]
     while pending:
@@ -263,9 +289,14 @@ def _collect_text(node: Any, separator: str = " ") -> str:
 
 def _render_runs(nodes: list[Any], people: People) -> str:
     """Neighbours with the same emphasis are emphasized once."""
+    texts: list[str] = []
+    for node in nodes:
+        text = _render_node(node, people)
+        is_raised = _marks_of(node).get("subsup", {}).get("type") == "sup"
+        texts.append(format_superscript(text, texts[-1] if texts else "") if is_raised else text)
     runs = [
-        ("".join(_render_node(node, people) for node in group), emphasis)
-        for emphasis, group in groupby(nodes, key=_emphasis_of)
+        ("".join(text for text, _ in group), emphasis)
+        for emphasis, group in groupby(zip(texts, map(_emphasis_of, nodes), strict=True), key=itemgetter(1))
     ]
     parts: list[str] = []
     for index, (text, emphasis) in enumerate(runs):

@@ -57,7 +57,12 @@ def build_ticket_document(ticket: Ticket) -> Document:
     """The document of a ticket. Its metadata has keys for what has a value."""
     people = _display_names_by_id(ticket)
     title = f"{ticket.key} {' '.join(str(ticket.get_field('summary') or '').split())}".strip()
-    custom = _format_custom_fields(ticket, people)
+    custom: dict[str, str] = {}
+    markup_ids = frozenset[str]() if ticket.is_cloud else ticket.fields.markup_ids
+    for name, ids in ticket.fields.custom_ids.items():
+        marked = [(ticket.get_field(id_), id_ in markup_ids) for id_ in ids]
+        values = [format_field_value(value, markup=markup, people=people) for value, markup in marked]
+        custom[name] = ", ".join(dict.fromkeys(text for text in values if text))
     text, segments = format_conversation(title, _iter_turns(ticket, custom, people))
     project = _get_text(ticket, "project", "key") or ticket.key.rpartition("-")[0]
     return Document(
@@ -94,23 +99,18 @@ def _iter_turns(ticket: Ticket, custom: Mapping[str, str], people: Mapping[str, 
         url = f"{ticket.page_url}?focusedCommentId={comment.get('id')}"
         at = parse_time(comment.get("created"))
         yield Turn(kind, text, _display_name(comment.get("author")), at, url=url)
-    yield from _iter_worklogs(ticket, people)
+    for worklog in filter(_is_public, ticket.worklogs):
+        comment = _to_markdown(worklog.get("comment"), ticket, people).strip()
+        spent = str(worklog.get("timeSpent") or "")  # which Jira writes for people: "3h 20m"
+        text = "\n\n".join(part for part in (f"Time spent: {spent}" if spent else "", comment) if part)
+        url = f"{ticket.page_url}?focusedWorklogId={worklog.get('id')}"
+        started = parse_time(worklog.get("started"))
+        yield Turn("work log", text, _display_name(worklog.get("author")), started, url=url)
 
 
 def _is_public(entry: Mapping[str, Any]) -> bool:
     """Whether all who see the ticket see it: nothing that is kept to a role or a group."""
     return not entry.get("visibility")
-
-
-def _iter_worklogs(ticket: Ticket, people: Mapping[str, str]) -> Iterator[Turn]:
-    """Each with the time spent, which Jira writes for people: "3h 20m"."""
-    for worklog in filter(_is_public, ticket.worklogs):
-        comment = _to_markdown(worklog.get("comment"), ticket, people).strip()
-        spent = str(worklog.get("timeSpent") or "")
-        text = "\n\n".join(part for part in (f"Time spent: {spent}" if spent else "", comment) if part)
-        url = f"{ticket.page_url}?focusedWorklogId={worklog.get('id')}"
-        started = parse_time(worklog.get("started"))
-        yield Turn("work log", text, _display_name(worklog.get("author")), started, url=url)
 
 
 def _format_details(ticket: Ticket, custom: Mapping[str, str]) -> str:
@@ -183,7 +183,6 @@ def _link_kind(label: str) -> str:
 
 
 def _list_links(ticket: Ticket) -> list[tuple[str, str]]:
-    """How each linked ticket is related, in Jira's words, and its key."""
     links: list[tuple[str, str]] = []
     for link in list_objects(ticket.get_field("issuelinks")):
         kind = descend(link, "type")
@@ -218,16 +217,6 @@ def _list_remote_links(ticket: Ticket) -> list[dict[str, str]]:
 def _list_sprints(ticket: Ticket) -> list[str]:
     values = [value for name in ticket.fields.sprint_ids for value in ticket.get_field(name) or ()]
     return list(dict.fromkeys(name for name in map(parse_sprint_name, values) if name))
-
-
-def _format_custom_fields(ticket: Ticket, people: Mapping[str, str]) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    markup_ids = frozenset[str]() if ticket.is_cloud else ticket.fields.markup_ids
-    for name, ids in ticket.fields.custom_ids.items():
-        marked = [(ticket.get_field(id_), id_ in markup_ids) for id_ in ids]
-        values = [format_field_value(value, markup=markup, people=people) for value, markup in marked]
-        texts[name] = ", ".join(dict.fromkeys(text for text in values if text))
-    return texts
 
 
 def _to_markdown(value: Any, ticket: Ticket, people: Mapping[str, str]) -> str:

@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC
-from functools import cache
-from itertools import count
+from functools import cache, partial
 from typing import Any
 from urllib.parse import quote
 
@@ -33,6 +32,7 @@ from knowledge_pipeline.connectors.permissions import (
     Unreadable,
     collect_permissions,
 )
+from knowledge_pipeline.connectors.service import PageGuard
 from knowledge_pipeline.text import descend, is_list, is_object, list_objects
 
 _PAGE_SIZE = 50  # Jira's most, of members
@@ -100,7 +100,6 @@ class _PermissionReader:
         return f"project/{scope.project}/level/{level}", [browsers, self.read_level(scope.project, level)]
 
     def _read_browsers(self, project: str) -> Readers:
-        """Who has the permission Browse Projects. Raises Unreadable."""
         what = f"the permission scheme of project {project} is not shown"
         path = f"project/{quote(project, safe='')}/permissionscheme"
         grants = descend(self._fetch_permission_data(what, path, expand="all")).get("permissions")
@@ -141,7 +140,9 @@ class _PermissionReader:
         # "." finds every name, nothing finds none
         query = {"username": ".", "issueKey": ticket, "maxResults": _VIEWERS_PAGE_SIZE}
         readers: set[Member] = set()
-        for start in count(0, _VIEWERS_PAGE_SIZE):
+        seen: set[str] = set()
+        start = 0
+        while True:
             try:
                 page = self._fetch_permission_data(what, "user/viewissue/search", startAt=start, **query)
             except Unreadable as reason:
@@ -150,8 +151,10 @@ class _PermissionReader:
             if not is_list(page):
                 raise self._api.unavailable("returned no list of people")
             readers.update(self._to_people(page))
-            if len(page) < _VIEWERS_PAGE_SIZE:
+            if seen.issuperset(map(repr, page)):  # a shorter one is no end: Jira gives fewer where it likes
                 break
+            seen.update(map(repr, page))
+            start += len(page)
         if not readers:  # we view it ourselves, so that people are hidden from us
             self._hidden_viewers = f"{what}: {_REMEDY}"
             raise Unreadable(self._hidden_viewers)
@@ -227,7 +230,7 @@ class _PermissionReader:
 
     def _iter_values(self, what: str, path: str, **query: str) -> Iterator[_Json]:
         """All of a list that pages by offset. Raises Unreadable."""
-        start = 0
+        start, guard = 0, PageGuard(partial(self._api.unavailable, f"does not end the list at {path}"))
         while True:
             page = self._fetch_permission_data(what, path, startAt=start, maxResults=_PAGE_SIZE, **query)
             values = descend(page).get("values")
@@ -237,6 +240,7 @@ class _PermissionReader:
             start += len(values)
             if not values or page.get("isLast") is True:
                 return
+            guard.advance(map(repr, values))
 
     def _fetch_permission_data(self, what: str, path: str, **query: Any) -> Any:
         """Raises Unreadable where Jira forbids it or has no such thing."""

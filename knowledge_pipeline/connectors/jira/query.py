@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
+from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
 
@@ -16,7 +17,7 @@ from knowledge_pipeline.config.sources import DEFAULT_PARTS
 from knowledge_pipeline.connectors.jira.adf import adf_to_markdown
 from knowledge_pipeline.connectors.jira.wiki_markup import wiki_to_markdown
 from knowledge_pipeline.errors import ConfigError, SourceRefused
-from knowledge_pipeline.text import is_list, is_object
+from knowledge_pipeline.text import descend, is_list, is_object, list_objects
 from knowledge_pipeline.times import parse_since
 
 _TOKEN = re.compile(
@@ -32,7 +33,7 @@ _STANDARD_FIELDS = (
 _TEXT_AREA_TYPE = "com.atlassian.jira.plugin.system.customfieldtypes:textarea"
 _SPRINT_CHARS = 1_000  # of its string, which begins with id, state and name
 _SPRINT_NAME = re.compile(r"\[(?:.*?,)?name=(.*?)(?:,\w+=|\]$)")
-_NAME_KEYS = ("displayName", "value", "name", "title", "key")
+_NAME_KEYS = ("displayName", "value", "name", "title", "key", "requestType", "rating")
 _MAX_DEPTH = 20
 
 
@@ -156,7 +157,7 @@ def format_field_value(
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)):
-        return f"{value:g}" if isinstance(value, float) and abs(value) < 1e15 else str(value)
+        return f"{Decimal(repr(value)):f}".removesuffix(".0")  # all its digits, and no exponent
     if isinstance(value, str):
         return wiki_to_markdown(value, people) if markup else value.strip()
     if depth > _MAX_DEPTH:
@@ -166,6 +167,8 @@ def format_field_value(
         return ", ".join(part for part in parts if part)
     if is_object(value) and value.get("type") == "doc":
         return adf_to_markdown(value, people)
+    if is_object(value) and ("ongoingCycle" in value or is_list(value.get("completedCycles"))):
+        return _format_sla(value)
     return _format_named_value(value, depth) if is_object(value) else ""
 
 
@@ -183,6 +186,20 @@ def _format_named_value(value: Mapping[str, Any], depth: int) -> str:
     if is_object(child) and depth <= _MAX_DEPTH:
         return f"{name} / {_format_named_value(child, depth + 1)}"
     return name
+
+
+def _format_sla(value: Mapping[str, Any]) -> str:
+    """The cycles of a goal of Jira Service Management; of one that runs nothing that time alone changes."""
+    parts: list[str] = []
+    for cycle in list_objects(value.get("completedCycles")):
+        times = [str(descend(cycle, name).get("friendly") or "") for name in ("elapsedTime", "goalDuration")]
+        parts.append(f"{' of '.join(filter(None, times))} ({'breached' if cycle.get('breached') else 'met'})")
+    if cycle := descend(value, "ongoingCycle"):
+        goal = str(descend(cycle, "goalDuration").get("friendly") or "")
+        due = str(descend(cycle, "breachTime").get("iso8601") or "")
+        state = "breached" if cycle.get("breached") else "paused" if cycle.get("paused") else "running"
+        parts.append(", ".join(filter(None, [f"goal {goal}".strip(), f"due {due}" if due else "", state])))
+    return "; ".join(part.strip() for part in parts)
 
 
 def _list_ids_of_type(definitions: Sequence[Mapping[str, Any]], kind: str) -> tuple[str, ...]:

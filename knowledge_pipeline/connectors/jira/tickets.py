@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import partial
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -14,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from knowledge_pipeline.config.connections import JiraConnection
 from knowledge_pipeline.config.sources import DEFAULT_PARTS
 from knowledge_pipeline.connectors.base import DELETED_REASON
+from knowledge_pipeline.connectors.conversations import is_incomplete
 from knowledge_pipeline.connectors.jira.client import JiraClient, JiraRefused
 from knowledge_pipeline.connectors.jira.document import Ticket, build_ticket_document, parse_time
 from knowledge_pipeline.connectors.jira.query import (
@@ -24,7 +26,7 @@ from knowledge_pipeline.connectors.jira.query import (
     compute_oldest_update,
     resolve_site_fields,
 )
-from knowledge_pipeline.connectors.service import ServiceSource, split_batches
+from knowledge_pipeline.connectors.service import PageGuard, ServiceSource, split_batches
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.text import descend, is_list, is_object
@@ -33,7 +35,7 @@ OVERLAP = timedelta(hours=2)
 """How much before a moment `updated` asks: a minute for JQL, which has no seconds, some for an index
 that is behind, and an hour that the clocks of the account's time zone may show twice."""
 
-_FORMAT_VERSION = "2"  # of the documents that `document` makes
+_FORMAT_VERSION = "3"  # of the documents that `document` makes
 _BATCH_SIZE = 100  # tickets a call; the most that Cloud takes
 _NAMED_BATCH_SIZE = 50  # tickets by name; the most that Cloud looks up in spite of its index
 _EARLIEST_ZONE = timezone(timedelta(hours=-12))  # no clock is behind this one
@@ -264,20 +266,19 @@ def _iter_cloud(
     api: JiraClient, jql: str, limit: int | None, fields: Sequence[str], reconcile: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     seen: set[str] = set()
-    tokens: set[str] = set()
+    guard = PageGuard(partial(_build_listing_error, api, "does not name the next one"))
     question: dict[str, Any] = {"jql": jql, "fields": list(fields)}
     if reconcile:
         question["reconcileIssues"] = [int(id_) for id_ in reconcile]
     question["maxResults"] = min(_CLOUD_PAGE_SIZE, limit or _CLOUD_PAGE_SIZE)
     while True:
         page = api.post("search/jql", question)
-        yield from _iter_unseen(_require_issues(api, page), seen)
+        issues = _require_issues(api, page)
+        yield from _iter_unseen(issues, seen)
         token = page.get("nextPageToken")
         if page.get("isLast") is True or (not token and page.get("isLast") is None):
             return
-        if not token or token in tokens:
-            raise _build_listing_error(api, "does not name the next one")
-        tokens.add(token)
+        guard.advance((issue["id"] for issue in issues), token or "")
         question["nextPageToken"] = token
 
 
@@ -301,6 +302,8 @@ def _iter_server(
         read_to = start + len(issues)
         yield from _iter_unseen(issues, seen)
         if read_to >= total:
+            if is_incomplete(len(seen), total):  # the same tickets again
+                raise _build_listing_error(api, f"ends the list with {len(seen)} of {total}")
             return
         overlap = max(1, min(_SERVER_OVERLAP, len(issues) - 1))
         start = read_to - overlap
@@ -379,8 +382,10 @@ def _fetch_pages(api: JiraClient, path: str, name: str, query: Mapping[str, str]
         total = page_total
         if not page_entries and read < total:
             return None
-        read += len(page_entries)
+        read, count = read + len(page_entries), len(entries)
         entries |= {str(entry.get("id")): entry for entry in page_entries}
+        if count == len(entries) < total:  # the same again
+            return None
     return list(entries.values()) if len(entries) == total else None
 
 

@@ -12,14 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from knowledge_pipeline.extraction.markdown import (
-    format_code_block,
-    format_inline_code,
-    format_link,
-    format_list_item,
-    format_quote,
-    format_table,
-)
+from knowledge_pipeline.extraction import markdown
 
 _CODE_PLACEHOLDER = re.compile(r"(\x02c\d+\x03)")  # where a block of code was set aside
 _PLACEHOLDER = re.compile(r"\x02([cit])(\d+)\x03")
@@ -64,7 +57,14 @@ def wiki_to_markdown(markup: str, people: Mapping[str, str] | None = None) -> st
     """A description or a comment as Markdown; `people`: display names by user name, for mentions."""
     text = _CONTROL.sub("", markup.replace("\r\n", "\n").replace("\r", "\n"))
     literals = _MaskedLiterals(people or {})
-    return _WikiRenderer(literals).render(_mask_literals(text, literals)).strip()
+    text = _CODE.sub(lambda match: _mask_code(match, literals), text)
+    text = _INLINE_CODE.sub(lambda match: literals.mask("i", match[1]), text)
+    text = _IMAGE.sub(lambda match: literals.mask("t", _format_image(match[1].strip())), text)
+    text = _LINK.sub(lambda match: _mask_link(match, literals), text)
+    text = _BARE_URL.sub(lambda match: literals.mask("t", match[0]), text)
+    text = _LINE_BREAK.sub("\n", text)
+    text = _ESCAPED.sub(lambda match: literals.mask("t", match[1]), text)
+    return _WikiRenderer(literals).render(text.replace("&nbsp;", " ")).strip()
 
 
 class _WikiRenderer:
@@ -80,11 +80,15 @@ class _WikiRenderer:
         for number, part in enumerate(parts):
             block = self._render_blocks(part)
             is_quote = number % 2 == 1 and number < len(parts) - 1
-            written.append(format_quote(block) if is_quote and block else block)
+            written.append(markdown.format_quote(block) if is_quote and block else block)
         return "\n\n".join(block for block in written if block)
 
     def _render_blocks(self, text: str) -> str:
-        lines = _split_lines(_DROPPED_MARKER.sub("", _PANEL.sub(_render_panel_title, text)))
+        lines: list[str] = []
+        for line in _DROPPED_MARKER.sub("", _render_panels(text)).split("\n"):
+            # code on lines of its own, except in the rows of a table
+            parts = [line] if _ROW.match(line) else _CODE_PLACEHOLDER.split(line)
+            lines.extend(parts if len(parts) == 1 else [part for part in parts if part.strip()])
         blocks: list[str] = []
         at = 0
         while at < len(lines):
@@ -98,13 +102,12 @@ class _WikiRenderer:
         return "\n\n".join(blocks)
 
     def _render_block(self, lines: list[str], at: int) -> tuple[int, str]:
-        """Where the block that begins at a line ends, and the block in Markdown."""
         line = lines[at]
         if match := _HEADING.match(line):
             text = self._render_inline(match[2]).replace("\n", " ").strip()
             return at + 1, f"{'#' * int(match[1])} {text}" if text else ""
         if match := _QUOTED_LINE.match(line):
-            return at + 1, format_quote(self._render_inline(match[1]))
+            return at + 1, markdown.format_quote(self._render_inline(match[1]))
         if _RULE.match(line):
             return at + 1, "---"
         if _CODE_PLACEHOLDER.fullmatch(line.strip()):
@@ -131,12 +134,14 @@ class _WikiRenderer:
             else:
                 break
             end += 1
-        grid: list[list[str]] = []
-        for row in rows:
-            cells = re.split(r"\|\|?", row.strip())
-            last = -1 if len(cells) > 2 and not cells[-1].strip() else len(cells)
-            grid.append([self._render_inline(cell, flat=True) for cell in cells[1:last]])
-        return end, format_table(grid)
+        cells = [re.split(r"\|\|?", row.strip()) for row in rows]
+        cells = [row[1 : -1 if len(row) > 2 and not row[-1].strip() else len(row)] for row in cells]
+        if any(self._literals.has_lines(cell) for row in cells for cell in row):
+            blocks = (self._render_blocks(cell) for row in cells for cell in row)
+            return end, "\n\n".join(block for block in blocks if block)
+        return end, markdown.format_table(
+            [[self._render_inline(cell, flat=True) for cell in row] for row in cells]
+        )
 
     def _render_list(self, lines: list[str], at: int) -> tuple[int, str]:
         """A list, as deep as there are signs.
@@ -159,7 +164,7 @@ class _WikiRenderer:
                 marker = f"{counts[level - 1]}. " if signs[-1] == "#" else "- "
                 before = indents[-1] if indents else 0
                 indents.append(before + len(marker))
-                out.append(_indent(format_list_item(marker, self._render_inline(match[2])), before))
+                out.append(_indent(markdown.format_list_item(marker, self._render_inline(match[2])), before))
             elif _CODE_PLACEHOLDER.fullmatch(line.strip()):
                 out.append("\n" + _indent(self._literals.restore(line.strip()), indents[-1]))
             elif _is_block_start(line):
@@ -170,22 +175,31 @@ class _WikiRenderer:
         return at, "\n".join(out)
 
     def _render_inline(self, text: str, *, flat: bool = False) -> str:
-        return self._literals.restore(_render_emphasis(text), flat=flat)
+        text = _DASHES.sub(lambda match: "—" if len(match[1]) == 3 else "–", text)
+        text = _ICON.sub(lambda match: _ICONS.get(match[1], ""), text)
+        text = _EFFECT_IN_WORD.sub(_render_in_word, text)
+        for sign, phrase in _PHRASES:
+            text = phrase.sub(rf"{_EFFECTS[sign]}\1{_EFFECTS[sign]}", text)
+        return self._literals.restore(_CITATION.sub(r"\1", text), flat=flat)
 
 
-def _render_panel_title(match: re.Match[str]) -> str:
-    title = _TITLE.search(match[2] or "")
-    heading = title[1].strip() if title else ""
-    return f"\n\n*{heading}*\n\n" if heading else "\n\n"
+def _render_panels(text: str) -> str:
+    """Panels as paragraphs after their titles or their kinds; the same mark without parameters ends one."""
+    open_panels: set[str] = set()
 
+    def render_mark(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in open_panels and match[2] is None:
+            open_panels.discard(name)
+            return "\n\n"
+        open_panels.add(name)
+        title = _TITLE.search(match[2] or "")
+        heading, label = title[1].strip() if title else "", markdown.PANEL_LABELS.get(name, "")
+        if not heading:
+            return f"\n\n{label}: " if label else "\n\n"
+        return f"\n\n*{label}: {heading}*\n\n" if label else f"\n\n*{heading}*\n\n"
 
-def _split_lines(text: str) -> list[str]:
-    """Lines, with code on lines of its own except in the rows of a table."""
-    lines: list[str] = []
-    for line in text.split("\n"):
-        parts = [line] if _ROW.match(line) else _CODE_PLACEHOLDER.split(line)
-        lines.extend(parts if len(parts) == 1 else [part for part in parts if part.strip()])
-    return lines
+    return _PANEL.sub(render_mark, text)
 
 
 def _is_block_start(line: str) -> bool:
@@ -209,6 +223,11 @@ class _MaskedLiterals:
         self._kept.append((text, language))
         return f"\x02{kind}{len(self._kept) - 1}\x03"
 
+    def has_lines(self, text: str) -> bool:
+        """Whether code of several lines is set aside in it, which mean something else in one."""
+        kept = (self._kept[int(match[2])][0] for match in _PLACEHOLDER.finditer(text) if match[1] == "c")
+        return any("\n" in code.strip() for code in kept)
+
     def restore(self, text: str, *, flat: bool = False) -> str:
         """The text with everything back in its place; `flat`: blocks of code as code within the line."""
         for _ in range(4):  # an image in a link, an address in code: set aside within what is set aside
@@ -224,28 +243,8 @@ class _MaskedLiterals:
         if _PLACEHOLDER.search(text):  # code that holds a mark, as `{{ }}` within `{code}` never does
             text = self.restore(text)
         if kind == "i" or flat:
-            return format_inline_code(" ".join(text.split()))
-        return format_code_block(text, language)
-
-
-def _mask_literals(text: str, literals: _MaskedLiterals) -> str:
-    text = _CODE.sub(lambda match: _mask_code(match, literals), text)
-    text = _INLINE_CODE.sub(lambda match: literals.mask("i", match[1]), text)
-    text = _IMAGE.sub(lambda match: literals.mask("t", _format_image(match[1].strip())), text)
-    text = _LINK.sub(lambda match: _mask_link(match, literals), text)
-    text = _BARE_URL.sub(lambda match: literals.mask("t", match[0]), text)
-    text = _LINE_BREAK.sub("\n", text)
-    text = _ESCAPED.sub(lambda match: literals.mask("t", match[1]), text)
-    return text.replace("&nbsp;", " ")
-
-
-def _render_emphasis(text: str) -> str:
-    text = _DASHES.sub(lambda match: "—" if len(match[1]) == 3 else "–", text)
-    text = _ICON.sub(lambda match: _ICONS.get(match[1], ""), text)
-    text = _EFFECT_IN_WORD.sub(_render_in_word, text)
-    for sign, phrase in _PHRASES:
-        text = phrase.sub(rf"{_EFFECTS[sign]}\1{_EFFECTS[sign]}", text)
-    return _CITATION.sub(r"\1", text)
+            return markdown.format_inline_code(" ".join(text.split()))
+        return markdown.format_code_block(text, language)
 
 
 def _render_in_word(match: re.Match[str]) -> str:
@@ -271,7 +270,7 @@ def _mask_code(match: re.Match[str], literals: _MaskedLiterals) -> str:
 
 
 def _format_image(name: str) -> str:
-    return format_link("image", name) if _URL.match(name) else f"(attachment: {name})"
+    return markdown.format_link("image", name) if _URL.match(name) else f"(attachment: {name})"
 
 
 def _mask_link(match: re.Match[str], literals: _MaskedLiterals) -> str:
@@ -286,7 +285,7 @@ def _mask_link(match: re.Match[str], literals: _MaskedLiterals) -> str:
     if target.startswith("#") and len(target) > 1:
         return alias or target[1:]
     if _URL.match(target):
-        whole = format_link(alias or target.removeprefix("mailto:"), target)
+        whole = markdown.format_link(alias or target.removeprefix("mailto:"), target)
         middle = whole.rfind("](")
         if not alias or middle < 0:
             return literals.mask("t", whole)

@@ -37,6 +37,8 @@ from knowledge_pipeline.connectors.slack.threads import (
     start_of_day,
     thread_ts_of,
     thread_uri,
+    unlisted_channel,
+    unread_channel,
 )
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Document, Item
@@ -52,6 +54,16 @@ _PAGE_SIZE = 200  # messages a call; Slack advises no more, and gives some apps 
 _MAX_CACHED_MESSAGES = 5_000  # messages that a listing read and a document is then made of
 _MAX_DAY_GAP = timedelta(days=7)  # days no further apart than this are read together
 _DAY = timedelta(days=1)
+
+
+class _ChannelRefused(SourceRefused):
+    """Slack does not let the bot read one channel."""
+
+    def __init__(self, service: str, channel: Channel, code: str) -> None:
+        super().__init__(
+            f"{service} does not let the bot read #{channel.name} ({code}): invite it with /invite there, or "
+            "take the channel out of the source; nothing is deleted"
+        )
 
 
 class SlackChannels(ServiceSource[SlackClient]):
@@ -95,10 +107,15 @@ class SlackChannels(ServiceSource[SlackClient]):
         for channel_id, days in wanted.items():
             if channel := self._load_channels().get(channel_id):
                 recent = (day for day in days if start_of_day(day) >= self._oldest_day())
-                for day, messages in self._iter_runs(channel, recent):
-                    for listed in self._list_day(channel, day, messages):
-                        if listed.item.uri in uris:
-                            yield listed.item
+                try:
+                    for day, messages in self._iter_runs(channel, recent):
+                        for listed in self._list_day(channel, day, messages):
+                            if listed.item.uri in uris:
+                                yield listed.item
+                except _ChannelRefused as refusal:
+                    yield unread_channel(channel, str(refusal)).item
+        if wanted.keys() - self._load_channels().keys():  # which of them was named is not known
+            yield from (activity.item for activity in self._list_missing())
 
     def fetch_many(self, items: Sequence[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         """One call for each thread, and for every `_PAGE_SIZE` messages of neighbouring days."""
@@ -138,9 +155,22 @@ class SlackChannels(ServiceSource[SlackClient]):
         self._cached_days.clear()
         self._cached_message_count = 0
         end = datetime.now(UTC) + _DAY  # a clock that is late must hide nothing
+        refusals: list[_ChannelRefused] = []
         for channel in self._load_channels().values():
-            for day, messages in self._iter_days(channel, oldest, end):
-                yield from self._list_day(channel, day, messages)
+            try:
+                for day, messages in self._iter_days(channel, oldest, end):
+                    yield from self._list_day(channel, day, messages)
+            except _ChannelRefused as refusal:  # as of a bot, which leaves with a channel's archiving
+                refusals.append(refusal)
+                yield unread_channel(channel, str(refusal))
+        yield from self._list_missing()
+        if refusals and len(refusals) == len(self._load_channels()):
+            raise refusals[0]
+
+    def _list_missing(self) -> Iterator[ItemActivity]:
+        """The named channels that Slack does not list, or no longer: left, archived, made private."""
+        for name in self._filters.find_missing(self._load_channels().values()):
+            yield unlisted_channel(name, str(self._workspace.build_missing_error([name])))
 
     def _list_day(self, channel: Channel, day: date, messages: Sequence[Json]) -> Iterator[ItemActivity]:
         """The day itself, and the threads that began on it, from their roots."""
@@ -158,7 +188,15 @@ class SlackChannels(ServiceSource[SlackClient]):
             yield ItemActivity(Item(uri, str(revision)), newest)
         for message in messages:
             if thread_ts_of(message) == message["ts"]:
-                yield _to_thread_activity(channel, message)
+                # from the root alone, which has the number of replies and the time of the last one
+                revision = RevisionDigest(channel)
+                if (parsed := parse_message(message, keep_ids)) is not None:
+                    revision.add_message(parsed)
+                latest = message.get("latest_reply")
+                replied = float(latest) if is_timestamp(latest) else float(message["ts"])
+                newest = max(parsed.last_activity if parsed else 0.0, replied)
+                revision.add(str(message.get("reply_count")), str(latest))
+                yield ItemActivity(Item(thread_uri(channel, message["ts"]), str(revision)), newest)
 
     def _iter_days(
         self, channel: Channel, begin: datetime, end: datetime
@@ -243,23 +281,8 @@ class SlackChannels(ServiceSource[SlackClient]):
             yield
         except SlackRefused as refusal:
             if refusal.code in ("not_in_channel", "channel_not_found", "no_permission", "access_denied"):
-                raise SourceRefused(
-                    f"{self._client.service} does not let the bot read #{channel.name} ({refusal.code}): "
-                    "invite it with /invite there, or take the channel out of the source; nothing is deleted"
-                ) from None
+                raise _ChannelRefused(self._client.service, channel, refusal.code) from None
             raise
-
-
-def _to_thread_activity(channel: Channel, root: Json) -> ItemActivity:
-    """From its root alone, which has the number of replies and the time of the last one."""
-    revision = RevisionDigest(channel)
-    if (parsed := parse_message(root, keep_ids)) is not None:
-        revision.add_message(parsed)
-    latest = root.get("latest_reply")
-    replied = float(latest) if is_timestamp(latest) else float(root["ts"])
-    newest = max(parsed.last_activity if parsed else 0.0, replied)
-    revision.add(str(root.get("reply_count")), str(latest))
-    return ItemActivity(Item(thread_uri(channel, root["ts"]), str(revision)), newest)
 
 
 _CHANNEL_ID = re.compile(r"[CG][A-Z0-9]{5,}")
@@ -280,7 +303,7 @@ class SlackWorkspace:
         self._is_listed = False
 
     def list_channels(self, filters: ChannelFilters) -> list[Channel]:
-        """The wanted channels by id, as they are now."""
+        """The wanted channels by id, as they are now; SourceRefused where not one is shown."""
         self._channels, self._is_listed = {}, False
         if len(filters.channels) == 1 and (channel := self._find_channel(filters.channels[0])):
             return [channel]
@@ -302,13 +325,17 @@ class SlackWorkspace:
                     raise
                 private = []
             wanted += filter(filters.accepts, map(parse_channel, private))
-        if missing := filters.find_missing(wanted):
-            raise SourceRefused(
-                f"{self._client.service} shows no channel {', '.join(missing)}: correct the source's "
-                "channels; a private one is seen once the bot is invited and has the scopes groups:read and "
-                "groups:history"
-            )
+        if not wanted:
+            raise self.build_missing_error(filters.channels)
         return sorted(wanted, key=lambda channel: channel.id)
+
+    def build_missing_error(self, names: Iterable[str]) -> SourceRefused:
+        """Of named channels that are not shown."""
+        return SourceRefused(
+            f"{self._client.service} shows no channel {', '.join(names)}: correct the source's channels; a "
+            "private one is seen once the bot is invited and has the scopes groups:read and groups:history; "
+            "nothing is deleted"
+        )
 
     def list_readable(self, *, private: bool) -> list[Json]:
         """The channels that the bot may read: those that it is in, and archived ones, in which nobody is."""
@@ -325,20 +352,19 @@ class SlackWorkspace:
     def find_name(self, kind: str, id_: str) -> str | None:
         """A `NameLookup`, of channels that a listing shows."""
         if kind == "person":
-            return self._find_person(id_)
+            # people of other workspaces are looked up one by one
+            if self._people is None:
+                pages = self._client.iter_pages("users.list", "members", limit=_WORKSPACE_PAGE_SIZE)
+                self._people = {
+                    to_string(user.get("id")): account_name(user) for page in pages for user in page
+                }
+            if id_ not in self._people:
+                user = self._client.find("users.info", "user", _UNKNOWN_USER_CODES, user=id_)
+                self._people[id_] = account_name(user) if is_object(user) else ""
+            return self._people[id_] or None
         if id_ not in self._channels and not self._is_listed:
             self._list_channels_of_kind("public_channel", exclude_archived=False)
         return self._channels.get(id_)
-
-    def _find_person(self, account: str) -> str | None:
-        """People of other workspaces are looked up one by one."""
-        if self._people is None:
-            pages = self._client.iter_pages("users.list", "members", limit=_WORKSPACE_PAGE_SIZE)
-            self._people = {to_string(user.get("id")): account_name(user) for page in pages for user in page}
-        if account not in self._people:
-            user = self._client.find("users.info", "user", _UNKNOWN_USER_CODES, user=account)
-            self._people[account] = account_name(user) if is_object(user) else ""
-        return self._people[account] or None
 
     def _find_channel(self, channel_id: str) -> Channel | None:
         """A channel by its id; None where it is not one, or not shown to us."""

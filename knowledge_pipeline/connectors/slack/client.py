@@ -11,31 +11,23 @@ import logging
 import re
 import time
 from collections.abc import Container, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import requests
 
 from knowledge_pipeline.config.connections import SlackConnection
+from knowledge_pipeline.connectors import http_retry
 from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.download import Downloader, build_identity
-from knowledge_pipeline.connectors.http_retry import (
-    MAX_ATTEMPTS,
-    TIMEOUT_S,
-    compute_backoff_s,
-    format_retries_exhausted,
-    mount_retries,
-    to_source_error,
-    wait_or_raise,
-)
-from knowledge_pipeline.connectors.service import ServiceClient
+from knowledge_pipeline.connectors.service import PageGuard, ServiceClient
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.text import descend, is_list, is_object
 from knowledge_pipeline.times import parse_retry_after
 
 if TYPE_CHECKING:
     from slack_sdk import WebClient
-    from slack_sdk.errors import SlackApiError
 
 
 Json = dict[str, Any]
@@ -85,7 +77,7 @@ class SlackClient(ServiceClient):
         A page may be empty and have another one after it. A cursor keeps its place, whatever is posted
         or deleted meanwhile.
         """
-        cursors: set[str] = set()
+        guard = PageGuard(partial(self.listing_incomplete, f"does not end the list of {method}"))
         while True:
             answer = self.call(method, **parameters)
             page = answer.get(key)
@@ -95,25 +87,21 @@ class SlackClient(ServiceClient):
             cursor = str(descend(answer, "response_metadata").get("next_cursor") or "")
             if not cursor and not answer.get("has_more"):
                 return
-            if not cursor or cursor in cursors:
-                raise SourceUnavailable(
-                    f"{self.service} does not end the list of {method}: nothing is deleted, try later"
-                )
-            cursors.add(cursor)
+            guard.advance(map(repr, page), cursor)
             parameters["cursor"] = cursor
 
     def call(self, method: str, **parameters: Any) -> Json:
         """The response to one request. Raises SlackRefused: it is refused for good."""
-        for attempt in range(1, MAX_ATTEMPTS):
+        for attempt in range(1, http_retry.MAX_ATTEMPTS):
             answer = self._call_once(method, parameters)
             code = str(answer.get("error") or "")
             if answer.get("ok"):
                 return answer
             if code in _RATE_LIMIT_CODES:
                 wait_s = parse_retry_after(str(answer["retry_after"])) or _DEFAULT_LIMIT_WAIT_S
-                wait_or_raise(self.service, wait_s, self._sleep)
+                http_retry.wait_or_raise(self.service, wait_s, self._sleep)
             elif code in _SERVER_ERROR_CODES:
-                self._sleep(compute_backoff_s(attempt))
+                self._sleep(http_retry.compute_backoff_s(attempt))
             else:
                 raise self._to_source_error(method, answer, code)
         raise self.unavailable(f"failed at {method} at every attempt")
@@ -137,29 +125,28 @@ class SlackClient(ServiceClient):
         except KnowledgeError:
             raise
         except SlackApiError as error:
-            return self._parse_error(error)
+            response: Any = error.response  # pyright: ignore[reportUnknownMemberType]  # it has no type
+            status, data = int(response.status_code), response.data
+            headers = {str(name).lower(): str(value) for name, value in (response.headers or Json()).items()}
+            if status == 429 or status >= 500:
+                raise SourceUnavailable(http_retry.format_retries_exhausted(self.service, status)) from None
+            if status != 200 or not is_object(data):
+                raise self._build_no_api_error(status) from None
+            return {**data, "retry_after": headers.get("retry-after", "")}
         except (requests.exceptions.InvalidHeader, UnicodeError):
             raise SourceRefused(
                 "connection.token holds characters that cannot be sent, a line break perhaps: correct it"
             ) from None
         except requests.RequestException as error:
-            raise to_source_error(self.service, error) from None
-
-    def _parse_error(self, error: SlackApiError) -> Json:
-        response: Any = error.response  # pyright: ignore[reportUnknownMemberType]  # it has no type
-        status, data = int(response.status_code), response.data
-        headers = {str(name).lower(): str(value) for name, value in (response.headers or Json()).items()}
-        if status == 429 or status >= 500:
-            raise SourceUnavailable(format_retries_exhausted(self.service, status)) from None
-        if status != 200 or not is_object(data):
-            raise self._build_no_api_error(status) from None
-        return {**data, "retry_after": headers.get("retry-after", "")}
+            raise http_retry.to_source_error(self.service, error) from None
 
     def _open_client(self) -> WebClient:
         if self._client is None:
             from slack_sdk import WebClient
 
-            session = self._session = mount_retries(requests.Session(), self.service, sleep=self._sleep)
+            session = self._session = http_retry.mount_retries(
+                requests.Session(), self.service, sleep=self._sleep
+            )
             session.auth = lambda request: request  # no .netrc is read
             refuse = self._build_no_api_error
             silent = logging.getLogger(f"{__name__}.sdk")
@@ -178,7 +165,7 @@ class SlackClient(ServiceClient):
             self._client = SessionWebClient(
                 token=self._connection.token.get_secret_value(),
                 base_url=self._connection.url,
-                timeout=int(TIMEOUT_S),
+                timeout=int(http_retry.TIMEOUT_S),
                 logger=silent,
                 retry_handlers=[],
             )

@@ -22,25 +22,8 @@ from typing import Any
 
 from knowledge_pipeline.config.connections import SlackExportConnection
 from knowledge_pipeline.connectors.base import DELETED_REASON, Source
+from knowledge_pipeline.connectors.slack import threads
 from knowledge_pipeline.connectors.slack.text import Json, to_string
-from knowledge_pipeline.connectors.slack.threads import (
-    Channel,
-    ChannelFilters,
-    ItemActivity,
-    RevisionDigest,
-    SlackMessage,
-    account_name,
-    build_document,
-    day_uri,
-    is_timestamp,
-    parse_channel,
-    parse_message,
-    parse_timestamp,
-    select_newest,
-    start_of_day,
-    thread_ts_of,
-    thread_uri,
-)
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline.text import is_list, list_objects
@@ -56,11 +39,11 @@ _PEOPLE_FILES = ("users.json", "org_users.json")
 class _DocumentActivity:
     """What is known of a document, file after file, without its messages."""
 
-    revision: RevisionDigest
+    revision: threads.RevisionDigest
     last_activity: float = 0.0
     days: dict[str, None] = field(default_factory=dict[str, None])  # files that it is in, ordered
 
-    def add(self, message: SlackMessage, day: str) -> None:
+    def add(self, message: threads.SlackMessage, day: str) -> None:
         self.revision.add_message(message)
         self.last_activity = max(self.last_activity, message.last_activity)
         self.days[day] = None
@@ -69,13 +52,13 @@ class _DocumentActivity:
 class SlackExport(Source):
     """The channels of one export that pass the filters; nothing is opened before the first listing."""
 
-    def __init__(self, connection: SlackExportConnection, filters: ChannelFilters) -> None:
+    def __init__(self, connection: SlackExportConnection, filters: threads.ChannelFilters) -> None:
         """Raises ConfigError where `since` is not a date."""
         self._path = connection.path
         self._filters = filters
         self._files: ExportFiles | None = None
         self._people: dict[str, str] = {}
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[str, threads.Channel] = {}
         self._load_day = lru_cache(maxsize=_MAX_CACHED_FILES)(self._read_day)
         self._oldest_day()
 
@@ -100,7 +83,7 @@ class SlackExport(Source):
                 f"source's channels; it has {', '.join(names[:_MAX_SHOWN_CHANNELS]) or 'none'}{more}"
             )
         listed = (activity for channel in wanted for activity in self._list_activity(channel))
-        yield from select_newest(listed, self._filters.max_results)
+        yield from threads.select_newest(listed, self._filters.max_results)
 
     def fetch(self, item: Item) -> Document:
         """Read one listed thread or day, out of the files that it is in."""
@@ -113,9 +96,9 @@ class SlackExport(Source):
             for day in item.locator.split()
             for message in self._load_day(channel, day)
             if _uri_of(channel, message) == item.uri
-            and (parsed := parse_message(message, self._find_name)) is not None
+            and (parsed := threads.parse_message(message, self._find_name)) is not None
         ]
-        return build_document(item.uri, channel, messages, site=None)
+        return threads.build_document(item.uri, channel, messages, site=None)
 
     def _find_name(self, kind: str, id_: str) -> str | None:
         """A `NameLookup`, of people in `users.json` and public channels."""
@@ -126,7 +109,7 @@ class SlackExport(Source):
 
     def _oldest_day(self) -> datetime | None:
         since = self._filters.since
-        return None if since is None else start_of_day(parse_since(since).astimezone(UTC).date())
+        return None if since is None else threads.start_of_day(parse_since(since).astimezone(UTC).date())
 
     def _open_files(self) -> ExportFiles:
         if self._files is None:
@@ -135,7 +118,7 @@ class SlackExport(Source):
                 self._channels = {channel.id: channel for channel in _iter_channels(files)}
                 lists = (_load_list(files, name, is_required=False) for name in _PEOPLE_FILES)
                 people = (user for users in lists for user in users or ())
-                self._people = {to_string(user.get("id")): account_name(user) for user in people}
+                self._people = {to_string(user.get("id")): threads.account_name(user) for user in people}
             except BaseException:
                 files.close()
                 raise
@@ -143,11 +126,16 @@ class SlackExport(Source):
             self._files = files
         return self._files
 
-    def _list_activity(self, channel: Channel) -> Iterator[ItemActivity]:
+    def _list_activity(self, channel: threads.Channel) -> Iterator[threads.ItemActivity]:
         oldest = self._oldest_day()
         activity_by_uri: dict[str, _DocumentActivity] = {}
         broken: dict[str, str] = {}
-        for name in self._open_files().list_days(channel.name):
+        names = self._open_files().list_days(channel.name)
+        if names is None:
+            reason = f"the export has no folder for #{channel.name}"
+            yield threads.ItemActivity(Item(f"channel/{channel.id}", reason, skip=reason), last_activity=0.0)
+            return
+        for name in names:
             day = name.removesuffix(".json")
             try:
                 messages = self._load_day(channel, day)
@@ -155,40 +143,43 @@ class SlackExport(Source):
                 broken[f"day/{channel.id}/{day}"] = str(reason)
                 continue
             for message in messages:
-                if oldest is not None and parse_timestamp(thread_ts_of(message) or message["ts"]) < oldest:
+                if (
+                    oldest is not None
+                    and threads.parse_timestamp(threads.thread_ts_of(message) or message["ts"]) < oldest
+                ):
                     continue
-                if (parsed := parse_message(message, self._find_name)) is not None:
+                if (parsed := threads.parse_message(message, self._find_name)) is not None:
                     uri = _uri_of(channel, message)
                     if uri not in activity_by_uri:
-                        activity_by_uri[uri] = _DocumentActivity(RevisionDigest(channel))
+                        activity_by_uri[uri] = _DocumentActivity(threads.RevisionDigest(channel))
                     activity_by_uri[uri].add(parsed, day)
         for uri, activity in activity_by_uri.items():
             if uri not in broken:
                 item = Item(uri, str(activity.revision), " ".join(activity.days))
-                yield ItemActivity(item, activity.last_activity)
+                yield threads.ItemActivity(item, activity.last_activity)
         for uri, reason in broken.items():
-            yield ItemActivity(Item(uri, "broken", skip=reason), last_activity=0.0)
+            yield threads.ItemActivity(Item(uri, "broken", skip=reason), last_activity=0.0)
 
-    def _read_day(self, channel: Channel, day: str) -> list[Json]:
+    def _read_day(self, channel: threads.Channel, day: str) -> list[Json]:
         """The messages of one file, ascending; what has no time is no message."""
         try:
             entries = list_objects(self._open_files().read_json_list(f"{channel.name}/{day}.json"))
         except KeyError:
             raise DocumentSkipped(DELETED_REASON) from None
-        messages = (entry for entry in entries if is_timestamp(entry.get("ts")))
+        messages = (entry for entry in entries if threads.is_timestamp(entry.get("ts")))
         return sorted(messages, key=lambda message: float(message["ts"]))
 
 
-def _uri_of(channel: Channel, message: Json) -> str:
-    if thread_ts := thread_ts_of(message):
-        return thread_uri(channel, thread_ts)
-    return day_uri(channel, parse_timestamp(message["ts"]).date())
+def _uri_of(channel: threads.Channel, message: Json) -> str:
+    if thread_ts := threads.thread_ts_of(message):
+        return threads.thread_uri(channel, thread_ts)
+    return threads.day_uri(channel, threads.parse_timestamp(message["ts"]).date())
 
 
-def _iter_channels(files: ExportFiles) -> Iterator[Channel]:
+def _iter_channels(files: ExportFiles) -> Iterator[threads.Channel]:
     """Public channels; `groups.json`, `dms.json` and `mpims.json` are left alone."""
     for entry in _load_list(files, _CHANNELS_FILE) or ():
-        channel = parse_channel(entry)
+        channel = threads.parse_channel(entry)
         if not _CHANNEL_ID.fullmatch(channel.id) or not channel.name:
             raise build_not_export_error(files.path)
         if {"/", "\\", "\0"} & set(channel.name) or channel.name in (".", ".."):
@@ -234,8 +225,8 @@ class ExportFiles(ABC):
         self.path = path
 
     @abstractmethod
-    def list_days(self, folder: str) -> list[str]:
-        """The names of a channel's files, one a day: "2026-11-21.json", ascending."""
+    def list_days(self, folder: str) -> list[str] | None:
+        """The names of a channel's files, one a day: "2026-11-21.json", ascending; None: it has no folder."""
 
     @abstractmethod
     def read(self, name: str) -> bytes:
@@ -274,12 +265,12 @@ def build_not_export_error(path: Path) -> SourceRefused:
 
 
 class _FolderExport(ExportFiles):
-    def list_days(self, folder: str) -> list[str]:
+    def list_days(self, folder: str) -> list[str] | None:
         location = self._resolve_inside(folder)
         try:
             return sorted(file.name for file in location.iterdir() if _DAY_FILE.fullmatch(file.name))
         except FileNotFoundError:
-            return []
+            return None
         except OSError as error:
             raise SourceRefused(
                 f"the folder {location} cannot be listed ({error.strerror}): make it readable"
@@ -304,11 +295,19 @@ class _FolderExport(ExportFiles):
         return location
 
 
+def _open_zip(path: Path) -> zipfile.ZipFile:
+    """Slack writes names in UTF-8 without the flag that says so; without it they are of code page 437."""
+    try:
+        return zipfile.ZipFile(path, metadata_encoding="utf-8")
+    except UnicodeDecodeError:
+        return zipfile.ZipFile(path)
+
+
 class _ZipExport(ExportFiles):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         try:
-            self._zip = zipfile.ZipFile(path)
+            self._zip = _open_zip(path)
         except _BROKEN_ZIP:
             raise SourceRefused(
                 f"{path} is not a readable zip file: give the Slack export as it was downloaded, or "
@@ -319,17 +318,17 @@ class _ZipExport(ExportFiles):
         except SourceRefused:
             self._zip.close()
             raise
-        self._days: defaultdict[str, list[str]] = defaultdict(list)
+        self._days: defaultdict[str, set[str]] = defaultdict(set)
         for name in self._zip.namelist():
             folder, _, file = name.removeprefix(self._root).rpartition("/")
-            if name.startswith(self._root) and _DAY_FILE.fullmatch(file):
-                self._days[folder].append(file)
+            if name.startswith(self._root):
+                self._days[folder] |= {file} if _DAY_FILE.fullmatch(file) else set()
 
     def close(self) -> None:
         self._zip.close()
 
-    def list_days(self, folder: str) -> list[str]:
-        return sorted(set(self._days.get(folder, ())))
+    def list_days(self, folder: str) -> list[str] | None:
+        return sorted(self._days[folder]) if folder in self._days else None
 
     def read(self, name: str) -> bytes:
         entry = self._zip.getinfo(self._root + name)  # KeyError where there is none

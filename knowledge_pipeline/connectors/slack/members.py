@@ -12,7 +12,7 @@ from contextlib import closing
 from knowledge_pipeline.config.organisations import OrganisationMember, SlackChannelsConnection
 from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.slack.channels import SlackWorkspace
-from knowledge_pipeline.connectors.slack.client import Json, SlackClient
+from knowledge_pipeline.connectors.slack.client import SlackClient
 from knowledge_pipeline.connectors.slack.text import to_string
 from knowledge_pipeline.errors import SourceRefused
 
@@ -31,14 +31,10 @@ def list_members(
             )
         site = (workspace.site or "").rstrip("/")
         for channel in channels:
-            yield _to_member(channel, site)
-
-
-def _to_member(channel: Json, site: str) -> OrganisationMember:
-    channel_id = to_string(channel.get("id"))
-    return OrganisationMember(
-        name=channel_id,
-        title=to_string(channel.get("name")),
-        url=f"{site}/archives/{channel_id}" if site else "",
-        archived=bool(channel.get("is_archived")),
-    )
+            channel_id = to_string(channel.get("id"))
+            yield OrganisationMember(
+                name=channel_id,
+                title=to_string(channel.get("name")),
+                url=f"{site}/archives/{channel_id}" if site else "",
+                archived=bool(channel.get("is_archived")),
+            )

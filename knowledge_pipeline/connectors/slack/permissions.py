@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.connectors.base import Sleep
@@ -22,8 +22,8 @@ from knowledge_pipeline.connectors.permissions import (
     Unreadable,
     collect_permissions,
 )
+from knowledge_pipeline.connectors.service import PageGuard
 from knowledge_pipeline.connectors.slack.client import Json, SlackClient, SlackRefused
-from knowledge_pipeline.errors import SourceUnavailable
 from knowledge_pipeline.text import descend, is_list, is_object
 
 _PAGE_SIZE = 999  # Slack's most
@@ -67,6 +67,7 @@ class _ChannelReader:
 
     def _iter_members(self, channel: str) -> Iterator[str]:
         query: Json = {"channel": channel, "limit": _PAGE_SIZE}
+        guard = PageGuard(partial(self._client.unavailable, "does not end a list of members"))
         while True:
             answer = self._client.call("conversations.members", **query)
             members = answer.get("members")
@@ -76,8 +77,7 @@ class _ChannelReader:
             cursor = str(descend(answer, "response_metadata").get("next_cursor") or "")
             if not cursor:
                 return
-            if query.get("cursor") == cursor:
-                raise SourceUnavailable(f"{self._client.service} does not end a list of members: try later")
+            guard.advance(map(str, members), cursor)
             query["cursor"] = cursor
 
     @cached_property

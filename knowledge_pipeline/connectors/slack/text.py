@@ -7,7 +7,7 @@ the shape that Slack documents is passed over. https://docs.slack.dev/reference/
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,11 +19,14 @@ from knowledge_pipeline.extraction.markdown import (
     format_quote,
     format_table,
 )
-from knowledge_pipeline.text import is_list, is_object, list_objects, replace_surrogates
+from knowledge_pipeline.text import descend, is_list, is_object, list_objects, replace_surrogates
 
 Json = dict[str, Any]
 
 _UNFURL_KEYS = ("from_url", "original_url")  # what Slack itself adds to a link
+_SHARE_KEYS = ("is_share", "is_msg_unfurl")  # of another message: forwarded, or linked to
+_CONTROL_BLOCKS = ("actions", "context_actions", "divider")  # which leave the message to its text
+_MAX_BLOCK_DEPTH = 5
 _STYLE_MARKS = (("strike", "~"), ("italic", "_"), ("bold", "*"))
 
 
@@ -35,12 +38,16 @@ def render_message(message: Json, names: NameLookup) -> str:
     body = "" if composed else render_text(text, names)
     if not body.strip() and blocks:
         body = _render_blocks(blocks, names)
+    if blocks and all(block.get("type") in _CONTROL_BLOCKS for block in blocks):
+        body = "\n\n".join([render_text(text, names), _render_blocks(blocks, names)])
     body = body if body.strip() else render_text(text, names)
     # a preview of a link counts only where there is nothing else
     attachments = list_objects(message.get("attachments"))
     if body.strip():
         attachments = [
-            attachment for attachment in attachments if not any(attachment.get(name) for name in _UNFURL_KEYS)
+            attachment
+            for attachment in attachments
+            if _is_share(attachment) or not any(attachment.get(name) for name in _UNFURL_KEYS)
         ]
     parts = [
         body,
@@ -48,6 +55,30 @@ def render_message(message: Json, names: NameLookup) -> str:
         _render_files(message),
     ]
     return replace_surrogates("\n\n".join(part.strip() for part in parts if part.strip()))
+
+
+def iter_message_files(message: Json) -> Iterator[Json]:
+    """The files of a message, and of the messages that it forwards."""
+    yield from list_objects(message.get("files"))
+    for attachment in list_objects(message.get("attachments")):
+        if _is_share(attachment):
+            yield from list_objects(attachment.get("files"))
+
+
+def _is_share(attachment: Json) -> bool:
+    return any(attachment.get(name) for name in _SHARE_KEYS)
+
+
+def _render_files(message: Json) -> str:
+    """The names of files; a snippet's own name says less than its title."""
+    shown: list[str] = []
+    for file in list_objects(message.get("files")):
+        name, title = (" ".join(to_string(file.get(key)).split()) for key in ("name", "title"))
+        if file.get("mode") == "snippet" and name and title and title != name:
+            shown.append(f"{title} ({name})")
+        elif name or title:
+            shown.append(name or title)
+    return f"Files: {', '.join(shown)}" if shown else ""
 
 
 def to_string(value: Any) -> str:
@@ -59,11 +90,14 @@ def _render_attachment(attachment: Json, names: NameLookup) -> str:
     def text_of(key: str) -> str:
         return render_text(to_string(attachment.get(key)), names)
 
+    quoted = (
+        descend(part, "message").get("blocks") for part in list_objects(attachment.get("message_blocks"))
+    )
     lines = [
         text_of("pretext"),
-        text_of("author_name"),
+        text_of("author_name") or text_of("author_subname"),
         format_link(text_of("title"), text_of("title_link")),
-        text_of("text"),
+        text_of("text") or "\n\n".join(_render_blocks(list_objects(blocks), names) for blocks in quoted),
         _render_blocks(list_objects(attachment.get("blocks")), names),
         *(
             ": ".join(
@@ -71,17 +105,12 @@ def _render_attachment(attachment: Json, names: NameLookup) -> str:
             )
             for field in list_objects(attachment.get("fields"))
         ),
+        _render_controls(list_objects(attachment.get("actions")), names),
+        _render_files(attachment) if _is_share(attachment) else "",
     ]
     shown = [line for line in lines if line.strip()] or [text_of("fallback")]
     footer = text_of("footer")
     return "\n".join([*shown, footer] if footer.strip() else shown)
-
-
-def _render_files(message: Json) -> str:
-    files = list_objects(message.get("files"))
-    names = [to_string(file.get("name")) or to_string(file.get("title")) for file in files]
-    shown = [" ".join(name.split()) for name in names if name.strip()]
-    return f"Files: {', '.join(shown)}" if shown else ""
 
 
 def _render_blocks(blocks: list[Json], names: NameLookup) -> str:
@@ -89,41 +118,71 @@ def _render_blocks(blocks: list[Json], names: NameLookup) -> str:
     return "\n\n".join(part for part in parts if part.strip())
 
 
-def _render_block(block: Json, names: NameLookup) -> str:
+def _render_block(block: Json, names: NameLookup, depth: int = 0) -> str:
     match block.get("type"):
         case "rich_text":
             return "\n".join(_render_rich_text(part, names) for part in list_objects(block.get("elements")))
         case "section":
             objects = (block.get("text"), *list_objects(block.get("fields")))
-            return "\n".join(filter(None, (_render_text_object(part, names) for part in objects)))
+            texts = [_render_text_object(part, names) for part in objects]
+            accessory = block.get("accessory")
+            texts += [_render_controls([accessory], names)] if is_object(accessory) else []
+            return "\n".join(filter(None, texts))
         case "context":
             objects = list_objects(block.get("elements"))
             return " ".join(filter(None, (_render_text_object(part, names) for part in objects)))
         case "markdown":  # Markdown already
             return to_string(block.get("text"))
-        case "table":
-            return _render_table(block, names)
+        case "table" | "data_table":
+            rows = block.get("rows")
+            cells = [list_objects(row) for row in rows] if is_list(rows) else []
+            return format_table([[_render_cell(cell, names) for cell in row] for row in cells])
         case "image" | "video":
             texts = (_render_text_object(block.get("title"), names), to_string(block.get("alt_text")))
-            return next((part for part in texts if part), "")
-        case _:  # header, and what is to come; buttons and pickers hold no text of their own
-            return _render_text_object(block.get("text"), names)
+            text = next((part for part in texts if part), "")
+            return format_link(text, to_string(block.get("title_url")))
+        case "call":
+            call = descend(block, "call", "v1")
+            return format_link(to_string(call.get("name")), to_string(call.get("join_url")))
+        case _:  # header, input, plan, card, and what is to come
+            return _render_parts(block, names, depth)
+
+
+_TEXT_KEYS = ("title", "subtitle", "label", "text", "body", "hint")
+_PART_KEYS = ("details", "output", "tasks", "blocks", "child_blocks")
+_CONTROL_KEYS = ("elements", "actions", "sources")
+
+
+def _render_parts(block: Json, names: NameLookup, depth: int) -> str:
+    """What a block says: its texts, then what is inside of it, then where it leads."""
+    texts = [_render_text_object(block.get(key), names) for key in _TEXT_KEYS]
+    element = block.get("element")
+    texts.insert(-1, to_string(element.get("initial_value")) if is_object(element) else "")
+    keys = ("elements", *_PART_KEYS) if block.get("type") == "carousel" else _PART_KEYS
+    inside = [block.get(key) for key in keys]
+    blocks = [part for value in inside for part in ([value] if is_object(value) else list_objects(value))]
+    if depth < _MAX_BLOCK_DEPTH:
+        texts += [_render_block(part, names, depth + 1) for part in blocks]
+    controls = [part for key in _CONTROL_KEYS for part in list_objects(block.get(key))]
+    return "\n".join(filter(str.strip, [*texts, _render_controls(controls, names)]))
+
+
+def _render_controls(controls: list[Json], names: NameLookup) -> str:
+    """The links of buttons, of menus and of sources; one that leads nowhere says nothing."""
+    choices = [choice for control in controls for choice in (control, *list_objects(control.get("options")))]
+    links = (
+        (_render_text_object(choice.get("text"), names), to_string(choice.get("url"))) for choice in choices
+    )
+    return " ".join(format_link(text, url) for text, url in links if url)
 
 
 def _render_text_object(element: Any, names: NameLookup) -> str:
-    """A text object, or an image among texts."""
     if not is_object(element):
-        return ""
+        return to_string(element)  # plain, as the title of a task is
     if element.get("type") == "image":
         return to_string(element.get("alt_text"))
     text = to_string(element.get("text"))
     return text if element.get("type") == "plain_text" else render_text(text, names)
-
-
-def _render_table(block: Json, names: NameLookup) -> str:
-    rows = block.get("rows")
-    cells = [list_objects(row) for row in rows] if is_list(rows) else []
-    return format_table([[_render_cell(cell, names) for cell in row] for row in cells])
 
 
 def _render_cell(cell: Json, names: NameLookup) -> str:
@@ -136,25 +195,21 @@ def _render_rich_text(element: Json, names: NameLookup) -> str:
     inside = list_objects(element.get("elements"))
     match element.get("type"):
         case "rich_text_list":
-            return _render_list(element, inside, names)
+            depth, offset = element.get("indent"), element.get("offset")
+            indent = "    " * min(depth, 8) if isinstance(depth, int) else ""
+            first = offset + 1 if isinstance(offset, int) else 1
+            ordered = element.get("style") == "ordered"
+            items = (_render_inline(list_objects(list_item.get("elements")), names) for list_item in inside)
+            return "\n".join(
+                format_list_item(f"{indent}{f'{number}.' if ordered else '-'} ", item)
+                for number, item in enumerate(items, start=first)
+            )
         case "rich_text_quote":
             return format_quote(_render_inline(inside, names))
         case "rich_text_preformatted":
             return format_code_block("".join(_render_element(inner, names) for inner in inside))
         case _:
             return _render_inline(inside, names)
-
-
-def _render_list(element: Json, list_items: list[Json], names: NameLookup) -> str:
-    depth, offset = element.get("indent"), element.get("offset")
-    indent = "    " * min(depth, 8) if isinstance(depth, int) else ""
-    first = offset + 1 if isinstance(offset, int) else 1
-    ordered = element.get("style") == "ordered"
-    items = (_render_inline(list_objects(list_item.get("elements")), names) for list_item in list_items)
-    return "\n".join(
-        format_list_item(f"{indent}{f'{number}.' if ordered else '-'} ", item)
-        for number, item in enumerate(items, start=first)
-    )
 
 
 def _render_inline(elements: list[Json], names: NameLookup) -> str:
@@ -272,30 +327,22 @@ def _render_control(content: str, names: NameLookup) -> str:
     if body.startswith("#"):
         return format_channel(body[1:], names, label)
     if body.startswith("!"):
-        return _render_special(body[1:], label)
+        kind, *rest = body[1:].split("^")  # `!here`, `!date^1392734382^{date}^https://…`
+        if kind == "date":
+            text = label or format_timestamp(rest[0] if rest else "")
+            return format_link(text, _unescape(rest[2])) if len(rest) > 2 else text
+        if kind == "subteam":
+            return f"@{label.lstrip('@') or 'group'}"
+        return label or f"@{kind}"
     if _URL.match(body):
-        return _render_link(_unescape(body), label)
+        address = _unescape(body)
+        plain = _PLAIN_SCHEME.sub("", address)
+        if plain == address:
+            return format_link(label, address)
+        if label and plain.lower() in (label.lower(), ""):
+            return label  # of mail and telephone it says all, as a rule
+        return format_link(label or plain, address)
     return _unescape(f"<{content}>")
-
-
-def _render_special(body: str, label: str) -> str:
-    """`!here`, `!subteam^S123|@authors`, `!date^1392734382^{date}^https://…|Feb 18`."""
-    kind, *rest = body.split("^")
-    if kind == "date":
-        text = label or format_timestamp(rest[0] if rest else "")
-        return format_link(text, _unescape(rest[2])) if len(rest) > 2 else text
-    if kind == "subteam":
-        return f"@{label.lstrip('@') or 'group'}"
-    return label or f"@{kind}"
-
-
-def _render_link(address: str, label: str) -> str:
-    plain = _PLAIN_SCHEME.sub("", address)
-    if plain == address:
-        return format_link(label, address)
-    if label and plain.lower() in (label.lower(), ""):
-        return label  # of mail and telephone it says all, as a rule
-    return format_link(label or plain, address)
 
 
 def format_timestamp(seconds: str) -> str:

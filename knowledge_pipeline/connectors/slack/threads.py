@@ -17,12 +17,18 @@ from operator import attrgetter
 from typing import Any, TypeGuard
 
 from knowledge_pipeline.connectors.conversations import Turn, format_conversation
-from knowledge_pipeline.connectors.slack.text import Json, NameLookup, render_message, to_string
+from knowledge_pipeline.connectors.slack.text import (
+    Json,
+    NameLookup,
+    iter_message_files,
+    render_message,
+    to_string,
+)
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import Attachment, Document, Item
-from knowledge_pipeline.text import is_object, list_objects, replace_surrogates
+from knowledge_pipeline.text import is_object, replace_surrogates
 
-_FORMAT_VERSION = "1"  # part of every revision: another one, and everything is read again
+_FORMAT_VERSION = "2"  # part of every revision: another one, and everything is read again
 _TIMESTAMP = re.compile(r"\d{1,10}\.\d{1,9}", re.ASCII)
 _MAX_TITLE_CHARS = 80
 _MARKUP_SIGNS = re.compile(r"```+\S*|[*_~`]+(?=\S)|(?<=\S)[*_~`]+")
@@ -118,8 +124,17 @@ def select_newest(activities: Iterable[ItemActivity], limit: int | None) -> Iter
     """The items, or those where something happened last."""
     if limit is None:
         return (activity.item for activity in activities)
-    newest = heapq.nlargest(limit, activities, key=attrgetter("last_activity", "item.uri"))
-    return [activity.item for activity in newest]
+    skipped: list[Item] = []  # they are told whatever the limit
+
+    def iter_readable() -> Iterator[ItemActivity]:
+        for activity in activities:
+            if activity.item.skip:
+                skipped.append(activity.item)
+            else:
+                yield activity
+
+    newest = heapq.nlargest(limit, iter_readable(), key=attrgetter("last_activity", "item.uri"))
+    return [*(activity.item for activity in newest), *skipped]
 
 
 def is_timestamp(value: Any) -> TypeGuard[str]:
@@ -160,7 +175,7 @@ def parse_message(message: Json, names: NameLookup) -> SlackMessage | None:
 
 def _iter_files(message: Json, author: str | None) -> Iterator[Attachment]:
     """The files of a message that Slack itself keeps, or says why not; a deleted one is none."""
-    for file in list_objects(message.get("files")):
+    for file in iter_message_files(message):
         id_, mode, size = to_string(file.get("id")), to_string(file.get("mode")), file.get("size")
         name = replace_surrogates(to_string(file.get("name")) or to_string(file.get("title")))
         if not id_ or not name or mode == "tombstone":
@@ -222,6 +237,18 @@ def day_uri(channel: Channel, day: date) -> str:
 def thread_uri(channel: Channel, thread_ts: str) -> str:
     """Of a thread, by its root."""
     return f"thread/{channel.id}/{thread_ts}"
+
+
+def unread_channel(channel: Channel, reason: str) -> ItemActivity:
+    """A channel that cannot be read, as skipped; what is stored of it stays as it is."""
+    keeps = (f"day/{channel.id}/", f"thread/{channel.id}/")
+    return ItemActivity(Item(f"channel/{channel.id}", reason, skip=reason, keeps=keeps), 0.0)
+
+
+def unlisted_channel(name: str, reason: str) -> ItemActivity:
+    """A channel of the configuration, by name or id, that is not shown to us; what is stored of it stays."""
+    keeps = (f"day/{name}/", f"thread/{name}/", f"#{_normalize_name(name)}/")
+    return ItemActivity(Item(f"channel/{name}", reason, skip=reason, keeps=keeps), 0.0)
 
 
 def parse_uri(uri: str) -> tuple[str, date] | None:

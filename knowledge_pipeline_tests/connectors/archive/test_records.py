@@ -108,6 +108,24 @@ def test_a_record_without_front_matter_has_the_title_of_its_heading_and_the_time
     assert document.last_modified == datetime.fromtimestamp(1_600_000_000, UTC)
 
 
+def test_front_matter_says_what_is_written_in_it():
+    text = "---\nid: 0012\nstatus: yes\nproject: 1.10\ntitle: >-\n  A title\n  that is folded\n"
+    text += (
+        "date: 2015-11-17 16:16:01 -0600\nupdated: 2026-13-45\nsupersedes: [0011, 010]\ntags: [on, 2024]\n"
+    )
+    text += "labels: ~\nauthors: !!python/object/apply:os.getcwd []\n---\n# Heading\n"
+    record = read_record("0012.md", text.encode())
+    assert record.title == "A title that is folded"
+    assert record.metadata == {
+        "id": "0012",
+        "status": "yes",
+        "project": "1.10",
+        "tags": ["on", "2024"],
+        "created_at": "2015-11-17T22:16:01+00:00",
+        "mentions": [{"kind": "supersedes", "target": "0011"}, {"kind": "supersedes", "target": "010"}],
+    }
+
+
 def test_front_matter_of_toml_is_read_too():
     made = read_record("a.md", b'+++\ntitle = "Plan"\nkind = "plan"\ndate = 2026-01-31\n+++\nText\n')
     assert made.title == "Plan"
@@ -119,12 +137,10 @@ def test_front_matter_of_toml_is_read_too():
     [
         ("---\ntitle: [a\nstatus: x\n---\n# Heading\n", "no valid YAML (line"),
         ("---\ntitle: a\n\tb: c\n---\n# Heading\n", "no valid YAML (line"),
-        ("---\ndate: 2026-13-45\n---\n# Heading\n", "no valid YAML"),
         ("---\n- a: b\n---\n# Heading\n", "has no fields"),
         ("---\ntitle: a\n\n# Heading\n", "has no end"),
         ("+++\ntitle = \n+++\n# Heading\n", "no valid TOML"),
-        ("---\na: !!python/object/apply:os.getcwd []\n---\n# Heading\n", "no valid YAML"),
-        ("---\na: " + "[" * 9000 + "\n---\n# Heading\n", "no valid YAML"),
+        ("---\na: " + "[" * 9000 + "\n---\n# Heading\n", "it is nested too deep"),
     ],
 )
 def test_broken_front_matter_makes_plain_text_and_a_note(text, why):
@@ -144,6 +160,7 @@ def test_rulers_are_no_front_matter(text):
 def test_aliases_that_grow_without_end_cost_nothing():
     levels = "\n".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n - 1}]" for n in range(1, 40))
     made = read_record("a.md", f"---\na0: &a0 [x]\n{levels}\ntags: *a39\n---\n".encode())
+    assert "aliases grow beyond all bounds; taken as plain text" in made.metadata.pop("note")
     assert made.metadata == {}
 
 
@@ -199,6 +216,151 @@ def test_a_list_of_messages_and_lines_of_messages_are_conversations_too():
         assert restore_original_bytes(made.text, made.metadata) == payload
 
 
+def as_lines(*lines: dict[str, Any] | str) -> bytes:
+    written = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    return "\n".join(written).encode()
+
+
+def by_agent(kind: str, content: Any, at: str, **more: Any) -> dict[str, Any]:
+    message = {"role": kind, "content": content, **more}
+    outer = {"uuid": "u1", "parentUuid": None, "sessionId": "5f0c", "cwd": "/src", "isSidechain": False}
+    return {**outer, "type": kind, "message": message, "timestamp": f"2026-03-01T{at}Z"}
+
+
+AGENT_SESSION = [
+    {"type": "summary", "summary": "Fix the lock", "leafUuid": "u9"},
+    {"type": "file-history-snapshot", "messageId": "m1", "snapshot": {"files": ["a.py"]}},
+    by_agent("user", "Why does it hang?", "09:00:00"),
+    by_agent(
+        "assistant",
+        [
+            {"type": "thinking", "thinking": "Perhaps the lock.", "signature": "c2lnbmVk" * 40},
+            {"type": "text", "text": "I look at the lock."},
+            {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "grep lock *.py"}},
+        ],
+        "09:00:05",
+        model="large",
+        id="msg_1",
+        usage={"input_tokens": 12},
+    ),
+    by_agent(
+        "user",
+        [
+            {"type": "tool_result", "tool_use_id": "t1", "content": "lock.py:3: acquire()"},
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0" * 99},
+            },
+        ],
+        "09:00:06",
+    ),
+    {
+        "type": "system",
+        "subtype": "info",
+        "content": "Context is compacted",
+        "timestamp": "2026-03-01T09:10:00Z",
+    },
+]
+AGENT_TEXT = (
+    "Fix the lock\n\n"
+    "Summary:\nsummary: Fix the lock\n\n"
+    "User, 2026-03-01:\nWhy does it hang?\n\n"
+    "Assistant, 2026-03-01:\ntype: thinking\nthinking: Perhaps the lock.\nI look at the lock.\n"
+    "type: tool_use\nid: t1\nname: Bash\ninput:\n  command: grep lock *.py\n\n"
+    "User, 2026-03-01:\ntype: tool_result\ntool_use_id: t1\ncontent: lock.py:3: acquire()\n"
+    "type: image\nsource:\n  type: base64\n  media_type: image/png\n  data: (data)\n\n"
+    "System, 2026-03-01:\nContext is compacted\nsubtype: info"
+)
+
+
+def test_the_session_of_a_coding_agent_is_a_conversation():
+    payload = as_lines(*AGENT_SESSION)
+    made = read_record("5f0c.jsonl", payload)
+    assert made.text == AGENT_TEXT
+    assert made.title == "Fix the lock"
+    assert made.last_modified == datetime(2026, 3, 1, 9, 10, tzinfo=UTC)
+    told = dict(made.metadata)
+    kinds = [segment["kind"] for segment in told.pop("segments")]
+    assert kinds == ["title", "summary", "user", "assistant", "user", "system"]
+    assert restore_original_bytes(made.text, told) == payload
+    told.pop(ORIGINAL_KEY)
+    assert told == {
+        "id": "5f0c",
+        "kind": "session",
+        "created_at": "2026-03-01T09:00:00+00:00",
+        "updated_at": "2026-03-01T09:10:00+00:00",
+        "note": "lines left out as the program's own: 1 (1 file-history-snapshot)",
+    }
+
+
+def test_a_session_whose_last_line_is_cut_lacks_that_line_alone():
+    whole = as_lines(*AGENT_SESSION)
+    made = read_record("5f0c.jsonl", whole + b'\n{"type": "user", "message": {"role": "us')
+    assert made.text == AGENT_TEXT
+    assert made.metadata["note"].startswith(
+        "its last line (7) is cut, and left out; lines left out as the program"
+    )
+    broken = as_lines(*AGENT_SESSION[:3], "<<<<<<< HEAD", *AGENT_SESSION[3:], "[" * 100_000, "")
+    made = read_record("5f0c.jsonl", broken)
+    assert made.text == AGENT_TEXT
+    assert made.metadata["note"].startswith("2 lines that are no valid JSON are left out: 4, 8; ")
+    one = read_record("s.jsonl", as_lines(by_agent("user", "Begin", "09:00:00"), '{"type": "assis'))
+    assert one.text == "s\n\nUser, 2026-03-01:\nBegin"
+
+
+def test_a_session_of_events_with_payloads_is_a_conversation():
+    def event(outer: str, **payload: Any) -> dict[str, Any]:
+        return {"timestamp": "2026-03-02T10:00:00.123Z", "type": outer, "payload": payload}
+
+    made = read_record(
+        "rollout.jsonl",
+        as_lines(
+            event("session_meta", id="019a", cwd="/src", cli_version="0.46.0", git={"branch": "main"}),
+            event(
+                "response_item",
+                type="message",
+                role="user",
+                content=[{"type": "input_text", "text": "What fails?"}],
+            ),
+            event("event_msg", type="user_message", message="What fails?", kind="plain"),
+            event("turn_context", cwd="/src", model="large", summary="auto"),
+            event("response_item", type="reasoning", summary=[], encrypted_content="gAAAA" * 50),
+            event(
+                "response_item",
+                type="function_call",
+                name="shell",
+                arguments='{"command":["make","test"]}',
+                call_id="c1",
+            ),
+            event("response_item", type="function_call_output", call_id="c1", output="1 failed"),
+            event("event_msg", type="token_count", info={"total": 12}),
+            event(
+                "response_item",
+                type="message",
+                role="assistant",
+                content=[{"type": "output_text", "text": "test_lock fails."}],
+            ),
+        ),
+    )
+    assert made.text == (
+        "rollout\n\n"
+        "User, 2026-03-02:\nWhat fails?\n\n"
+        'Function call, 2026-03-02:\nname: shell\narguments: {"command":["make","test"]}\n\n'
+        "Function call output, 2026-03-02:\noutput: 1 failed\n\n"
+        "Assistant, 2026-03-02:\ntest_lock fails."
+    )
+    assert (made.metadata["id"], made.metadata["kind"]) == ("019a", "session")
+    assert made.metadata["note"] == (
+        "lines left out as the program's own: 4 (1 session_meta, 1 turn_context, 1 reasoning, 1 token_count)"
+    )
+
+
+def test_records_that_only_look_like_turns_are_no_session():
+    people = as_lines({"role": "CTO", "text": "Ada"}, {"team": "core"})
+    assert read_record("people.jsonl", people).text.startswith("# people")
+    assert read_record("one.json", b'{"role": "user", "text": "Ada"}').text.startswith("# one")
+
+
 def test_other_json_is_shown_as_lines_and_sections():
     found = of_json(
         {
@@ -222,7 +384,8 @@ def test_other_json_is_shown_as_lines_and_sections():
     ("text", "why"),
     [
         ("{oops", "no valid JSON (line 1)"),
-        ('{"a": 1}\n{', "no valid JSON"),
+        ('{"a": 1}\n{\n{', "no valid JSON"),
+        ('{"a": 1}\n2\n{', "no valid JSON"),
         ("[" * 100_000, "nested too deep"),
     ],
 )

@@ -27,6 +27,7 @@ from knowledge_pipeline.connectors.files import (
     read_text,
 )
 from knowledge_pipeline.connectors.patterns import SELECTION_DEFAULTS, FileSelection
+from knowledge_pipeline.connectors.specifications import SpecificationTree
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Item
 from knowledge_pipeline_tests.fakes.archives import FORMS, pack
@@ -48,8 +49,10 @@ def source_of(
         SELECTION_DEFAULTS["markdown"], chosen, GitIgnoreSpec.from_lines(["secret/"]), frozenset(), False
     )
     tree = ArchiveTree(connection, selection, cache=cache, sleep=lambda _: None)
-    accepts = build_filter("openapi" if openapi else "files", tree, selection)
-    return FileSource(tree, accepts, read_text, lambda _: "1", 1000)
+    accepts = build_filter("files", tree, selection)
+    return FileSource(
+        SpecificationTree(tree, 1000) if openapi else tree, accepts, read_text, lambda _: "1", 1000
+    )
 
 
 def listed(place: Path | S3Bucket, cache: Path, **options: Any) -> dict[str, Item]:

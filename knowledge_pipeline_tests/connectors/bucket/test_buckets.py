@@ -17,9 +17,10 @@ from pydantic import SecretStr
 
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.connectors.buckets import NOT_UTF8_REASON, BucketTree
-from knowledge_pipeline.connectors.files import FileSource, build_filter, read_text
+from knowledge_pipeline.connectors.files import FileSource, read_text
 from knowledge_pipeline.connectors.patterns import SELECTION_DEFAULTS, FileSelection
 from knowledge_pipeline.connectors.registry import WebLocation, build_web_location
+from knowledge_pipeline.connectors.specifications import SpecificationTree
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document, Item
 from knowledge_pipeline_tests.fakes.bucket import azure_server, gcs_server, s3_server
@@ -247,17 +248,16 @@ def test_an_object_that_grew_vanished_or_was_emptied_since_is_skipped(service):
                 source.fetch(items[uri])
 
 
-def test_only_the_first_bytes_are_read_to_see_what_a_file_is(service):
-    service.create("api.yaml", "openapi: 3.1.0\n" + "x" * 200_000)
+def test_a_file_is_searched_whole_to_see_what_it_is(service):
+    service.create("api.yaml", "components: {}\n" * 20_000 + "openapi: 3.1.0\n")
     service.create("other.yaml", "a: 1\n")
     service.create("empty.yaml", "")
     tree = BucketTree(service.connection, selected(include=["*.yaml"]), sleep=lambda _: None)
-    with FileSource(
-        tree, build_filter("openapi", tree, selected()), read_text, lambda _: "1", 1_000_000
-    ) as source:
+    specifications = SpecificationTree(tree, 1_000_000)
+    with FileSource(specifications, lambda _: True, read_text, lambda _: "1", 1_000_000) as source:
         assert [item.uri for item in source.discover()] == ["api.yaml"]
         [entry] = [entry for entry in tree.list_entries() if entry.path == "api.yaml"]
-        assert tree.read_head(entry, 20) == b"openapi: 3.1.0\nxxxxx"
+        assert tree.read_head(entry, 20) == b"components: {}\ncompo"
 
 
 def test_an_empty_bucket_lists_nothing(service):
@@ -505,8 +505,30 @@ def test_a_listing_that_goes_in_circles_is_not_believed(s3):
         "<NextContinuationToken>again</NextContinuationToken></ListBucketResult>"
     )
     s3.fail_next(*[s3_server.Fault(200, body=page.encode())] * 9)
-    with pytest.raises(SourceUnavailable, match="contradicts itself"):
+    with pytest.raises(SourceUnavailable, match="repeats a page of a listing"):
         listed(s3)
+
+
+ENDLESS = {
+    S3Bucket: (
+        '<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>{name}</Name><KeyCount>0</KeyCount>'
+        "<IsTruncated>true</IsTruncated><NextContinuationToken>{number}</NextContinuationToken></ListBucketResult>"
+    ),
+    GcsServer: '{{"kind": "storage#objects", "nextPageToken": "{number}"}}',
+    AzureServer: (
+        '<EnumerationResults ContainerName="the-container"><Blobs/><NextMarker>{number}</NextMarker>'
+        "</EnumerationResults>"
+    ),
+}
+
+
+def test_pages_without_objects_are_not_followed_for_ever(service):
+    service.create("a.md", "text")
+    fake, name = FAKES[type(service)], getattr(service, "name", "")
+    pages = [ENDLESS[type(service)].format(name=name, number=number) for number in range(150)]
+    service.fail_next(*[fake.Fault(200, body=page.encode()) for page in pages])
+    with pytest.raises(SourceUnavailable, match="repeats a page of a listing: try again later"):
+        listed(service)
 
 
 def test_google_s_refusals_name_what_to_correct(gcs, tmp_path):

@@ -345,6 +345,63 @@ def test_a_server_that_does_not_say_that_more_follows_is_asked_all_the_same(coun
         assert all("so?" in found.text for found in read(server).values())
 
 
+@pytest.mark.parametrize("count", [249, 250, 251, 500])
+def test_a_search_of_cloud_ends_where_it_names_no_next_page_and_goes_by_its_cursor(count):
+    with ConfluenceServer("cloud") as server:
+        uri = server.create("page", "w", labels=("x",))
+        comments = [server.comment(uri, f"comment {number}.") for number in range(count - 1)]
+        server.attach(uri, "a.pdf")
+        listing = listed(server, labels=("x",))
+        assert set(listing) == {uri}
+        assert listing == updated(server, NOON, labels=("x",))
+        text = document(server, uri).text
+        assert all(f"comment {number}.\n" in f"{text}\n" for number in range(len(comments)))
+        assert not [asked for asked in server.requests if "start" in asked.query], "only Server has offsets"
+        assert len(server.requests) < 40
+
+
+@pytest.mark.parametrize("cap", [1, 50])
+def test_a_server_that_gives_fewer_results_than_asked_for_is_read_to_the_end(cap):
+    with ConfluenceServer("server") as server:
+        server.page_cap = cap
+        uris = [server.create(f"page {number}", "w") for number in range(460 if cap > 1 else 12)]
+        for uri in uris:
+            server.comment(uri, "so?")
+        assert set(listed(server)) == set(uris)
+        assert set(updated(server, NOON)) == set(uris)
+        assert all("so?" in found.text for found in read(server).values())
+
+
+@pytest.mark.parametrize("cap", [None, 50])
+@pytest.mark.parametrize("count", [228, 400])
+def test_a_server_that_gives_the_last_records_again_is_read_once(count, cap):
+    with ConfluenceServer("server") as server:
+        uris = [server.create(f"page {number}", "w") for number in range(count)]
+        server.repeats, server.page_cap = "last", cap
+        assert set(listed(server)) == set(uris)
+        assert len(server.requests) < 30
+
+
+def test_a_next_page_that_never_has_results_is_given_up(server):
+    server.create("page", "w")
+    server.ends = False
+    with (
+        pages_of(server) as pages,
+        pytest.raises(SourceUnavailable, match=r"does not end .* nothing is deleted"),
+    ):
+        list(pages.discover())
+    assert len(server.requests) < 150
+
+
+def test_a_server_that_knows_no_offsets_is_no_listing_of_its_first_page():
+    with ConfluenceServer("server") as server:
+        for number in range(450):
+            server.create(f"page {number}", "w")
+        server.repeats = "first"
+        with pages_of(server) as pages, pytest.raises(SourceUnavailable, match="does not end"):
+            list(pages.discover())
+
+
 def test_an_offset_passes_over_long_stretches_that_may_not_be_seen():
     with ConfluenceServer("server") as server:
         uris = [server.create(f"page {number}", "w") for number in range(900)]

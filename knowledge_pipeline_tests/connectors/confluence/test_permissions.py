@@ -13,11 +13,12 @@ from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 
 
-@pytest.fixture(params=["cloud", "server"])
+@pytest.fixture(params=["cloud", "server", "server before 9.1"])
 def server(request, monkeypatch) -> Iterator[ConfluenceServer]:
     monkeypatch.setattr(http_retry, "_BASE_BACKOFF_S", 0.001)
     monkeypatch.setattr(http_retry, "_MAX_BACKOFF_S", 0.002)
-    with ConfluenceServer(request.param) as server:
+    with ConfluenceServer(request.param.partition(" ")[0]) as server:
+        server.has_space_permissions = request.param == "server"
         for name in ("ada", "ben", "cyd"):
             server.person(name, name.title(), f"{name}@example.org")
         server.group("everybody", "ada", "ben", "cyd")
@@ -122,12 +123,52 @@ def test_a_space_for_anonymous_callers_is_for_everybody(server):
 @pytest.mark.parametrize("status", [403, 404])
 def test_permissions_that_are_not_shown_close_the_pages_and_say_why(server, status):
     page, space = server.create("Page"), server.site.spaces["OPS"]
-    server.forbid(f"/{space.id}/permissions" if server.edition == "cloud" else "/space/OPS", status)
+    server.forbid(f"/{space.id}/permissions" if server.edition == "cloud" else "/OPS/permissions", status)
+    server.forbid("/confluenceservice-v2", status)
     found = read(server, page)
     assert found.audience_by_uri == {}
     assert [
         reason for reason in found.problems if f"permissions of space {place(server)} are not shown" in reason
     ]
+
+
+@pytest.mark.parametrize("server", ["server", "server before 9.1"], indirect=True)
+def test_a_data_center_that_fails_in_place_of_refusing_closes_the_pages_at_once(server):
+    page = server.create("Page")
+    server.forbid("/OPS/permissions" if server.has_space_permissions else "/confluenceservice-v2", 500)
+    found = read(server, page)
+    assert found.audience_by_uri == {}
+    [problem] = found.problems
+    assert problem == (
+        "permissions of space OPS are not shown (500): let the owner of connection.token administer it and, "
+        "before Confluence 9.1, switch on its Remote API; or say who may read with access.visibility and "
+        "access.principals"
+    )
+    asked = [each.path for each in server.requests if each.status == 500]
+    assert len(asked) == 1, "tried once"
+
+
+@pytest.mark.parametrize("server", ["server"], indirect=True)
+def test_people_of_a_space_that_are_not_shown_and_anybody_else_are_left_out_with_a_note(server):
+    page = server.create("Page")
+    server.admit("OPS", "ada", "gone", "*")
+    server.forbid("/permissions/anonymous", 500)
+    found = read(server, page)
+    assert readers_of(found, page) == {"ada"}
+    assert found.problems == {
+        "people of a space are not shown: let connection.token view profiles": 1,
+        "whether anybody may view space OPS is not shown (500)": 1,
+    }
+
+
+def test_readers_whose_last_ones_come_again_are_read_once(server):
+    server.site.list_size, server.site.repeats_last = 2, True
+    server.group("crowd", *(f"p{number}" for number in range(5)))
+    page = server.create("Page")
+    server.admit("OPS", "ada", "group:crowd")
+    server.restrict(page, "ada", "ben", "cyd", "p1", "p2", "group:crowd")
+    found = read(server, page)
+    assert readers_of(found, page) == {"ada", "p0", "p1", "p2", "p3", "p4"}
 
 
 def place(server: ConfluenceServer) -> str:

@@ -80,9 +80,61 @@ def test_code_keeps_every_character_and_its_language():
     assert text_of(macro("noformat", plain("a  b"))) == "```\na  b\n```"
 
 
-@pytest.mark.parametrize(
-    "name", ["info", "note", "warning", "tip", "panel", "expand", "excerpt", "unheard-of"]
-)
+def test_tasks_that_are_indented_are_below_the_one_before():
+    task = "<ac:task><ac:task-status>incomplete</ac:task-status><ac:task-body>{}</ac:task-body></ac:task>"
+    inner = f"<ac:task-list>{task.format('within')}</ac:task-list>"
+    storage = (
+        f"<ac:task-list>{task.format('ship')}\n<ac:task-list>{task.format('test')}{inner}</ac:task-list>\n"
+    )
+    storage += f"{task.format(f'rest{inner}')}<ac:task-id>7</ac:task-id><p>lost</p> found</ac:task-list>"
+    assert text_of(storage) == (
+        "- [ ] ship\n  - [ ] test\n    - [ ] within\n- [ ] rest\n      - [ ] within\n  lost\n  found"
+    )
+
+
+def test_raised_numbers_are_exponents_and_a_list_begins_where_it_says():
+    assert text_of("<p>10<sup>6</sup> <em>x</em><sup>n+1</sup>, the 1<sup>st</sup> H<sub>2</sub>O</p>") == (
+        "10^6 x^(n+1), the 1st H2O"
+    )
+    assert text_of('<ol start="3"><li>three</li><li>four</li></ol>') == "3. three\n4. four"
+
+
+@pytest.mark.parametrize("name", ["mathinline", "eazy-math-inline", "easy-math-block"])
+def test_a_formula_whose_text_is_a_parameter_is_kept(name):
+    formula = '<ac:parameter ac:name="body">\\frac{a+b}{c}</ac:parameter>'
+    assert text_of(f"<p>So {macro(name, formula)} it is.</p>") == "So `\\frac{a+b}{c}` it is."
+
+
+def test_code_of_several_lines_is_never_one_line():
+    code = "<code># why<br/>make all</code>"
+    assert text_of(f"<p>{code}</p>") == "`# why`\n`make all`"
+    table = (
+        f"<table><tbody><tr><th>do</th><th>run</th></tr><tr><td>1</td><td>{code}</td></tr></tbody></table>"
+    )
+    assert text_of(table).endswith("| 1 | `# why` / `make all` |")
+
+
+def test_a_picture_that_is_a_link_keeps_its_address():
+    picture = '<ac:image{}><ri:attachment ri:filename="p.png" />{}</ac:image>'
+    mark = '<ac:adf-mark key="link" href="https://x.org" />'
+    for storage in (
+        f'<a href="https://x.org">{picture.format("", "")}</a>',
+        picture.format("", mark),
+        picture.format(' ac:href="https://x.org"', ""),
+    ):
+        assert text_of(storage) == "[[image: p.png]](https://x.org)"
+
+
+@pytest.mark.parametrize("name", ["info", "note", "warning", "tip"])
+def test_panels_say_what_their_colour_says(name):
+    assert text_of(macro(name, rich("<p>Wake <b>her</b>.</p>"))) == f"{name.title()}: Wake her."
+    assert text_of(macro(name, rich("<ul><li>one</li></ul>"))) == f"{name.title()}:\n\n- one"
+    assert (
+        text_of(macro(name, rich("<p>Wake.</p>"), title="At night")) == f"{name.title()}: At night\n\nWake."
+    )
+
+
+@pytest.mark.parametrize("name", ["panel", "expand", "excerpt", "unheard-of"])
 def test_bodies_of_macros_are_kept_with_their_titles(name):
     storage = macro(
         name, rich("<p>Wake the owner.</p><ul><li>first</li></ul>"), title="At night", bgColor="#fff"
@@ -186,13 +238,20 @@ def test_a_table_with_code_is_laid_out_so_that_the_code_stays_whole():
     assert text_of(storage) == "how\n\n```\na\nb\n```"
 
 
+def test_a_table_in_a_panel_in_a_cell_stays_a_table():
+    inner = "<table><tbody><tr><td>a</td><td>b</td></tr></tbody></table>"
+    panel = macro("note", rich(f"<p>See</p>{inner}"))
+    storage = f"<table><tbody><tr><td>how</td><td>{panel}</td></tr></tbody></table>"
+    assert text_of(storage) == "how\n\nNote: See\n\n| a | b |\n| --- | --- |"
+
+
 def test_layouts_and_the_extensions_of_the_new_editor_are_read_once():
     node = '<ac:adf-node type="panel"><ac:adf-attribute key="panel-type">note</ac:adf-attribute>'
     node += "<ac:adf-content><p>new</p></ac:adf-content></ac:adf-node>"
     extension = f"<ac:adf-extension>{node}<ac:adf-fallback><p>new</p></ac:adf-fallback></ac:adf-extension>"
     cell = f"<ac:layout-cell><p>left</p>{extension}</ac:layout-cell>"
     storage = f'<ac:layout><ac:layout-section ac:type="single">{cell}</ac:layout-section></ac:layout>'
-    assert text_of(storage) == "left\n\nnew"
+    assert text_of(storage) == "left\n\nNote: new"
 
 
 def test_what_is_no_xml_is_read_as_a_browser_reads_it():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zlib
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -12,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.errors import DocumentSkipped, ParserEnded
 from knowledge_pipeline.extraction.extraction import extract
 from knowledge_pipeline.extraction.worker import ExtractionWorker
 from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline_tests.conftest import Project, tables
 from knowledge_pipeline_tests.connectors.files import test_docx_properties as words
 from knowledge_pipeline_tests.connectors.files import test_office as office
+from knowledge_pipeline_tests.connectors.files import test_office_parts as parts
 from knowledge_pipeline_tests.connectors.files import test_pdf_properties as pages
 from knowledge_pipeline_tests.connectors.files.test_extraction import PAGE
 from knowledge_pipeline_tests.thoroughness import examples
@@ -107,6 +109,29 @@ def spoilt(draw, payload: bytes, shards: tuple[bytes, ...]) -> bytes:
     return bytes(made)
 
 
+def _workbook() -> bytes:
+    def build(book):
+        sheet = book.add_worksheet("a")
+        sheet.merge_range(0, 0, 1, 1, "x")
+        sheet.write_row(2, 0, ["a", 1, 2.5], book.add_format({"num_format": "yyyy-mm-dd"}))
+        sheet.write_url(3, 0, "https://example.org")
+        sheet.write_comment(3, 0, "note")
+
+    return office.workbook(build)
+
+
+_SHEET = "xl/worksheets/sheet1.xml"
+
+
+def sheet_of_workbook() -> bytes:
+    with ZipFile(io.BytesIO(_workbook())) as archive:
+        return archive.read(_SHEET)
+
+
+def with_sheet(sheet: bytes) -> bytes:
+    return office.replaced(_workbook(), _SHEET, sheet)
+
+
 _OF_HTML = (b"<", b">", b"</", b"<!--", b"-->", b"<![CDATA[",
             b"<table><tr><td rowspan=99999 colspan=99999>", b"&#0;", b"&#xD800;", b"<a href=",
             b"<ol start=-9>", b"<wbr>", b"<pre>", b"<main>", b"<title>", b"\x0b", b"\xff",
@@ -140,8 +165,22 @@ _OF_MAIL = (
     b"filename*=utf-8''%ff\n",
     b"To: a:b;c\n",
 )
+_OF_SHEET = (
+    *(b"<c/>", b"<c r='ZZZZ9' s='99'/>", b"<c t='s'><v>9</v></c>", b"<v>1e999</v>", b"<f/>", b"<v/>", b"nan"),
+    *(b"<row r='99999999'><c><v>1</v></c></row>", b"<row hidden='1'/>", b"<c s='1'><v>-1</v></c>"),
+    *(
+        b"<cols><col min='9' max='1' hidden='1'/></cols>",
+        b"<cols><col min='1' max='99999' hidden='1'/></cols>",
+    ),
+    *(
+        b"<mergeCell ref='A1:XFD1048576'/>",
+        b"<mergeCell ref=''/>",
+        b"<hyperlink ref='A1:B2'/>",
+        b"<drawing/>",
+    ),
+    *(b"<!-- -->", b"<?x y?>", b"&x;", b"<c t='inlineStr'><is><t>x</t></is></c>"),
+)
 _QUICK = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-_LONG = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _ANY = st.tuples(st.sampled_from(["a.html", "a.docx", "a.pdf"]), st.binary(max_size=200))
 _STARTS = {"a.html": b"<p>", "a.docx": b"PK\x03\x04", "a.pdf": b"%PDF-1.7\n"}
 _SPOILT = {
@@ -160,30 +199,20 @@ _SPOILT_OFFICE = {
         "a.xlsx",
         spoilt(office.workbook(lambda book: book.add_worksheet("a").write(0, 0, 1)), _OF_ZIP),
     ),
+    "sheet": ("a.xlsx", spoilt(sheet_of_workbook(), _OF_SHEET).map(with_sheet)),
+    "xls": ("a.xls", spoilt(office.xls(), (b"\xff\xff", b"\0\0", b"\x09\x08", b"\xe5\0"))),
     "ods": ("a.ods", spoilt(office.ods(), _OF_ZIP)),
     "csv": ("a.csv", spoilt(b'a;b\n1;"2"\n', (b'"', b";", b",", b"\n", b"\r", b"\0"))),
 }
 
 
-@pytest.mark.parametrize("kind", _SPOILT)
+@pytest.mark.parametrize(
+    "kind", [*_SPOILT, *(pytest.param(kind, marks=pytest.mark.slow) for kind in _SPOILT_OFFICE)]
+)
 def test_a_spoilt_file_gives_text_or_the_reason(kind):
-    name, payloads = _SPOILT[kind]
-
-    @_QUICK
-    @given(payloads)
-    def check(payload):
-        told(name, payload)
-
-    check()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kind", [*_SPOILT, *_SPOILT_OFFICE])
-def test_many_spoilt_files_give_text_or_the_reason(kind):
     name, payloads = (_SPOILT | _SPOILT_OFFICE)[kind]
 
-    @_LONG
+    @settings(_QUICK, max_examples=examples(200, few=8))
     @given(payloads)
     def check(payload):
         told(name, payload)
@@ -240,6 +269,48 @@ _BOMBS = {
         + "<w:tr><w:tc><w:tcPr><w:gridSpan w:val='99999'/></w:tcPr></w:tc></w:tr>" * 20_000
         + "</w:tbl>"
     ),
+    "styles.docx": lambda: parts.packed(
+        parts.word_parts(
+            parts.styled("Text", "S0") * 2_000,
+            styles_xml=parts.xml(
+                "w:styles",
+                "".join(
+                    f'<w:style w:styleId="S{at}"><w:basedOn w:val="S{at + 1}"/></w:style>'
+                    for at in range(20_000)
+                ),
+            ),
+        )
+    ),
+    "often.docx": lambda: parts.packed(
+        parts.word_parts(
+            "".join(parts.drawing(f'<c:chart r:id="r{at}"/>') for at in range(5_000)),
+            {f"r{at}": ("chart", "chart1.xml") for at in range(5_000)},
+            chart1_xml=parts.xml(
+                "c:chartSpace",
+                "<c:chart><c:plotArea><c:ser><c:val>"
+                + "".join(f'<c:pt idx="{at}"><c:v>1</c:v></c:pt>' for at in range(100_000))
+                + '<c:pt idx="999999999"><c:v>1</c:v></c:pt></c:val></c:ser></c:plotArea></c:chart>',
+            ),
+        )
+    ),
+    "numbers.docx": lambda: parts.packed(
+        parts.word_parts(
+            parts.item("Text") * 20_000,
+            numbering_xml=parts.numbering(("upperRoman", "%1" * 50)).replace(
+                b'<w:start w:val="1"/>', b'<w:start w:val="999999999"/>'
+            ),
+        )
+    ),
+    "groups.pptx": lambda: parts.packed(
+        parts.deck_parts("<p:grpSp>" * 240 + parts.box(parts.line("Text")) + "</p:grpSp>" * 240)
+    ),
+    "notes.pptx": lambda: parts.packed(
+        parts.deck_parts(
+            parts.box(parts.line("Text")),
+            {f"r{at}": ("notesSlide", "notes.xml") for at in range(5_000)},
+            notes_xml=parts.xml("p:notes", parts.box(parts.line("Note") * 20_000, 'type="body"')),
+        )
+    ),
     "deep.html": lambda: b"<div>" * 30_000 + b"text",
     "bold.html": lambda: b"<b><i>" * 10_000 + b"text",
     "tables.html": lambda: b"<table><tr><td>" * 20_000 + b"text",
@@ -254,6 +325,20 @@ _BOMBS = {
         zlib.compress(zlib.compress(bytes(200_000_000), 9), 9), "[/FlateDecode /FlateDecode]"
     ),
     "operators.pdf": lambda: stream_pdf(zlib.compress(b"q " * 2_000_000)),
+    "laughs.xlsx": lambda: with_sheet(
+        f'<!DOCTYPE x [<!ENTITY l0 "ha">{_LAUGHS}]><worksheet xmlns="x"><sheetData><row>'
+        '<c t="str"><v>&l9;</v></c></row></sheetData></worksheet>'.encode()
+    ),
+    "formats.xlsx": lambda: office.replaced(
+        _workbook(),
+        "xl/styles.xml",
+        b"<s xmlns='x'><numFmt numFmtId='14' formatCode='" + b"[h]0?/0" * 40 + b"'/></s>",
+    ),
+    "columns.xlsx": lambda: with_sheet(
+        b"<worksheet xmlns='x'><cols>"
+        + b"<col min='1' max='16384' hidden='1'/>" * 500_000
+        + b"</cols></worksheet>"
+    ),
     "far.xlsx": lambda: office.sparse_workbook(1_048_575, 16_383),
     "tall.xlsx": lambda: office.sparse_workbook(1_048_575, 30),
     "claimed.pptx": lambda: claiming(1000),
@@ -271,7 +356,7 @@ _BOMBS = {
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", _BOMBS)
 def test_a_file_made_to_exhaust_its_parser_ends_soon(name):
-    extractor = ExtractionWorker(timeout_s=30)
+    extractor = ExtractionWorker(max_cpu_s=30)
     try:
         found = extractor(name, _BOMBS[name]())
         assert len(found.text) < 50_000_000
@@ -280,6 +365,13 @@ def test_a_file_made_to_exhaust_its_parser_ends_soon(name):
         assert str(reason)
     finally:
         extractor.close()
+
+
+@pytest.mark.slow
+def test_native_code_is_ended_by_its_time_as_well():
+    worker = ExtractionWorker(max_cpu_s=0.5)
+    with closing(worker), pytest.raises(ParserEnded, match=r"0\.5 seconds of the processor$"):
+        worker("flate.pdf", _BOMBS["flate.pdf"]())
 
 
 @pytest.mark.slow

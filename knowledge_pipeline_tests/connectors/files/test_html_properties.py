@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from html import escape
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -172,15 +171,8 @@ def check(page: Part) -> None:
     assert set(page.links) <= set(extract_links(text))
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(120, few=8), deadline=None)
 @given(_PAGE)
 @example(Part("<table><tr><td>a<td>b<h1>c</h1><h2>d</h2>e</table>", "a b c d e", ()))
 def test_a_page_says_all_its_words_in_order_and_nothing_else(page):
-    check(page)
-
-
-@pytest.mark.slow
-@settings(max_examples=120, deadline=None)
-@given(_PAGE)
-def test_many_pages_say_all_their_words_in_order_and_nothing_else(page):
     check(page)

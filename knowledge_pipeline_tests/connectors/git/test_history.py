@@ -6,7 +6,14 @@ import pytest
 
 from knowledge_pipeline.connectors.registry import open_source
 from knowledge_pipeline.errors import ConfigError, SourceRefused
-from knowledge_pipeline_tests.connectors.repositories import START, listed, over_folder, over_git, read
+from knowledge_pipeline_tests.connectors.repositories import (
+    START,
+    Repository,
+    listed,
+    over_folder,
+    over_git,
+    read,
+)
 from knowledge_pipeline_tests.counted import audited
 
 
@@ -215,3 +222,58 @@ def test_a_wrong_pattern_for_commits_is_refused(repository, cache):
     repository.write({"a.py": "1\n"}).commit("first")
     with pytest.raises(ConfigError, match="include has the pattern '!', which is not gitignore syntax"):
         listed(over_git("git_history", repository.root, include=["!"]), cache)
+
+
+def commit_raw(repository, rest, author, encoding):
+    date = f"{START} +0000"
+    persons = f"author {author} <a@example.org> {date}\ncommitter C <c@example.org> {date}"
+    raw = f"tree {repository.git('mktree')}\n{persons}\n{rest}".encode(encoding)
+    commit = repository.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=raw)
+    repository.git("update-ref", "refs/heads/main", commit)
+    return commit
+
+
+@pytest.mark.parametrize(
+    ("label", "written", "message"),
+    [
+        ("ISO-8859-1", "cp1252", "Prüfe Größe – “schnell”"),
+        ("gb2312", "gb18030", "修复镕基数据库"),
+        ("windows-31j", "cp932", "①サーバを直す"),
+        ("UTF-8", "utf-8", "Prüfe Größe"),
+    ],
+)
+def test_a_message_is_in_the_encoding_that_its_commit_declares(repository, cache, label, written, message):
+    author = message.split()[-1]
+    commit = commit_raw(repository, f"encoding {label}\n\n{message}\n", author, written)
+    document = one(repository, cache, commit)
+    assert (document.title, document.author) == (message, author)
+    assert "note" not in document.metadata
+
+
+def test_what_a_commit_does_not_declare_is_in_the_configured_encoding(repository, cache):
+    commit = commit_raw(repository, "\nPrüfe Größe\n", "Jürgen", "cp1252")
+    document = one(repository, cache, commit, encoding="windows-1252")
+    assert (document.title, document.author, document.metadata.get("note")) == ("Prüfe Größe", "Jürgen", None)
+    document = one(repository, cache, commit)
+    assert document.title == "Pr\ufffdfe Gr\ufffd\ufffde"
+    assert document.metadata["note"] == "not valid UTF-8 at 3 places, which read \ufffd"
+
+
+def test_lines_of_a_diff_may_be_in_several_encodings(repository, cache):
+    repository.write({"a.py": "a = 'Größe'\n", "b.py": "b = 'Höhe'\n".encode("cp1252")})
+    text = one(repository, cache, repository.commit(), encoding="windows-1252").text
+    assert "+a = 'Größe'" in text and "+b = 'Höhe'" in text
+
+
+def test_the_oldest_commit_of_a_shallow_clone_is_read_without_its_changes(repository, cache, tmp_path):
+    repository.write({"a.py": "1\n"}).commit("First")
+    commit = repository.write({"a.py": "2\n"}).commit("Second", when=START)
+    root = tmp_path / "shallow"
+    repository.git("clone", "-q", "--depth", "1", f"file://{repository.root}", str(root))
+    shallow = over_folder("git_history", root)
+    [document] = read(shallow, cache).values()
+    assert document.text == "Second\n\nAuthor: Ada Byron\nDate: 2020-09-13T12:26:40+00:00"
+    before = listed(shallow, cache)[f"commit/{commit}"].revision
+    Repository(root).git("fetch", "-q", "--unshallow")
+    assert "-1\n+2" in read(shallow, cache)[f"commit/{commit}"].text
+    assert listed(shallow, cache)[f"commit/{commit}"].revision != before

@@ -1,7 +1,8 @@
-"""The newest commit of each path, carried on from fetch to fetch."""
+"""The last commit of each file, carried on from fetch to fetch."""
 
 import json
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.connectors.git import tree as newest_commits
-from knowledge_pipeline.connectors.git.tree import load_newest_commits
+from knowledge_pipeline.connectors.files import CachedCommits
+from knowledge_pipeline.connectors.git import newest_commits
+from knowledge_pipeline.connectors.git.newest_commits import load_newest_commits
 from knowledge_pipeline_tests.connectors.repositories import START, Repository
 from knowledge_pipeline_tests.thoroughness import examples
 
@@ -19,7 +21,7 @@ steps = st.one_of(
     st.tuples(st.just("write"), paths, st.sampled_from("xyz"), st.integers(0, 5)),
     st.tuples(st.just("remove"), paths, st.integers(0, 5)),
     st.tuples(st.just("branch"), st.integers(0, 3)),
-    st.tuples(st.just("merge"), st.integers(0, 5)),
+    st.tuples(st.just("merge"), st.integers(0, 5), st.sampled_from(["both", "ours", "theirs", "swapped"])),
     st.tuples(st.just("revert"), st.integers(0, 5)),
     st.tuples(st.just("force"), st.integers(1, 2)),
     st.tuples(st.just("look")),
@@ -38,8 +40,8 @@ def act(repository: Repository, step: tuple) -> None:
         case ("branch", back):
             depth = int(repository.git("rev-list", "--count", "--first-parent", "HEAD"))
             repository.git("branch", "-f", "side", f"HEAD~{min(back, depth - 1)}")
-        case ("merge", when):
-            merge(repository, when)
+        case ("merge", when, kept):
+            merge(repository, when, kept)
         case ("revert", when):
             undo(repository, when)
         case ("force", back):
@@ -47,20 +49,27 @@ def act(repository: Repository, step: tuple) -> None:
             repository.git("reset", "-q", "--hard", f"HEAD~{min(back, depth - 1)}")
 
 
-def merge(repository: Repository, when: int) -> None:
-    """Main becomes a merge of a commit on "side" with a content that neither had."""
+def merge(repository: Repository, when: int, kept: str) -> None:
+    """Main becomes a merge of a commit on "side": with a content that neither had, or as one of them is.
+
+    Or "side" goes on, and main takes the merge that it made: main is then the second parent.
+    """
     tip = repository.git("rev-parse", "HEAD")
     if not repository.git("branch", "--list", "side"):
         return
     repository.git("checkout", "-q", "side")
     side = repository.write({"b": f"side {when}"}).commit(when=START + when)
-    repository.git("checkout", "-q", "main")
-    repository.write({"d/c": f"merged {when}"})
+    if kept != "theirs":
+        repository.git("checkout", "-q", "main")
+    if kept == "both":
+        repository.write({"d/c": f"merged {when}"})
     repository.git("add", "-A")
     tree = repository.git("write-tree")
     date = f"{START + when} +0000"
     dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-    merged = repository.git("commit-tree", tree, "-p", tip, "-p", side, "-m", "merge", **dates)
+    first, second = (side, tip) if kept == "swapped" else (tip, side)
+    merged = repository.git("commit-tree", tree, "-p", first, "-p", second, "-m", "merge", **dates)
+    repository.git("checkout", "-q", "main")
     repository.git("reset", "-q", "--hard", merged)
 
 
@@ -71,6 +80,21 @@ def undo(repository: Repository, when: int) -> None:
         repository.commit(when=START + when)
 
 
+def ask_git(repository: Repository, tip: str) -> dict[str, tuple[int, str]]:
+    """What git says of each file by itself."""
+    files = subprocess.run(
+        ["git", "ls-tree", "-r", "-z", "--name-only", tip],
+        cwd=repository.root,
+        capture_output=True,
+        check=True,
+    ).stdout
+    last: dict[str, tuple[int, str]] = {}
+    for path in filter(None, files.decode().split("\0")):
+        seconds, commit = repository.git("log", "-1", "--format=%ct %H", tip, "--", path).split()
+        last[path] = int(seconds), commit
+    return last
+
+
 @given(st.lists(steps, min_size=2, max_size=8), st.sampled_from([0, 1, 100]))
 @settings(max_examples=examples(10), deadline=None)
 def test_carrying_on_gives_what_a_pass_over_everything_gives(history, max_unsaved):
@@ -78,18 +102,18 @@ def test_carrying_on_gives_what_a_pass_over_everything_gives(history, max_unsave
         patch.setattr(newest_commits, "_MAX_UNSAVED_PATHS", max_unsaved)
         repository = Repository(Path(folder) / "origin")
         repository.write({"a": "start"}).commit(when=START)
+        remembered: dict[Path, CachedCommits] = {}
         for step in [*history, ("look",)]:
             if step == ("restart",):
-                newest_commits._cached_files.clear()
+                remembered = {}
             if step != ("look",):
                 act(repository, step)
                 continue
             tip = repository.git("rev-parse", "HEAD")
             git, kept, new = repository.root / ".git", Path(folder) / "kept", Path(folder) / "new"
-            carried_on = load_newest_commits(git, tip, branch=None, cache=kept)
+            carried_on = load_newest_commits(git, tip, branch=None, cache=kept, remembered=remembered)
             assert carried_on == load_newest_commits(git, tip, branch=None, cache=new) != {}
-            in_tree = set(repository.git("ls-tree", "-r", "-z", "--name-only", tip).split("\0"))
-            assert {path.strip() for path in in_tree} <= {path.strip() for path in ["", *carried_on]}
+            assert carried_on == ask_git(repository, tip)
             shutil.rmtree(new)
 
 
@@ -107,7 +131,8 @@ def test_a_merge_touches_only_what_it_changed_itself(repository, tmp_path):
     repository.commit(when=START + 2)
     dates = {"GIT_AUTHOR_DATE": f"{START + 9} +0000", "GIT_COMMITTER_DATE": f"{START + 9} +0000"}
     repository.git("merge", "-q", "--no-ff", "-m", "merge", "side", **dates)
-    newest = load_newest_commits(repository.root / ".git", "HEAD", branch=None, cache=tmp_path / "cache")
+    tip = repository.git("rev-parse", "HEAD")
+    newest = load_newest_commits(repository.root / ".git", tip, branch=None, cache=tmp_path / "cache")
     assert newest == {"a": (START, first), "b": (START + 1, side)}
 
 
@@ -132,8 +157,10 @@ def test_a_damaged_cache_is_made_anew(repository, tmp_path):
         "",
         "{",
         "[]",
-        '{"format": 1}',
-        json.dumps({"format": 1, "tip": commit, "paths": {"a": 1}}),
+        '{"format": 2}',
+        json.dumps({"format": 2, "tip": commit, "grafts": [], "commits": {"a": 1}}),
+        json.dumps({"format": 2, "tip": commit, "grafts": [], "commits": []}),
+        json.dumps({"format": 1, "tip": commit, "paths": {"a": [1, commit]}}),  # an earlier program's
     ):
         file.write_text(content)
         assert load_newest_commits(git, commit, branch=None, cache=cache) == whole

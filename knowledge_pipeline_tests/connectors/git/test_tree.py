@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from knowledge_pipeline.connectors.git import tree
-from knowledge_pipeline.connectors.git import tree as newest_commits
+from knowledge_pipeline.connectors.files import ListingMemory
 from knowledge_pipeline.connectors.registry import list_branches, open_source
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline_tests.connectors.files.test_local import ODD
@@ -46,17 +45,26 @@ def test_a_revision_changes_with_content_or_with_the_commit_that_made_it(reposit
 
 
 def test_a_file_that_got_its_content_back_has_its_newest_commit(repository, cache):
-    source = over_git("code", repository.root)
+    source, memory = over_git("code", repository.root), ListingMemory()
     repository.write({"a.py": "1", "b.py": "1"}).commit()
-    first = listed(source, cache)
+    first = listed(source, cache, memory)
     repository.write({"a.py": "2"}).commit()
     repository.write({"a.py": "1"}).commit()
-    second = listed(source, cache)
+    second = listed(source, cache, memory)
     assert first["b.py"] == second["b.py"]
     assert first["a.py"].revision != second["a.py"].revision
-    tree._listed_trees.clear()  # as another process lists it
-    newest_commits._cached_files.clear()
-    assert listed(source, cache) == second
+    assert listed(source, cache) == second  # as another process lists it
+
+
+def test_a_listing_goes_on_from_the_one_that_its_memory_is_of(repository, cache):
+    source, memory = over_git("code", repository.root), ListingMemory()
+    repository.write({"a.py": "1", "b.py": "1"}).commit()
+    first = listed(source, cache, memory)
+    repository.write({"a.py": "2"}).commit()
+    second = listed(source, cache, memory)
+    assert second["b.py"] is first["b.py"]
+    assert second["a.py"] is not first["a.py"]
+    assert listed(source, cache)["b.py"] is not first["b.py"], "nothing is remembered beside it"
 
 
 def test_each_branch_is_read_at_its_own_tip(repository, cache):

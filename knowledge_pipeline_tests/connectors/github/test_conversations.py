@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from knowledge_pipeline.connectors.base import ApiSource
-from knowledge_pipeline.connectors.conversations import MAX_FILES, ConversationFilters
+from knowledge_pipeline.connectors.conversations import MAX_FILES
 from knowledge_pipeline.connectors.github.documents import GithubIssues, GithubPullRequests
-from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document
 from knowledge_pipeline_tests.connectors.forge_sources import Open, changed_paths, opened, read, text_of
 from knowledge_pipeline_tests.fakes.github.records import BOT, person
@@ -39,91 +37,7 @@ def issues(server: GithubServer, waits: list[float]) -> Iterator[Open]:
     yield from opened(GithubIssues, server, waits)
 
 
-def test_they_are_services(server: GithubServer) -> None:
-    for kind in (GithubPullRequests, GithubIssues):
-        with kind(server.connection(), ConversationFilters()) as source:
-            assert isinstance(source, ApiSource)
-    assert server.requests == []  # opening asks nobody
-
-
 # what is listed
-
-
-def test_merged_pull_requests_of_half_a_year_are_listed(server: GithubServer, pulls: Open) -> None:
-    repository = server.repository
-    repository.clock -= timedelta(days=200)
-    old = repository.pull("merged long ago")
-    older = repository.pull("opened long ago", merged=False)
-    repository.clock += timedelta(days=200)
-    repository.comment(old, "still talked about")
-    repository.merge(older)
-    new = repository.pull("new")
-    repository.pull("not merged", merged=False)
-    assert [item.uri for item in pulls().discover()] == [older, new]
-
-
-@pytest.mark.parametrize(
-    ("state", "wanted"),
-    [("open", {"pull/1"}), ("closed", {"pull/2", "pull/3"}), ("merged", {"pull/3"}), ("all", {1, 2, 3})],
-)
-def test_a_state_is_listed(server: GithubServer, pulls: Open, state: str, wanted: set[Any]) -> None:
-    server.repository.pull("open", merged=False)
-    server.repository.close(server.repository.pull("given up", merged=False))
-    server.repository.pull("merged")
-    found = {item.uri for item in pulls(state=state).discover()}
-    assert found == (wanted if state != "all" else {f"pull/{number}" for number in (1, 2, 3)})
-
-
-def test_issues_of_every_state_are_listed_and_no_pull_request(server: GithubServer, issues: Open) -> None:
-    repository = server.repository
-    repository.clock -= timedelta(days=400)
-    repository.issue("forgotten")
-    repository.clock += timedelta(days=400)
-    repository.close(repository.issue("done"))
-    repository.issue("to do")
-    repository.pull("no issue")
-    assert [item.uri for item in issues().discover()] == ["issue/2", "issue/3"]
-    assert [item.uri for item in issues(state="open").discover()] == ["issue/3"]
-    assert len(list(issues(since="2000-01-01").discover())) == 3
-
-
-def test_labels_and_a_number_choose(server: GithubServer, issues: Open) -> None:
-    for number in range(1, 6):
-        server.repository.label(server.repository.issue("x"), "bug" if number % 2 else "idea", "all")
-    server.repository.comment("issue/1", "again")
-    assert {item.uri for item in issues(labels=("bug", "none")).discover()} == {
-        "issue/1",
-        "issue/3",
-        "issue/5",
-    }
-    assert [item.uri for item in issues(max_results=2).discover()] == ["issue/5", "issue/1"]
-
-
-def test_a_number_costs_the_pages_that_it_needs(server: GithubServer, pulls: Open) -> None:
-    for number in range(450):
-        server.repository.pull(f"change {number}")
-    assert len(list(pulls(max_results=150).discover())) == 150
-    assert len(server.requests) == 3  # two pages, and the first again
-
-
-def test_a_filter_that_makes_no_sense_is_told_before_anybody_is_asked(server: GithubServer) -> None:
-    with pytest.raises(ConfigError, match="no issue has"):
-        GithubIssues(server.connection(), ConversationFilters(state="merged"))
-    with pytest.raises(ConfigError, match="which is not a date"):
-        GithubPullRequests(server.connection(), ConversationFilters(since="lately"))
-    assert server.requests == []
-
-
-def test_the_revision_tells_every_change(server: GithubServer, issues: Open) -> None:
-    uri = server.repository.issue("x")
-    remark = server.repository.comment(uri, "to be deleted")
-    [first] = issues().discover()
-    assert list(issues().discover()) == [first]
-    server.repository.records[uri]["comments"].remove(remark)  # which leaves the time as it was
-    [second] = issues().discover()
-    server.edit(uri, "edited")
-    [third] = issues().discover()
-    assert len({first.revision, second.revision, third.revision}) == 3
 
 
 # what a document is
@@ -224,6 +138,24 @@ def test_what_is_hidden_or_not_yet_said_is_left_out(server: GithubServer, pulls:
     )
 
 
+def test_a_list_that_comes_back_to_the_same_page_is_not_followed_for_ever(
+    server: GithubServer, pulls: Open
+) -> None:
+    uri = server.repository.pull("large")
+    for number in range(170):
+        server.repository.comment(uri, f"comment-{number}.")
+    cursors: list[str] = []
+
+    def stay(variables: dict[str, Any]) -> None:
+        if "id" in variables:
+            cursors.append(variables["after"])
+            variables["after"] = cursors[0]
+
+    server.before_answer = stay
+    with pytest.raises(SourceUnavailable, match="does not end the comments of one of its documents"):
+        read(pulls())
+
+
 def test_long_lists_are_read_to_their_end(server: GithubServer, pulls: Open) -> None:
     repository = server.repository
     uri = repository.pull("large")
@@ -274,89 +206,6 @@ def test_a_thread_is_shown_with_the_end_of_its_hunk(server: GithubServer, pulls:
 # how it is read
 
 
-def test_calls_follow_from_pages_and_batches(server: GithubServer, pulls: Open) -> None:
-    for number in range(250):
-        server.repository.pull(f"change {number}")
-    source = pulls()
-    items = list(source.discover())
-    assert len(items) == 250 and len(server.requests) == 3 + 1  # the first page is read again at the end
-    server.requests.clear()
-    assert len(list(source.fetch_many(items))) == 250
-    assert len(server.requests) == 10
-    server.requests.clear()
-    since = max(datetime.fromisoformat(item.locator.split()[0]) for item in items)
-    server.edit("pull/7", "edited")
-    known = {item.uri: item.revision for item in items}
-    [item] = [item for item in source.discover_updated(since) if known[item.uri] != item.revision]
-    assert source.fetch(item).text.endswith("edited")
-    assert len(server.requests) == 2
-
-
-def test_an_update_is_asked_for_from_a_while_before(server: GithubServer, issues: Open) -> None:
-    for _ in range(30):
-        server.repository.issue("x")
-    items = list(issues().discover_updated(server.repository.clock))
-    assert [item.uri for item in items] == [f"issue/{number}" for number in range(20, 31)]
-
-
-def test_what_moves_while_it_is_listed_is_not_lost(server: GithubServer, issues: Open) -> None:
-    for _ in range(350):
-        server.repository.issue("x")
-    edited = iter(["issue/3", "issue/150", "issue/1"])
-    server.before_answer = lambda _: (
-        server.edit(next(edited, "issue/350"), "moved") if len(server.requests) < 9 else None
-    )
-    items = list(issues().discover())
-    assert sorted(int(item.uri[6:]) for item in items) == list(range(1, 351))
-
-
-def test_what_is_deleted_while_it_is_listed_hides_nothing_else(server: GithubServer, issues: Open) -> None:
-    for _ in range(350):
-        server.repository.issue("x")
-    gone = iter(["issue/349", "issue/348", "issue/2"])
-    server.before_answer = lambda _: server.repository.records.pop(next(gone, ""), None)
-    listed = {item.uri for item in issues().discover()}
-    assert {f"issue/{number}" for number in range(1, 348) if number != 2} <= listed
-
-
-def test_what_is_made_while_it_is_listed_is_taken(server: GithubServer, issues: Open) -> None:
-    for _ in range(150):
-        server.repository.issue("x")
-    server.before_answer = lambda _: server.repository.issue("new") if len(server.requests) == 1 else None
-    assert len(list(issues().discover())) == 151
-
-
-def test_a_repository_without_any_is_an_empty_listing(pulls: Open, issues: Open) -> None:
-    assert list(pulls().discover()) == [] == list(issues().discover())
-
-
-@pytest.mark.parametrize("fault", [{"status": 503}, {"cut_off": True}, {"status": 502, "body": "<html>"}])
-def test_a_failure_now_and_then_goes_unnoticed(
-    server: GithubServer, pulls: Open, waits: list[float], fault: dict[str, Any]
-) -> None:
-    for _ in range(120):
-        server.repository.pull("x")
-    server.fail_next(2, **fault)
-    assert len(read(pulls())) == 120
-    assert len(waits) == 2
-
-
-def test_a_listing_that_fails_midway_is_no_listing(server: GithubServer, pulls: Open) -> None:
-    for _ in range(150):
-        server.repository.pull("x")
-    server.before_answer = lambda _: server.fail_next(6, status=500)  # all tries for the second page
-    with pytest.raises(SourceUnavailable, match="answered 500 to every attempt"):
-        list(pulls().discover())
-
-
-def test_a_listing_that_comes_back_short_is_no_listing(server: GithubServer, issues: Open) -> None:
-    for _ in range(50):
-        server.repository.issue("x")
-    server.answerer.miscounted = 20
-    with pytest.raises(SourceUnavailable, match="listed 50 of 70 issues: nothing is deleted"):
-        list(issues().discover())
-
-
 def test_access_lost_midway_is_no_end_of_the_listing(server: GithubServer, pulls: Open) -> None:
     for _ in range(150):
         server.repository.pull("x")
@@ -401,17 +250,6 @@ def test_one_that_is_gone_is_told_apart_from_one_that_is_forbidden(
         source.fetch(items[1])
 
 
-def test_one_that_vanishes_while_its_pages_are_read_is_gone(server: GithubServer, pulls: Open) -> None:
-    uri = server.repository.pull("x")
-    for _ in range(80):
-        server.repository.comment(uri, "y")
-    source = pulls()
-    [item] = source.discover()
-    server.before_answer = lambda variables: server.delete(uri) if "id" in variables else None
-    [(_, skipped)] = source.fetch_many([item])
-    assert isinstance(skipped, DocumentSkipped) and str(skipped) == "deleted while it was read"
-
-
 def test_when_all_are_forbidden_it_is_the_token(server: GithubServer, issues: Open) -> None:
     for _ in range(3):
         server.repository.issue("x")
@@ -436,18 +274,6 @@ def test_closing_references_that_may_not_be_read_are_done_without(server: Github
     assert "may not read it any more" in str(documents[uri]) and isinstance(documents[other], Document)
 
 
-def test_less_is_asked_for_where_github_takes_too_long(
-    server: GithubServer, pulls: Open, waits: list[float]
-) -> None:
-    for number in range(30):
-        server.repository.pull(f"change {number}")
-    server.most_at_once = 7
-    documents = read(pulls())
-    assert [str(uri) for uri in documents] == [f"pull/{number}" for number in range(1, 31)]
-    assert all(isinstance(document, Document) for document in documents.values())
-    assert waits == []  # a smaller question is asked at once
-
-
 def test_less_is_asked_for_where_the_answer_says_so(server: GithubServer, pulls: Open) -> None:
     for number in range(3):
         server.repository.pull(f"change {number}")
@@ -470,15 +296,6 @@ def test_one_that_github_cannot_answer_does_not_stop_the_others(server: GithubSe
     assert all(isinstance(document, Document) for document in documents.values())
 
 
-def test_an_outage_is_not_taken_for_a_document_that_is_too_large(server: GithubServer, pulls: Open) -> None:
-    server.repository.pull("x")
-    source = pulls()
-    items = list(source.discover())
-    server.fail_next(50, status=502)
-    with pytest.raises(SourceUnavailable, match="answered 502"):
-        list(source.fetch_many(items))
-
-
 def test_an_error_about_the_whole_answer_takes_nothing_of_it(server: GithubServer, issues: Open) -> None:
     server.repository.issue("x")
     source = issues()
@@ -487,17 +304,6 @@ def test_an_error_about_the_whole_answer_takes_nothing_of_it(server: GithubServe
     server.fail_next(body=nodes | {"errors": [{"type": "INTERNAL", "message": "oh"}]})
     with pytest.raises(SourceUnavailable, match=r"could not answer for octo/engine \(oh\)"):
         list(source.fetch_many(items))
-
-
-def test_a_document_has_the_time_that_it_was_listed_with(server: GithubServer, issues: Open) -> None:
-    """So that the next listing tells it again, and what was written in between."""
-    uri = server.repository.issue("x", "first")
-    source = issues()
-    [item] = source.discover()
-    listed = server.repository.clock
-    server.edit(uri, "second")
-    document = source.fetch(item)
-    assert document.text.endswith("second") and document.last_modified == listed
 
 
 @pytest.mark.slow

@@ -57,7 +57,9 @@ def test_an_internal_repository_is_for_its_collaborators_and_whom_a_mapping_name
     assert set(members(read(server, "pull/1"))) == {"ada", "group:visibility:internal"}
 
 
-def test_long_lists_are_read_to_their_end(server):
+@pytest.mark.parametrize("page_cap", [100, 30])
+def test_long_lists_are_read_to_their_end(server, page_cap):
+    server.page_cap = page_cap
     many = [f"person-{number}" for number in range(230)]
     server.repository.collaborate(*many, teams=tuple(f"team-{number}" for number in range(101)))
     for login in many:

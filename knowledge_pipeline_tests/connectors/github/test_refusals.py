@@ -143,28 +143,6 @@ def test_a_refusal_says_what_to_correct(server: GithubServer, pulls: Open) -> No
     assert "required scopes" in refused(pulls())
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        {"status": 404, "body": {"message": "Not Found"}},
-        {"status": 404, "body": "<html>Not here</html>"},
-        {"status": 200, "body": "<html>Sign in</html>"},
-        {"status": 200, "body": "{not json"},
-        {"status": 200, "body": "[]"},
-        {"status": 200, "body": "null"},
-        {"status": 200, "body": ""},
-        {"status": 302, "body": "", "headers": {"Location": "https://example.org/login"}},
-        {"status": 301, "body": "", "headers": {"Location": "https://example.org/login"}},
-    ],
-)
-def test_an_address_that_is_no_api_is_told(server: GithubServer, pulls: Open, fault: dict[str, Any]) -> None:
-    server.repository.pull("x")
-    server.fail_next(**fault)
-    assert "has no API at connection.url: use https://api.github.com, or https://HOST/api/v3" in refused(
-        pulls()
-    )
-
-
 def test_an_older_server_is_told(server: GithubServer, pulls: Open) -> None:
     unknown = {
         "message": "Field 'x' doesn't exist on type 'PullRequest'",
@@ -172,12 +150,6 @@ def test_an_older_server_is_told(server: GithubServer, pulls: Open) -> None:
     }
     server.fail_next(body={"errors": [unknown]})
     assert "GitHub Enterprise Server 3.14 or later" in refused(pulls())
-
-
-def test_a_host_that_is_not_there_is_told(server: GithubServer, pulls: Open) -> None:
-    source = pulls(server.connection(url="http://127.0.0.1:9"))
-    with pytest.raises(SourceUnavailable, match=r"did not answer \(ConnectionError\): check connection.url"):
-        list(source.discover())
 
 
 def test_enterprise_is_found_by_its_address(waits: list[float]) -> None:

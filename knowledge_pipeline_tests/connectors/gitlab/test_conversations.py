@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from knowledge_pipeline.connectors.base import ApiSource
-from knowledge_pipeline.connectors.conversations import MAX_FILES, ConversationFilters
+from knowledge_pipeline.connectors.conversations import MAX_FILES
 from knowledge_pipeline.connectors.gitlab.documents import GitlabIssues, GitlabMergeRequests
-from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 from knowledge_pipeline.records import Document
 from knowledge_pipeline_tests.connectors.forge_sources import (
     Open,
@@ -47,91 +46,7 @@ def issues(server: GitlabServer, waits: list[float]) -> Iterator[Open]:
     yield from opened(GitlabIssues, server, waits)
 
 
-def test_they_are_services(server: GitlabServer) -> None:
-    for kind in (GitlabMergeRequests, GitlabIssues):
-        with kind(server.connection(), ConversationFilters()) as source:
-            assert isinstance(source, ApiSource)
-    assert server.requests == []  # opening asks nobody
-
-
 # what is listed
-
-
-def test_merge_requests_of_half_a_year_are_listed(server: GitlabServer, merges: Open) -> None:
-    project = server.project
-    project.clock -= timedelta(days=200)
-    old = project.merge_request("merged long ago")
-    older = project.merge_request("opened long ago", merged=False)
-    project.clock += timedelta(days=200)
-    project.note(old, "still talked about")
-    project.merge(older)
-    new = project.merge_request("new")
-    project.merge_request("not merged", merged=False)
-    project.issue("no merge request")
-    assert uris(merges().discover()) == [older, new]
-
-
-@pytest.mark.parametrize(
-    ("state", "wanted"), [("open", {1, 4}), ("closed", {2, 3}), ("merged", {3}), ("all", {1, 2, 3, 4})]
-)
-def test_a_state_is_listed(server: GitlabServer, merges: Open, state: str, wanted: set[int]) -> None:
-    project = server.project
-    project.merge_request("open", merged=False)
-    project.close(project.merge_request("given up", merged=False))
-    project.merge_request("merged")
-    project.merge_request("open, too", merged=False)
-    assert set(uris(merges(state=state).discover())) == {f"merge_request/{number}" for number in wanted}
-
-
-def test_issues_of_every_state_are_listed(server: GitlabServer, issues: Open) -> None:
-    project = server.project
-    project.clock -= timedelta(days=400)
-    project.issue("forgotten")
-    project.clock += timedelta(days=400)
-    project.close(project.issue("done"))
-    project.issue("to do")
-    project.merge_request("no issue")
-    assert uris(issues().discover()) == ["issue/2", "issue/3"]
-    assert uris(issues(state="open").discover()) == ["issue/3"]
-    assert uris(issues(state="closed").discover()) == ["issue/2"]
-    assert len(list(issues(since="2000-01-01").discover())) == 3
-
-
-def test_labels_and_a_number_choose(server: GitlabServer, issues: Open) -> None:
-    for number in range(1, 6):
-        server.project.label(server.project.issue("x"), "bug" if number % 2 else "idea", "all")
-    server.project.note("issue/1", "again")
-    assert uris(issues(labels=("bug", "none")).discover()) == ["issue/3", "issue/5", "issue/1"]
-    assert uris(issues(max_results=2).discover()) == ["issue/5", "issue/1"]
-    assert uris(issues(max_results=1, labels=("idea",)).discover()) == ["issue/4"]
-    assert len(list(issues(max_results=50).discover())) == 5
-
-
-def test_a_number_costs_the_pages_that_it_needs(server: GitlabServer, merges: Open) -> None:
-    for number in range(450):
-        server.project.merge_request(f"change {number}")
-    assert uris(merges(max_results=150).discover()) == [f"merge_request/{each}" for each in range(301, 451)]
-    assert len(server.requests) == 4  # two pages from the newest on, then the same from the oldest on
-
-
-def test_a_filter_that_makes_no_sense_is_told_before_anybody_is_asked(server: GitlabServer) -> None:
-    with pytest.raises(ConfigError, match="no issue has"):
-        GitlabIssues(server.connection(), ConversationFilters(state="merged"))
-    with pytest.raises(ConfigError, match="which is not a date"):
-        GitlabMergeRequests(server.connection(), ConversationFilters(since="lately"))
-    assert server.requests == []
-
-
-def test_the_revision_tells_every_change(server: GitlabServer, issues: Open) -> None:
-    uri = server.project.issue("x")
-    note = server.project.note(uri, "to be deleted")
-    [first] = issues().discover()
-    assert list(issues().discover()) == [first]
-    server.project.records[uri]["notes"].remove(note)  # which leaves the time as it was
-    [second] = issues().discover()
-    server.edit(uri, "edited")
-    [third] = issues().discover()
-    assert len({first.revision, second.revision, third.revision}) == 3
 
 
 # what a document is
@@ -197,6 +112,18 @@ def test_a_merge_request_tells_all_that_was_said(server: GitlabServer, merges: O
             for target in ("core/other#2", "octo/core/engine#7", "octo/core/engine#9")
         ],
     }
+
+
+def test_a_fast_forward_merge_is_related_by_the_head_of_its_branch(
+    server: GitlabServer, merges: Open
+) -> None:
+    project = server.project
+    forwarded = project.merge_request("Forwarded", merged=False)
+    still_open = project.merge_request("Open", merged=False)
+    project.merge(forwarded, fast_forward=True)
+    head = project.records[forwarded]["diffHeadSha"]
+    assert read_one(merges(state="all"), forwarded).metadata["merge_commit"] == head
+    assert "merge_commit" not in read_one(merges(state="all"), still_open).metadata
 
 
 def test_an_issue_tells_its_comments_and_what_it_duplicates(server: GitlabServer, issues: Open) -> None:
@@ -293,24 +220,6 @@ def test_confidential_issues_count_for_no_number(server: GitlabServer, issues: O
 # how it is read
 
 
-def test_calls_follow_from_pages_and_batches(server: GitlabServer, merges: Open) -> None:
-    for number in range(250):
-        server.project.merge_request(f"change {number}")
-    source = merges()
-    items = list(source.discover())
-    assert (len(items), len(server.requests)) == (250, 3)
-    server.requests.clear()
-    assert len(list(source.fetch_many(items))) == 250
-    assert len(server.requests) == 13
-    server.requests.clear()
-    since = max(datetime.fromisoformat(item.locator) for item in items)
-    server.edit("merge_request/7", "edited")
-    known = {item.uri: item.revision for item in items}
-    [item] = [item for item in source.discover_updated(since) if known[item.uri] != item.revision]
-    assert source.fetch(item).text.endswith("edited")
-    assert len(server.requests) == 2
-
-
 def test_no_question_is_more_complex_than_anybody_may_ask(
     server: GitlabServer, merges: Open, issues: Open
 ) -> None:
@@ -324,72 +233,6 @@ def test_no_question_is_more_complex_than_anybody_may_ask(
     costs = [complexity(request.query, request.variables) for request in server.requests]
     assert max(costs) < COMPLEXITY["anonymous"] - 50 and min(costs) > 10
     assert max(len(request.query) for request in server.requests) < 2000
-
-
-def test_an_update_is_asked_for_from_a_while_before(server: GitlabServer, issues: Open) -> None:
-    for _ in range(30):
-        server.project.issue("x")
-    items = list(issues().discover_updated(server.project.clock))
-    assert uris(items) == [f"issue/{number}" for number in range(20, 31)]
-
-
-def test_what_is_edited_while_it_is_listed_is_not_lost(server: GitlabServer, issues: Open) -> None:
-    for _ in range(350):
-        server.project.issue("x")
-    edited = iter(["issue/3", "issue/150", "issue/1", "issue/350"])
-    server.before_answer = lambda _: server.edit(uri, "moved") if (uri := next(edited, "")) else None
-    items = list(issues().discover())
-    assert sorted(int(item.uri[6:]) for item in items) == list(range(1, 351))
-    assert {item.uri: item.locator for item in items} == {
-        uri: record["updatedAt"] for uri, record in server.project.records.items()
-    }
-
-
-def test_what_is_deleted_while_it_is_listed_hides_nothing_else(server: GitlabServer, issues: Open) -> None:
-    for _ in range(350):
-        server.project.issue("x")
-    gone = iter(["issue/2", "issue/100", "issue/349"])
-    server.before_answer = lambda _: server.project.records.pop(next(gone, ""), None)
-    listed = set(uris(issues().discover()))
-    assert {f"issue/{number}" for number in range(1, 351) if number not in (2, 100, 349)} <= listed
-
-
-def test_what_is_made_while_it_is_listed_is_taken(server: GitlabServer, issues: Open) -> None:
-    for _ in range(150):
-        server.project.issue("x")
-    server.before_answer = lambda _: server.project.issue("new") if len(server.requests) == 1 else None
-    assert len(list(issues().discover())) == 151
-
-
-def test_a_project_without_any_is_an_empty_listing(merges: Open, issues: Open) -> None:
-    assert list(merges().discover()) == [] == list(issues().discover())
-
-
-@pytest.mark.parametrize("fault", [{"status": 503}, {"cut_off": True}, {"status": 502, "body": "<html>"}])
-def test_a_failure_now_and_then_goes_unnoticed(
-    server: GitlabServer, merges: Open, waits: list[float], fault: dict[str, Any]
-) -> None:
-    for _ in range(120):
-        server.project.merge_request("x")
-    server.fail_next(2, **fault)
-    assert len(read(merges())) == 120
-    assert len(waits) == 2
-
-
-def test_a_listing_that_fails_midway_is_no_listing(server: GitlabServer, merges: Open) -> None:
-    for _ in range(150):
-        server.project.merge_request("x")
-    server.before_answer = lambda _: server.fail_next(6, status=500)  # all tries for the second page
-    with pytest.raises(SourceUnavailable, match="answered 500 to every attempt"):
-        list(merges().discover())
-
-
-def test_a_listing_that_comes_back_short_is_no_listing(server: GitlabServer, issues: Open) -> None:
-    for _ in range(50):
-        server.project.issue("x")
-    server.answerer.miscounted = 20
-    with pytest.raises(SourceUnavailable, match="listed 50 of 70 issues: nothing is deleted"):
-        list(issues().discover())
 
 
 @pytest.mark.parametrize("lost", ["project", "feature"])
@@ -424,29 +267,6 @@ def test_one_that_is_gone_meanwhile_is_told(server: GitlabServer, issues: Open) 
         source.fetch(items[1])
 
 
-def test_one_that_vanishes_while_its_comments_are_read_is_gone(server: GitlabServer, merges: Open) -> None:
-    uri = server.project.merge_request("x")
-    for _ in range(150):
-        server.project.note(uri, "y")
-    source = merges()
-    [item] = source.discover()
-    server.before_answer = lambda variables: server.delete(uri) if "after" in variables else None
-    [(_, skipped)] = source.fetch_many([item])
-    assert isinstance(skipped, DocumentSkipped) and str(skipped) == "deleted while it was read"
-
-
-def test_less_is_asked_for_where_gitlab_takes_too_long(
-    server: GitlabServer, merges: Open, waits: list[float]
-) -> None:
-    for number in range(30):
-        server.project.merge_request(f"change {number}")
-    server.most_at_once = 7
-    documents = read(merges())
-    assert list(documents) == [f"merge_request/{number}" for number in range(1, 31)]
-    assert all(isinstance(document, Document) for document in documents.values())
-    assert waits == []  # a smaller question is asked at once
-
-
 def test_one_that_gitlab_fails_at_does_not_stop_the_others(
     server: GitlabServer, merges: Open, waits: list[float]
 ) -> None:
@@ -457,26 +277,6 @@ def test_one_that_gitlab_fails_at_does_not_stop_the_others(
     assert str(documents.pop("merge_request/3")) == "GitLab fails to answer for it, even alone"
     assert all(isinstance(document, Document) for document in documents.values())
     assert len(waits) == 5  # it alone was tried to the end
-
-
-def test_an_outage_is_not_taken_for_a_document_that_fails(server: GitlabServer, merges: Open) -> None:
-    server.project.merge_request("x")
-    source = merges()
-    items = list(source.discover())
-    server.fail_next(50, status=500)
-    with pytest.raises(SourceUnavailable, match="answered 500"):
-        list(source.fetch_many(items))
-
-
-def test_a_document_has_the_time_that_it_was_listed_with(server: GitlabServer, issues: Open) -> None:
-    """So that the next listing tells it again, and what was written in between."""
-    uri = server.project.issue("x", "first")
-    source = issues()
-    [item] = source.discover()
-    listed = server.project.clock
-    server.edit(uri, "second")
-    document = source.fetch(item)
-    assert document.text.endswith("second") and document.last_modified == listed
 
 
 @pytest.mark.slow

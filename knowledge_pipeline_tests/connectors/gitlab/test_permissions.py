@@ -32,6 +32,14 @@ def accounts(permissions: Permissions) -> set[str]:
     return {member.account for member in readers}
 
 
+def test_a_server_that_gives_fewer_members_than_asked_for_is_read_to_the_end(server):
+    server.page_cap = 20
+    names = {f"person-{number}" for number in range(50)}
+    for name in names:
+        server.project.join(name)
+    assert accounts(read(server)) == names
+
+
 def test_a_role_decides_who_reads_issues_and_who_merge_requests_and_code(server):
     for name, level in (("min", 5), ("gus", 10), ("pia", 15), ("rob", 20), ("dee", 30)):
         server.project.join(name, level)

@@ -118,6 +118,29 @@ def test_a_page_token_that_comes_again_is_not_followed_for_ever(cloud):
             list(source.discover())
 
 
+def test_pages_that_repeat_others_are_not_followed_for_ever(cloud):
+    many(cloud, 2)
+    ticket = {"id": "1", "key": "A-1", "fields": {"updated": "2026-03-01T10:00:00.000+0000"}}
+    with tickets(cloud) as source:
+        list(source.discover())
+        for number in range(150):
+            cloud.answer_next({"issues": [ticket], "isLast": False, "nextPageToken": str(number)})
+        with pytest.raises(SourceUnavailable, match="incomplete list of tickets"):
+            list(source.discover())
+
+
+def test_a_server_that_knows_no_offsets_is_no_whole_listing(data_center):
+    data_center.page_size = 20
+    many(data_center, 65)
+    route = data_center.route
+    data_center.route = lambda verb, path, asked: route(verb, path, {**asked, "startAt": 0})
+    with (
+        tickets(data_center) as source,
+        pytest.raises(SourceUnavailable, match="incomplete list of tickets, a page ends the list with 20 of"),
+    ):
+        list(source.discover())
+
+
 def test_a_failure_in_the_middle_of_a_listing_is_an_error(jira):
     jira.page_size = 30
     many(jira, 70)

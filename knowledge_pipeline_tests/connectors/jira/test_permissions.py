@@ -165,6 +165,17 @@ def test_members_of_a_group_are_read_to_their_end(server):
     assert len(accounts(read(server, uri), uri) - {"group:crowd"}) == 120
 
 
+def test_viewers_of_a_server_that_gives_fewer_than_asked_for_are_read_to_their_end(server):
+    crowd = [f"Person {number}" for number in range(60)]
+    server.site.groups["crowd"] = crowd
+    server.site.emails |= {name: f"{name[7:]}@example.org" for name in crowd}
+    server.site.browse("group:crowd")
+    server.site.levels = {"5": [server.site.holder("group:crowd")]}
+    uri = server.site.create("Kept", security={"id": "5"})
+    server.page_size = 25
+    assert emails(read(server, uri), uri) >= {f"{number}@example.org" for number in range(60)}
+
+
 @pytest.mark.parametrize("status", [403, 404])
 @pytest.mark.parametrize("end", ["/permissionscheme", "/role/7"])
 def test_permissions_that_are_not_shown_close_the_project_and_say_why(server, end, status):

@@ -192,7 +192,7 @@ def test_other_parts_are_another_revision_and_a_work_log_is_an_update(jira):
     jira.site.log_work(uri, "1h")
     (after,) = listing(jira, parts=PARTS)
     assert len({usual.revision, before.revision, after.revision}) == 3
-    assert usual.revision.endswith(":2")
+    assert usual.revision.endswith(":3")
 
 
 def test_a_jira_without_links_says_what_to_do(jira):
@@ -239,6 +239,66 @@ def test_custom_fields_are_named_as_people_see_them(jira):
     assert document.metadata["sprint"] == ["Sprint 9, late"] and document.metadata["parent"] == "PROJ-5"
     lines = [*(f"- {name}: {value}" for name, value in told.items()), "- Sprint: Sprint 9, late"]
     assert set(lines) <= set(document.text.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (1234567.0, "1234567"),
+        (2500000.75, "2500000.75"),
+        (123456789012.5, "123456789012.5"),
+        (1e16, "10000000000000000"),
+        (0.00000125, "0.00000125"),
+        (-3.0, "-3"),
+        (12345678901234567890, "12345678901234567890"),
+        ([1.0, 2.5], "1, 2.5"),
+        ({"rating": 4}, "4"),
+        (
+            {
+                "_links": {"jiraRest": "https://a.b/rest/api/2/issue/1", "web": "https://a.b/portal/1"},
+                "requestType": {"id": "11", "name": "Get IT help", "description": "Ask us", "helpText": ""},
+                "currentStatus": {"status": "Waiting for support", "statusCategory": "NEW"},
+            },
+            "Get IT help",
+        ),
+        (
+            {
+                "id": "10",
+                "name": "Time to resolution",
+                "completedCycles": [
+                    {
+                        "breachTime": {"iso8601": "2026-03-02T14:00:00+0000", "friendly": "02/Mar/26"},
+                        "breached": True,
+                        "goalDuration": {"millis": 14400000, "friendly": "4h"},
+                        "elapsedTime": {"millis": 17400000, "friendly": "4h 50m"},
+                        "remainingTime": {"millis": -3000000, "friendly": "-50m"},
+                    },
+                    {
+                        "breached": False,
+                        "goalDuration": {"millis": 14400000, "friendly": "4h"},
+                        "elapsedTime": {"millis": 5400000, "friendly": "1h 30m"},
+                    },
+                ],
+                "ongoingCycle": {
+                    "breachTime": {"iso8601": "2026-03-04T09:00:00+0000", "friendly": "04/Mar/26"},
+                    "breached": False,
+                    "paused": False,
+                    "withinCalendarHours": True,
+                    "goalDuration": {"millis": 57600000, "friendly": "16h"},
+                    "elapsedTime": {"millis": 60000, "friendly": "1m"},
+                    "remainingTime": {"millis": 57540000, "friendly": "15h 59m"},
+                },
+            },
+            "4h 50m of 4h (breached); 1h 30m of 4h (met); goal 16h, due 2026-03-04T09:00:00+0000, running",
+        ),
+    ],
+)
+def test_numbers_keep_their_digits_and_service_management_s_fields_are_read(jira, value, told):
+    uri = jira.create("A ticket", "x")
+    jira.site.change(uri, customfield_10030=value)
+    document = read(jira, uri, custom_fields=("Team",))
+    assert document.metadata["custom_fields"] == {"Team": told}
+    assert f"- Team: {told}" in document.text.split("\n")
 
 
 def test_a_custom_field_that_is_not_there_is_told_with_the_nearest(jira):

@@ -61,6 +61,14 @@ def test_a_listing_that_is_not_whole_is_an_error(github: GithubServer) -> None:
     ):
         with pytest.raises(SourceRefused, match=says):
             members(github, **changed)
+    for number in range(150):
+        page = {"totalCount": 9, "pageInfo": {"hasNextPage": True, "endCursor": str(number)}, "nodes": []}
+        owner = {"__typename": "Organization", "repositories": page}
+        limit = {"cost": 1, "remaining": 9, "resetAt": "2026-03-01T00:00:00Z"}
+        github.fail_next(body={"data": {"rateLimit": limit, "repositoryOwner": owner}})
+    with pytest.raises(SourceUnavailable, match="does not end its list of repositories: nothing is deleted"):
+        members(github, organisation="acme")
+    github.faults.clear()
     github.fail_next(status=503)
     github.answerer.miscounted = 1
     try:
@@ -86,6 +94,8 @@ def test_projects_of_a_group_are_listed_with_those_of_its_subgroups() -> None:
         assert len(found) == 111 and [each.name for each in found if each.archived] == ["octo/p7"]
         assert found[-1] == OrganisationMember("octo/core/engine", fork=True, topics=("pay",))
         assert len(projects(subgroups=False)) == 110
+        server.page_cap = 20
+        assert projects() == found
         for changed, says in (({"group": "none"}, "shows no group 'none'"), ({"token": "x"}, "read_api")):
             with pytest.raises(SourceRefused, match=says):
                 projects(**changed)

@@ -16,6 +16,7 @@ from knowledge_pipeline.connectors.slack.channels import OVERLAP, SlackChannels
 from knowledge_pipeline.connectors.slack.threads import ChannelFilters
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.records import Document
+from knowledge_pipeline.stages.context import Stats
 from knowledge_pipeline_tests.fakes.slack.server import SlackServer
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -248,8 +249,8 @@ def test_named_channels_are_read_archived_and_private_ones_too(server):
     server.post("private", private)
     server.post("old", old)
     assert set(listed(server, channels=("#Secret", old))) == {day(channel=private), day(channel=old)}
-    with pytest.raises(SourceRefused, match=r"no channel nowhere: correct the source's channels"):
-        listed(server, channels=("general", "nowhere"))
+    with pytest.raises(SourceRefused, match=r"no channel elsewhere, nowhere: correct the source's channels"):
+        listed(server, channels=("elsewhere", "nowhere"))
     server.scopes -= {"groups:read", "groups:history"}
     with pytest.raises(SourceRefused, match=r"no channel secret: .* groups:read"):
         listed(server, channels=("secret",))
@@ -266,6 +267,115 @@ def test_one_channel_by_its_id_needs_no_list_of_all(server):
     assert "see #other" in read(server, channels=("C00000",))[day()].text
     with pytest.raises(SourceRefused, match=r"no channel C0NOWHERE: correct the source's channels"):
         listed(server, channels=("C0NOWHERE",))
+
+
+@pytest.mark.parametrize("is_archived", [True, False])
+def test_a_channel_that_can_no_longer_be_read_is_told_and_the_others_are_read(server, is_archived):
+    server.post("here")
+    old = server.channel("old")
+    server.post("old", old)
+    names = ("general", "old")
+    assert set(listed(server, channels=names)) == {day(), day(channel=old)}
+    server.rooms[old].is_member, server.rooms[old].is_archived = False, is_archived  # a bot leaves with it
+    with channels_of(server, channels=names, max_results=1) as channels:
+        for items in (
+            channels.discover(),
+            channels.discover_updated(NOON),
+            channels.discover_named([day(channel=old)]),
+        ):
+            [item] = [item for item in items if item.uri != day()]
+            assert item.uri == f"channel/{old}"
+            assert item.keeps == (f"day/{old}/", f"thread/{old}/")
+            assert "does not let the bot read #old (not_in_channel): invite it" in (item.skip or "")
+
+
+@pytest.mark.slow
+def test_documents_of_a_channel_that_can_no_longer_be_read_stay_while_others_change(server, project):
+    def refresh(**options) -> Stats:
+        outcome = project.refresh(**options)
+        assert not outcome.failures
+        return next(stats for stats in outcome.stats if stats.stage == "snapshot")
+
+    def live() -> set[str]:
+        rows = project.lake.snapshot("slack", "chat").read_rows(["uri", "archived_at", "skipped"]).to_pylist()
+        return {row["uri"] for row in rows if row["archived_at"] is None and row["skipped"] is None}
+
+    connection = {"type": "slack", "url": server.url, "token": server.token}
+    project.sources["chat"] = {
+        **{"id": "chat", "type": "slack", "connection": connection},
+        "channels": ["general", "old"],
+    }
+    server.post("here")
+    old = server.channel("old")
+    server.post("decided long ago", old)
+    refresh()
+    assert live() == {day(), day(channel=old)}
+    server.rooms[old].is_member, server.rooms[old].is_archived = False, True
+    server.post("more", at=NOON + DAY)
+    for options in ({"relist": True}, {}, {"full": True}):
+        told = refresh(**options)
+        assert live() == {day(), day(NOON + DAY), day(channel=old)}
+        [reason] = told.skipped
+        assert "#old (not_in_channel)" in reason
+    server.rooms[old].is_member = True
+    server.remove(next(iter(server.rooms[old].messages)), old)
+    assert not refresh(relist=True).skipped
+    assert live() == {day(), day(NOON + DAY)}
+    server.rooms[old].is_member = server.rooms["C00000"].is_member = False
+    [failure] = project.refresh(relist=True).failures.values()
+    assert "#general (not_in_channel)" in str(failure)
+    assert live() == {day(), day(NOON + DAY)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by_id", [True, False])
+def test_documents_of_a_named_channel_that_is_not_listed_any_more_stay_while_others_change(
+    server, project, by_id
+):
+    """A private channel that the bot left is in no list, and found by no id."""
+
+    def refresh(**options) -> Stats:
+        outcome = project.refresh(**options)
+        assert not outcome.failures
+        return next(stats for stats in outcome.stats if stats.stage == "snapshot")
+
+    def live() -> set[str]:
+        rows = project.lake.snapshot("slack", "chat").read_rows(["uri", "archived_at", "skipped"]).to_pylist()
+        return {row["uri"] for row in rows if row["archived_at"] is None and row["skipped"] is None}
+
+    secret = server.channel("secret", is_private=True)
+    connection = {"type": "slack", "url": server.url, "token": server.token}
+    project.sources["chat"] = {
+        **{"id": "chat", "type": "slack", "connection": connection},
+        "channels": ["general", secret if by_id else "#Secret"],
+    }
+    first = server.post("here")
+    server.post("decided among few", secret)
+    refresh()
+    assert live() == {day(), day(channel=secret)}
+    room = server.rooms.pop(secret)
+    server.remove(first)
+    server.post("more", at=NOON + DAY)
+    for options in ({"relist": True}, {}, {"full": True}, {"documents": (f"chat/{day(channel=secret)}",)}):
+        told = refresh(**options)
+        assert live() == {day(NOON + DAY), day(channel=secret)}, options
+        [reason] = told.skipped
+        assert f"shows no channel {secret if by_id else '#Secret'}: correct the source's" in reason
+    server.rooms[secret] = room
+    assert not refresh(relist=True).skipped
+    assert live() == {day(NOON + DAY), day(channel=secret)}
+
+
+def test_the_files_of_a_forwarded_message_hang_on_the_one_that_forwards_it(server):
+    file = {"id": "F7", "name": "trace.txt", "size": 3, "url_private": "https://files.example/F7"}
+    share = {"is_share": True, "from_url": "https://example.slack.com/archives/C1/p1", "text": "it hangs"}
+    server.post("who knows?", attachments=[{**share, "files": [file]}])
+    preview = {"from_url": "https://a.example", "title": "A site", "files": [{**file, "id": "F8"}]}
+    server.post("see <https://a.example>", attachments=[preview])
+    found = read(server)[day()]
+    assert isinstance(found, Document)
+    assert [(attached.id, attached.name) for attached in found.attachments] == [("F7", "trace.txt")]
+    assert "it hangs" in found.text and "A site" not in found.text
 
 
 def test_channels_of_many_pages_are_all_found(server, monkeypatch):
@@ -493,6 +603,15 @@ def test_a_long_limit_says_until_when_and_what_was_read_is_kept(server):
                 for _ in range(3)
             ],
             "does not end",
+        ),
+        (
+            lambda server: [
+                server.answer_next(
+                    b'{"ok": true, "channels": [], "response_metadata": {"next_cursor": "%d"}}' % number
+                )
+                for number in range(150)
+            ],
+            "does not end .*: nothing is deleted",
         ),
         (
             lambda server: [server.answer_next(b'{"ok":false,"error":"fatal_error"}') for _ in range(9)],

@@ -166,6 +166,37 @@ def test_a_broken_day_is_skipped_with_its_reason_and_the_others_are_read(site, t
         assert len(read(path)) == 2
 
 
+@pytest.mark.parametrize("form", ["folder", "zip", "zip with a folder"])
+def test_channels_in_any_script_are_read_and_one_without_a_folder_is_told(site, tmp_path, form):
+    names = ("équipe", "開発", "café")
+    for name in names:
+        site.post(f"words of {name}", site.channel(name))
+    gone = site.channel("gone")
+    site.channel("silent")
+    path = write_export(site, tmp_path / "export")
+    (path / "gone").rmdir()
+    if form != "folder":
+        path = zipped(path, "" if form == "zip" else "Été/")
+    found = listed(path)
+    assert found.pop(f"channel/{gone}").skip == "the export has no folder for #gone"
+    assert {document.path for document in read(path).values()} == {f"#{name}/2026-03-01" for name in names}
+    assert f"channel/{gone}" in listed(path, max_results=1)
+
+
+def test_names_in_the_alphabet_of_old_zip_files_are_read_too(site, tmp_path):
+    site.post("words", site.channel("équipe"))
+    folder, path = write_export(site, tmp_path / "export"), tmp_path / "export.zip"
+
+    class OldName(zipfile.ZipInfo):
+        def _encodeFilenameFlags(self) -> tuple[bytes, int]:
+            return self.filename.encode("cp437"), self.flag_bits
+
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted(folder.rglob("*.json")):
+            archive.writestr(OldName(file.relative_to(folder).as_posix()), file.read_bytes())
+    assert [document.path for document in read(path).values()] == ["#équipe/2026-03-01"]
+
+
 def test_a_message_that_is_none_is_passed_over(site, tmp_path):
     site.post("kept")
     folder = write_export(site, tmp_path / "export")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from knowledge_pipeline.connectors import http_retry
 from knowledge_pipeline.connectors.permissions import Permissions
 from knowledge_pipeline.connectors.slack.permissions import read_channel_permissions
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
+from knowledge_pipeline_tests.fakes.slack import server as slack_server
 from knowledge_pipeline_tests.fakes.slack.server import SlackServer
 
 
@@ -78,6 +80,20 @@ def test_long_lists_of_members_are_read_to_their_end(server):
         server.person(account, account)
     server.join(room, *many)
     assert accounts(read(server, server.create("Plan", channel=room)), room) == set(many)
+
+
+def test_a_list_of_members_that_goes_in_circles_is_not_followed_for_ever(server, monkeypatch):
+    room = server.channel("crowd", is_private=True)
+    server.join(room, *(f"U{number:05d}" for number in range(3)))
+    uri = server.create("Plan", channel=room)
+    cursors = itertools.cycle(("one", "two"))
+
+    def circle(ids: list[str], kind: str, parameters: dict[str, str]):
+        return ids, {"response_metadata": {"next_cursor": next(cursors) if kind == "member" else ""}}
+
+    monkeypatch.setattr(slack_server, "_page", circle)
+    with pytest.raises(SourceUnavailable, match="does not end a list of members"):
+        read(server, uri)
 
 
 def test_a_channel_that_the_bot_has_left_is_closed_and_the_reason_said(server):

@@ -96,11 +96,17 @@ JSON = st.recursive(
             st.sampled_from(
                 [
                     *("type", "text", "elements", "blocks", "fields", "style", "rows"),
-                    *("title", "url", "indent", "files"),
+                    *("title", "url", "indent", "files", "accessory", "options", "element", "tasks"),
+                    *("actions", "details", "sources", "call", "v1", "is_share", "message_blocks", "message"),
                 ]
             ),
             inner
-            | st.sampled_from(["rich_text", "rich_text_list", "section", "table", "mrkdwn", "link", "user"]),
+            | st.sampled_from(
+                [
+                    *("rich_text", "rich_text_list", "section", "table", "mrkdwn", "link", "user"),
+                    *("actions", "button", "plan", "task_card", "input", "call", "carousel"),
+                ]
+            ),
             max_size=4,
         )
     ),
@@ -167,6 +173,145 @@ def test_blocks_that_are_composed_are_read_in_the_place_of_their_fallback():
     assert render_message({"text": "a deploy", "blocks": [{"type": "divider"}]}, find_name) == "a deploy"
 
 
+def plain(text: str) -> dict:
+    return {"type": "plain_text", "text": text}
+
+
+def button(text: str, url: str | None = None) -> dict:
+    return {"type": "button", "action_id": "a", "text": plain(text), **({"url": url} if url else {})}
+
+
+@pytest.mark.parametrize(
+    ("block", "shown"),
+    [
+        (
+            {"type": "actions", "elements": [button("Open run", "https://ci.example/7"), button("Approve")]},
+            "a deploy\n\n[Open run](https://ci.example/7)",
+        ),
+        (
+            {
+                "type": "section",
+                "text": plain("Build 7 failed"),
+                "accessory": button("Logs", "https://ci.example/7/logs"),
+            },
+            "Build 7 failed\n[Logs](https://ci.example/7/logs)",
+        ),
+        (
+            {
+                "type": "section",
+                "text": plain("Build 7"),
+                "accessory": {
+                    "type": "overflow",
+                    "options": [
+                        {"text": plain("Rerun"), "value": "1"},
+                        {**button("Diff", "https://d.example")},
+                    ],
+                },
+            },
+            "Build 7\n[Diff](https://d.example)",
+        ),
+        (
+            {
+                "type": "input",
+                "label": plain("What happened?"),
+                "element": {"type": "plain_text_input", "initial_value": "The disk is full"},
+                "hint": plain("In one sentence"),
+            },
+            "What happened?\nThe disk is full\nIn one sentence",
+        ),
+        (
+            {
+                "type": "plan",
+                "title": "Look into the outage",
+                "tasks": [
+                    {"type": "task_card", "task_id": "t1", "title": "Read the logs", "status": "complete"},
+                    {
+                        "type": "task_card",
+                        "task_id": "t2",
+                        "title": "Find the change",
+                        "details": rich({"type": "text", "text": "since noon"})["blocks"][0],
+                        "output": rich({"type": "text", "text": "It was 4f2a"})["blocks"][0],
+                        "sources": [{"type": "url", "url": "https://g.example/4f2a", "text": "4f2a"}],
+                    },
+                ],
+            },
+            "Look into the outage\nRead the logs\nFind the change\nsince noon\nIt was 4f2a\n"
+            "[4f2a](https://g.example/4f2a)",
+        ),
+        (
+            {
+                "type": "call",
+                "call_id": "R1",
+                "call": {"v1": {"id": "R1", "name": "Stand-up", "join_url": "https://call.example/j/1"}},
+            },
+            "[Stand-up](https://call.example/j/1)",
+        ),
+        (
+            {
+                "type": "carousel",
+                "elements": [
+                    {"type": "card", "title": plain("Plan A"), "body": plain("Cheap")},
+                    {"type": "card", "subtitle": plain("B"), "actions": [button("Buy", "https://b.example")]},
+                ],
+            },
+            "Plan A\nCheap\nB\n[Buy](https://b.example)",
+        ),
+        (
+            {"type": "video", "title": plain("Demo"), "title_url": "https://v.example/1", "alt_text": "x"},
+            "[Demo](https://v.example/1)",
+        ),
+    ],
+)
+def test_blocks_of_apps_keep_their_words_and_addresses(block, shown):
+    assert render_message({"text": "a deploy", "blocks": [block]}, find_name) == shown
+
+
+def test_blocks_within_blocks_without_end_are_read_to_a_depth():
+    block: dict = {"type": "container", "title": "deep"}
+    for _ in range(400):
+        block = {"type": "container", "title": "deep", "child_blocks": [block]}
+    assert render_message({"text": "", "blocks": [block]}, find_name) == "\n".join(["deep"] * 6)
+
+
+FORWARDED = {
+    "ts": "1795295742.000100",
+    "author_id": "U1",
+    "author_subname": "Ada Lovelace",
+    "channel_id": "C1",
+    "is_msg_unfurl": True,
+    "is_share": True,
+    "from_url": "https://example.slack.com/archives/C1/p1795295742000100",
+    "fallback": "[November 21st] Ada: The lock hangs",
+    "text": "The lock hangs, <@W2>",
+    "author_name": "Ada Lovelace",
+    "mrkdwn_in": ["text"],
+    "files": [{"id": "F1", "name": "trace.txt"}],
+    "footer": "Posted in <#C1>",
+}
+
+
+def test_a_forwarded_message_keeps_its_words_and_its_files_beside_the_comment():
+    quoted = "Ada Lovelace\nThe lock hangs, @Bob\nFiles: trace.txt\nPosted in #general"
+    message = {"text": "who knows this?", "attachments": [FORWARDED]}
+    assert render_message(message, find_name) == f"who knows this?\n\n{quoted}"
+    assert render_message({"text": "", "attachments": [FORWARDED]}, find_name) == quoted
+    said = rich({"type": "text", "text": "Only in blocks"})["blocks"]
+    unfurled = {
+        "author_subname": "Bob",
+        "is_msg_unfurl": True,
+        "from_url": "https://example.slack.com/archives/C1/p1",
+        "message_blocks": [{"team": "T1", "channel": "C1", "ts": "1.1", "message": {"blocks": said}}],
+        "fallback": "not shown",
+    }
+    message = {"text": "see <https://example.slack.com/archives/C1/p1>", "attachments": [unfurled]}
+    assert render_message(message, find_name).endswith("/p1\n\nBob\nOnly in blocks")
+    buttons = {
+        "text": "Alert",
+        "actions": [{"type": "button", "text": "Runbook", "url": "https://r.example"}],
+    }
+    assert render_message({"attachments": [buttons]}, find_name) == "Alert\n[Runbook](https://r.example)"
+
+
 def test_attachments_of_bots_are_taken_and_previews_of_links_are_not():
     alert = {
         "pretext": "look",
@@ -192,6 +337,10 @@ def test_attachments_of_bots_are_taken_and_previews_of_links_are_not():
 def test_files_are_named_and_deleted_ones_are_not():
     files = [{"name": "plan.pdf"}, {"mode": "tombstone"}, {"title": "Drawing"}]
     assert render_message({"text": "see", "files": files}, find_name) == "see\n\nFiles: plan.pdf, Drawing"
+    snippet = {"mode": "snippet", "name": "Untitled.sh", "title": "How to restart the queue", "lines": 4}
+    assert render_message({"files": [snippet]}, find_name) == (
+        "Files: How to restart the queue (Untitled.sh)"
+    )
 
 
 def test_both_ways_of_writing_a_message_come_out_alike():

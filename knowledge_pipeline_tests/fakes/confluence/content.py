@@ -67,6 +67,7 @@ class Site:
     people: dict[str, str] = field(default_factory=dict)  # display names by account id
     emails: dict[str, str] = field(default_factory=dict)  # by account id; who hides theirs is missing
     groups: dict[str, list[str]] = field(default_factory=dict)  # account ids by name
+    repeats_last: bool = False  # of such a list, in place of what is beyond its end
     list_size: int = 100  # readers of a restriction, or members of a group, that one answer holds
 
     def seen(self, *kinds: str) -> list[Content]:
@@ -152,6 +153,8 @@ class Site:
         }
 
     def listed(self, every: list[Any], start: int) -> dict[str, Any]:
+        if self.repeats_last:
+            start = max(0, min(start, len(every) - self.list_size))
         page = every[start : start + self.list_size]
         return {"results": page, "start": start, "limit": self.list_size, "size": len(page)}
 

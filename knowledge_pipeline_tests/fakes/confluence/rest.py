@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urlencode
@@ -14,6 +15,7 @@ Query = dict[str, list[str]]
 Answer = tuple[int, Any, dict[str, str]]  # status, body, headers
 _V2_KINDS = {"pages": "page", "blogposts": "blogpost"}
 _MOST_V2, _MOST_V1, _MOST_WITH_BODY, _MOST_SPACES = 250, 200, 50, 100
+_MOST_SEARCH = 250  # of Cloud
 
 
 class Rest:
@@ -27,13 +29,20 @@ class Rest:
         self.site = Site(edition)
         self.forbidden: dict[str, int] = {}  # the status of paths that end so: "/permissions"
         self.names_next = True  # else a page by offset does not say that another follows, as with old servers
+        self.page_cap: int | None = (
+            None  # results that a page by offset has at most, whatever its next one says
+        )
+        # of a list of more than 200, in place of what begins beyond its end (CONFSERVER-95272)
+        self.repeats: str | None = None  # "last" results, or the "first" ones from whatever offset
+        self.ends = True  # else there is a next page after the last one, and it is empty
+        self.has_space_permissions = True  # of a server: 9.1 and later; else JSON-RPC has them
         self.before_page: Callable[[str], None] | None = None  # called before a listing is answered
 
     @property
     def context(self) -> str:
         return "/wiki" if self.edition == "cloud" else "/confluence"
 
-    def routed(self, path: str, query: Query) -> Answer:
+    def routed(self, path: str, query: Query, content: bytes = b"") -> Answer:
         """Status, body and headers of the answer to a request."""
         if not path.startswith(self.context):
             return 404, {"message": "nothing here"}, {}
@@ -44,6 +53,8 @@ class Rest:
         try:
             if self.edition == "cloud" and parts[:2] == ["api", "v2"]:
                 return self._v2(parts[2:], path, query)
+            if self.edition == "server" and parts == ["rpc", "json-rpc", "confluenceservice-v2"]:
+                return self._rpc(json.loads(content))
             if parts[:2] == ["rest", "api"]:
                 return self._v1(parts[2:], path, query)
         except BadQuery as error:
@@ -125,8 +136,8 @@ class Rest:
                         query,
                         lambda: self._visible(found()),
                         lambda each: self.site.v1(each, expand),
-                        most,
-                        context="",
+                        _MOST_WITH_BODY if most == _MOST_WITH_BODY else _MOST_SEARCH,
+                        is_search=True,
                     )
                 return self._by_offset(path, query, found, lambda each: self.site.v1(each, expand), most)
             case ["user", "bulk"] if self.edition == "cloud":
@@ -175,20 +186,9 @@ class Rest:
                     path, query, lambda: self._spaces(keys, query), self.site.space, _MOST_SPACES
                 )
             case ["space", key] if key in self.site.spaces:
-                space = self.site.spaces[key]
-                named = [each for each in space.readers if each != "*"]
-                shown = self.site.restriction(Content(*[""] * 5, *[None] * 2, "", readers=named), 0)
-                read = {"operation": "read", "targetType": "space"}
-                admin = {"operation": {"operation": "administer", "targetType": "space"}}
-                permissions = [
-                    {
-                        "operation": read,
-                        "subjects": shown["restrictions"],
-                        "anonymousAccess": "*" in space.readers,
-                    },
-                    {**admin, "subjects": {"user": {"results": [self.site.person("administrator")]}}},
-                ]
-                return 200, {"id": int(space.id), "key": key, "permissions": permissions}, {}
+                return 200, self.site.space(self.site.spaces[key]), {}
+            case ["space", key, "permissions", *of] if self.has_space_permissions and key in self.site.spaces:
+                return 200, list(self._space_permissions(self.site.spaces[key], is_anonymous=bool(of))), {}
             case ["content"]:
                 keys, kind, status = query.get("spaceKey"), query["type"][0], query["status"][0]
                 return self._by_offset(
@@ -207,9 +207,52 @@ class Rest:
                 if found is None or found.hidden is not None or found.status == "trashed":
                     return (found.hidden if found and found.hidden else 404), gone[1], {}
                 return 200, self.site.v1(found, expand), {}
-            case ["user"] if query["key"][0] in self.site.people:
-                return 200, {"userKey": query["key"][0], "displayName": self.site.people[query["key"][0]]}, {}
+            case ["user"] if (account := query["key"][0].removeprefix("key-")) in self.site.people:
+                return 200, {**self.site.person(account), "userKey": query["key"][0]}, {}
         return gone
+
+    def _space_permissions(self, space: Space, *, is_anonymous: bool) -> Iterator[dict[str, Any]]:
+        """As Data Center 9.1 and later list them, people by key."""
+        for reader in (*space.readers, "administrator"):
+            if (reader == "*") != is_anonymous:
+                continue
+            subject = {"type": "user", "userKey": f"key-{reader}"}
+            if reader.startswith("group:"):
+                subject = {"type": "group", "name": reader.removeprefix("group:")}
+            operation = {"targetType": "space", "operationKey": "read"}
+            if reader == "administrator":
+                operation["operationKey"] = "administer"
+            shown = {"operation": operation, "spaceKey": space.key, "spaceId": int(space.id)}
+            yield shown if is_anonymous else {**shown, "subject": subject}
+
+    def _rpc(self, call: dict[str, Any]) -> Answer:
+        """The one call that has a space's permissions before 9.1; an anonymous caller's names nobody."""
+        [key], method = call["params"], call["method"]
+        answer = {"jsonrpc": "2.0", "id": call["id"]}
+        if method != "getSpacePermissionSets" or key not in self.site.spaces:
+            return 200, {**answer, "error": {"code": 500, "message": "no such space"}}, {}
+        permissions = {"VIEWSPACE": self.site.spaces[key].readers, "SETSPACEPERMISSIONS": ["administrator"]}
+        return (
+            200,
+            {
+                **answer,
+                "result": [
+                    {
+                        "type": kind,
+                        "spacePermissions": [
+                            {
+                                "type": kind,
+                                "userName": None if reader == "*" or ":" in reader else reader,
+                                "groupName": reader.partition(":")[2] or None,
+                            }
+                            for reader in readers
+                        ],
+                    }
+                    for kind, readers in permissions.items()
+                ],
+            },
+            {},
+        )
 
     def _by_cursor(
         self,
@@ -219,7 +262,7 @@ class Rest:
         shape: Callable[[Any], Any],
         most: int,
         *,
-        context: str | None = None,  # what the next page's address begins with; None: the site's
+        is_search: bool = False,  # which shows an offset too, and names paths without the site's
     ) -> Answer:
         """A page after the cursor's id, whatever happened before it; told by `_links` and by a header."""
         self._about_to_page(path)
@@ -230,12 +273,14 @@ class Rest:
         if place < 0 and after:  # the one that the cursor names is gone
             place = sum(1 for each in results if int(each.id) < int(after)) - 1
         page, links, headers = results[place + 1 : place + 1 + limit], {"base": self.url}, {}
-        if place + 1 + limit < len(results):
-            cursor = urlsafe_b64encode(page[-1].id.encode()).decode()
-            rest = urlencode({**query, "cursor": [cursor], "limit": [str(limit)]}, doseq=True)
-            links["next"] = f"{self.context if context is None else context}{path}?{rest}"
+        offset = {"start": place + 1, "limit": limit, "size": len(page)} if is_search else {}
+        if place + 1 + limit < len(results) or not self.ends:
+            cursor = urlsafe_b64encode((page[-1].id if page else f"{after}0").encode()).decode()
+            rest = {**query, "cursor": [cursor], "limit": [str(limit)]}
+            rest |= {"start": [str(place + 1 + limit)], "next": ["true"]} if is_search else {}
+            links["next"] = f"{'' if is_search else self.context}{path}?{urlencode(rest, doseq=True)}"
             headers["Link"] = f'<{links["next"]}>; rel="next"'
-        return 200, {"results": [shape(each) for each in page], "_links": links}, headers
+        return 200, {"results": [shape(each) for each in page], **offset, "_links": links}, headers
 
     def _by_offset(
         self,
@@ -249,9 +294,13 @@ class Rest:
         self._about_to_page(path)
         found = results()
         start, limit = int(query.get("start", ["0"])[0]), min(int(query.get("limit", ["25"])[0]), most)
-        page = [shape(each) for each in self._visible(found[start : start + limit])]
+        given = min(limit, self.page_cap or limit)
+        repeats = self.repeats if len(found) > 200 else None
+        first = {"first": 0, "last": max(0, min(start, len(found) - given)), None: start}[repeats]
+        page = [shape(each) for each in self._visible(found[first : first + given])]
         links = {"base": self.url, "context": self.context}
-        if self.names_next and start + limit < len(found):
+        is_lie = repeats or not self.ends
+        if is_lie or (self.names_next and start + given < len(found)):
             rest = urlencode({**query, "start": [str(start + limit)], "limit": [str(limit)]}, doseq=True)
             links["next"] = f"{path}?{rest}"
         return 200, {"results": page, "start": start, "limit": limit, "size": len(page), "_links": links}, {}

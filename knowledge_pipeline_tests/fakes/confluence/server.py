@@ -71,7 +71,7 @@ class ConfluenceServer(Rest, Served):
     def send(self, asked: Asked) -> Sent:
         if kept := self.files.send(asked, self._identity):
             return kept
-        fault, content = self.answer(asked.path, asked.query, asked.authorization)
+        fault, content = self.answer(asked.path, asked.query, asked.authorization, asked.content)
         headers = {"Content-Type": fault.content_type, **fault.headers}
         return Sent(fault.status, content, headers, fault.wait_s, fault.cut_off)
 
@@ -166,11 +166,6 @@ class ConfluenceServer(Rest, Served):
         self._keep(file, payload, **more)
         return file
 
-    def replace_file(self, file: str, payload: bytes) -> None:
-        """A new version of it."""
-        self._change(file)
-        self._keep(file, payload)
-
     def _keep(self, file: str, payload: bytes, **more: Any) -> None:
         content = self._of(file)
         content.size = len(payload)
@@ -200,14 +195,16 @@ class ConfluenceServer(Rest, Served):
         """From the request after `after` more on, 429 for `reset_s` seconds."""
         self._limited = (after, reset_s)
 
-    def answer(self, path: str, query: Query, authorization: str) -> tuple[Fault, bytes]:
+    def answer(
+        self, path: str, query: Query, authorization: str, content: bytes = b""
+    ) -> tuple[Fault, bytes]:
         with self._lock:
             fault = self._limit() or (self.faults.popleft() if self.faults else Fault())
             if fault.status == 200 and not self._knows(authorization):
                 fault = Fault(401, {"X-Seraph-LoginReason": "AUTHENTICATED_FAILED"})
             body: Any = {"statusCode": fault.status, "message": "on purpose"}
             if fault.status == 200 and fault.body is None:
-                status, body, headers = self.routed(path, query)
+                status, body, headers = self.routed(path, query, content)
                 fault = Fault(status, headers, fault.wait_s, fault.cut_off)
             self.requests.append(Request(path.removeprefix(self.context), query, fault.status))
         return fault, fault.body if fault.body is not None else json.dumps(body).encode()

@@ -81,6 +81,7 @@ class GithubServer(Served):
         self.installed = True
         self.repositories: Path | None = None  # a folder that git reads: "octo/engine.git" below it
         self.git_fault: GitFault | None = None  # how what git reads goes wrong
+        self.page_cap = 100  # entries that a page by REST has at most
         self.forbidden: dict[str, int] = {}  # status by path below the repository: "/collaborators"
         self.token_lasts_s = 3600.0
         self.most_at_once = 100  # nodes; more of them are answered with a 502
@@ -246,7 +247,7 @@ class GithubServer(Served):
             return 200, {"private": private, "visibility": visibility}
         if (whole := self._list(path)) is None:
             return 404, {"message": "Not Found", "status": "404"}
-        size, page = int(query["per_page"][0]), int(query["page"][0])
+        size, page = min(self.page_cap, int(query["per_page"][0])), int(query["page"][0])
         return 200, whole[(page - 1) * size : page * size]
 
     def _list(self, path: str) -> list[Record] | None:
@@ -262,7 +263,7 @@ class GithubServer(Served):
 
     def _link_next(self, path: str, query: Query) -> dict[str, str]:
         whole = self._list(path.removeprefix(f"{self.prefix}/repos/{self.repository.full_name}")) or []
-        size, page = int(query["per_page"][0]), int(query["page"][0])
+        size, page = min(self.page_cap, int(query["per_page"][0])), int(query["page"][0])
         address = f"{self.address}{path}?per_page={size}&page={page + 1}"
         return {"Link": f'<{address}>; rel="next"'} if page * size < len(whole) else {}
 

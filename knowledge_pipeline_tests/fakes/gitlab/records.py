@@ -55,6 +55,7 @@ class Project:
             "draft": False,
             "mergedAt": None,
             "mergeCommitSha": None,
+            "diffHeadSha": hashlib.sha1(f"head of {uri}".encode()).hexdigest(),
             "sourceBranch": f"topic-{record['iid']}",
             "targetBranch": "main",
             "diffStats": [],
@@ -111,8 +112,8 @@ class Project:
         } | facts
         return f"snippet/{number}"
 
-    def merge(self, uri: str) -> None:
-        sha = hashlib.sha1(uri.encode()).hexdigest()
+    def merge(self, uri: str, *, fast_forward: bool = False) -> None:
+        sha = None if fast_forward else hashlib.sha1(uri.encode()).hexdigest()
         self.records[uri] |= {"state": "merged", "mergedAt": self.touch(uri), "mergeCommitSha": sha}
 
     def close(self, uri: str, duplicate_of: str = "") -> None:

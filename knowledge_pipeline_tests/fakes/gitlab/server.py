@@ -77,6 +77,7 @@ class GitlabServer(Served):
         self.public = False  # shown to everybody
         self.repositories: Path | None = None  # a folder that git reads: "octo/engine.git" below it
         self.git_fault: GitFault | None = None  # how what git reads goes wrong
+        self.page_cap = 100  # entries that a page by REST has at most
         self.forbidden: dict[str, int] = {}  # status by path below the project: "members/all"
         self.signs_in = False  # every address leads to a page to sign in
         self.most_at_once = 100  # documents; more of them are not answered in time
@@ -180,10 +181,15 @@ class GitlabServer(Served):
             return 200, self.project.facts, {}
         if (whole := self._list(below)) is None:
             return 404, {"message": "404 Not Found"}, {}
-        size, page = int(query["per_page"][0]), int(query["page"][0])
+        size, page = min(self.page_cap, int(query["per_page"][0])), int(query["page"][0])
+        return 200, whole[(page - 1) * size : page * size], self._paging(whole, size, page)
+
+    def _paging(self, whole: list[Any], size: int, page: int) -> dict[str, str]:
+        """https://docs.gitlab.com/api/rest/#offset-based-pagination"""
         following = str(page + 1) if page * size < len(whole) else ""
         paging = {"X-Page": str(page), "X-Per-Page": str(size), "X-Next-Page": following}
-        return 200, whole[(page - 1) * size : page * size], paging
+        link = {"Link": f'<{self.address}/x?per_page={size}&page={following}>; rel="next"'}
+        return paging | (link if following else {})
 
     def _group(self, path: str, authorization: str, query: Query) -> tuple[int, Any, dict[str, str]]:
         """https://docs.gitlab.com/api/groups/#list-projects"""
@@ -201,8 +207,8 @@ class GitlabServer(Served):
                 (path, project) for path in paths for project in self.groups[path]
             )
         ]
-        size, page = int(query["per_page"][0]), int(query["page"][0])
-        return 200, whole[(page - 1) * size : page * size], {"X-Page": str(page)}
+        size, page = min(self.page_cap, int(query["per_page"][0])), int(query["page"][0])
+        return 200, whole[(page - 1) * size : page * size], self._paging(whole, size, page)
 
     def _list(self, below: str) -> list[Record] | None:
         """The whole list at a path below the project."""

@@ -66,7 +66,7 @@ class JiraAnswers:
                 name = asked.get("groupname") or asked["groupId"].removeprefix("id-")
                 return self._values([site.person(each) for each in site.groups.get(name, [])], asked)
             case ["user", "viewissue", "search"] if not site.cloud:
-                start, most = int(asked["startAt"]), min(int(asked["maxResults"]), 1000)
+                start, most = int(asked["startAt"]), min(int(asked["maxResults"]), self.page_size or 1000)
                 names = site.viewers(site.of(asked["issueKey"])) if asked.get("username") else []
                 return [site.person(each) for each in names[start : start + most]]
             case ["user"]:

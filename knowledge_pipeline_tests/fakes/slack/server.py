@@ -263,7 +263,7 @@ class SlackServer(SlackSite, Served):
         room = self.rooms.get(parameters.get("channel", ""))
         if room is None or (room.is_private and not room.is_member):
             raise Refused("channel_not_found")
-        if not room.is_member and not room.is_archived:
+        if not room.is_member:  # as a bot no longer is once the channel is archived
             raise Refused("not_in_channel")
         return room
 

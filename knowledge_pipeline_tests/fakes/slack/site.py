@@ -190,12 +190,21 @@ def write_export(site: SlackSite, folder: Path) -> Path:
     return folder
 
 
+class _UnflaggedName(zipfile.ZipInfo):
+    """Of an entry whose name is UTF-8 without the flag that would say so, as Slack writes it."""
+
+    def _encodeFilenameFlags(self) -> tuple[bytes, int]:
+        return self.filename.encode(), self.flag_bits
+
+
 def zipped(folder: Path, top: str = "") -> Path:
     """A zip file of a folder, beside it."""
     path = folder.with_suffix(".zip")
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w") as archive:
         for file in sorted(folder.rglob("*")):
-            archive.write(file, f"{top}{file.relative_to(folder)}")
+            entry = _UnflaggedName.from_file(file, f"{top}{file.relative_to(folder)}")
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, b"" if file.is_dir() else file.read_bytes())
     return path
 
 

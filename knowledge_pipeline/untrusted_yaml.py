@@ -1,17 +1,18 @@
-"""Reads YAML and JSON as plain values, with the position of every key near the top.
+"""Reads YAML and JSON that others wrote: as plain values, with the position of every key near the top.
 
-Safe for hostile input: depth, size and the growth by aliases are bounded, tags create no objects,
-and nothing is fetched. It reads PyYAML's events instead of its nodes: no recursion.
+The only module that reads YAML, the operator's own configuration aside. Safe for hostile input: depth, size
+and the growth by aliases are bounded, tags create no objects, and nothing is fetched. It reads PyYAML's
+events instead of its nodes: no recursion.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 import yaml
 
@@ -26,8 +27,8 @@ _MAX_ALIASED_VALUES = 200_000  # what aliases may add to the values that are wri
 _MAX_POSITION_DEPTH = 4
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]', re.DOTALL)
-_INT = re.compile(r"[-+]?[0-9]{1,18}\Z")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})\Z")  # 0012 is a name
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
 _KEYWORDS = {"": None, "~": None} | {
     form: value
     for word, value in (("null", None), ("true", True), ("false", False))
@@ -57,11 +58,15 @@ def parse_yaml(text: str) -> PositionedYaml:
         raise DocumentSkipped(f"it has more than {_MAX_CHARS} characters")
     if text.lstrip("\ufeff \t\r\n")[:1] in {"{", "["}:
         try:
-            return _parse_json(text)
+            behind_mark = text.removeprefix("\ufeff")
+            value = json.loads(behind_mark, parse_constant=str)
+            return PositionedYaml(value, list(_find_json_keys(behind_mark, len(text) - len(behind_mark))))
+        except RecursionError as error:
+            raise DocumentSkipped("it is nested too deep") from error
         except ValueError:
             pass  # flow YAML begins alike
     try:
-        return _parse_yaml_events(text)
+        return _parse_yaml_events(text, _parse_scalar)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise DocumentSkipped(f"it is not valid YAML: {error.problem} in line {line}") from error
@@ -69,13 +74,38 @@ def parse_yaml(text: str) -> PositionedYaml:
         raise DocumentSkipped("it is not valid YAML: it has characters that YAML does not allow") from error
 
 
-def _parse_json(text: str) -> PositionedYaml:
-    behind_mark = text.removeprefix("\ufeff")
-    try:
-        value = json.loads(behind_mark, parse_constant=str)
-    except RecursionError as error:
-        raise DocumentSkipped("it is nested too deep") from error
-    return PositionedYaml(value, list(_find_json_keys(behind_mark, len(text) - len(behind_mark))))
+def resolve_pointer(value: Any, pointer: str) -> Any:
+    """What a JSON pointer, as a reference has it behind its `#`, points at; None where nothing is.
+
+    Source: https://datatracker.ietf.org/doc/html/rfc6901
+    """
+    for key in split_pointer(pointer):
+        if is_list(value):
+            position = int(key) if key.isdecimal() and len(key) < 10 else len(value)
+            value = value[position] if position < len(value) else None
+        else:
+            value = value.get(key) if is_object(value) else None
+    return value
+
+
+def split_pointer(pointer: str) -> KeyPath:
+    """The keys of a JSON pointer: "/paths/~1pets" has "paths" and "/pets"."""
+    parts = pointer.split("/")[1:]
+    return tuple(unquote(part).replace("~1", "/").replace("~0", "~") for part in parts)
+
+
+def load_yaml(text: str) -> Any:
+    """A YAML text with every scalar as it is written, null as None: for a text whose values may share parts.
+
+    Raises:
+        DocumentSkipped: it is too large, too deep, or grows by its aliases.
+        yaml.YAMLError, ValueError: it is not valid.
+    """
+    if len(text) > _MAX_CHARS:
+        raise DocumentSkipped(f"it has more than {_MAX_CHARS} characters")
+    return _parse_yaml_events(
+        text, lambda scalar: None if _KEYWORDS.get(scalar, scalar) is None else scalar
+    ).value
 
 
 def _find_json_keys(text: str, shift: int) -> Iterator[tuple[KeyPath, int]]:
@@ -99,8 +129,6 @@ def _find_json_keys(text: str, shift: int) -> Iterator[tuple[KeyPath, int]]:
 
 @dataclass(slots=True)
 class _OpenContainer:
-    """A container whose end was not read yet."""
-
     value: dict[str, Any] | list[Any]
     anchor: str | None
     size: int = 1  # values in it, those of aliases included
@@ -109,6 +137,7 @@ class _OpenContainer:
 
 @dataclass(slots=True)
 class _ValueBuilder:
+    parse_scalar: Callable[[str], Any]
     key_positions: list[tuple[KeyPath, int]] = field(default_factory=list[tuple[KeyPath, int]])
     stack: list[_OpenContainer] = field(default_factory=list[_OpenContainer])
     anchors: dict[str, tuple[Any, int]] = field(default_factory=dict[str, tuple[Any, int]])
@@ -126,7 +155,12 @@ class _ValueBuilder:
         done = self.stack.pop()
         value = done.value
         if is_object(value) and "<<" in value:
-            value = _apply_merge_key(value)
+            merge = value.pop("<<")
+            merged: dict[str, Any] = {}
+            for source in reversed(merge if is_list(merge) else [merge]):
+                if is_object(source):
+                    merged |= source
+            value = merged | value  # what is written out wins
         self._add_value(value, done.size, done.anchor)
 
     def add_scalar(self, event: yaml.ScalarEvent, shift: int) -> None:
@@ -137,7 +171,7 @@ class _ValueBuilder:
             if len(path) == len(self.stack) <= _MAX_POSITION_DEPTH:
                 self.key_positions.append((path, event.start_mark.index + shift))
             return
-        self._add_value(_parse_scalar(text) if event.implicit[0] else text, 1, event.anchor)
+        self._add_value(self.parse_scalar(text) if event.implicit[0] else text, 1, event.anchor)
 
     def add_alias(self, name: str) -> None:
         if name not in self.anchors:
@@ -170,10 +204,10 @@ class _ValueBuilder:
             top.key = None
 
 
-def _parse_yaml_events(text: str) -> PositionedYaml:
+def _parse_yaml_events(text: str, parse_scalar: Callable[[str], Any]) -> PositionedYaml:
     behind_mark = text.removeprefix("\ufeff")
     shift = len(text) - len(behind_mark)
-    reader = _ValueBuilder()
+    reader = _ValueBuilder(parse_scalar)
     for event in _read_events(behind_mark):
         if isinstance(event, yaml.MappingStartEvent):
             reader.start_container({}, event.anchor)
@@ -199,22 +233,12 @@ def _read_events(text: str) -> Iterator[yaml.Event]:
         loader.dispose()
 
 
-def _apply_merge_key(mapping: dict[str, Any]) -> dict[str, Any]:
-    """A mapping with its `<<` merged in; what is written out wins."""
-    merge = mapping["<<"]
-    merged: dict[str, Any] = {}
-    for source in reversed(merge if is_list(merge) else [merge]):
-        if is_object(source):
-            merged |= source
-    return merged | {key: value for key, value in mapping.items() if key != "<<"}
-
-
 def _parse_scalar(text: str) -> Any:
     """A scalar without quotes as YAML 1.2 reads it; what JSON cannot hold stays a string."""
     if text in _KEYWORDS:
         return _KEYWORDS[text]
     if _INT.match(text):
         return int(text)
-    if _FLOAT.match(text) and math.isfinite(number := float(text)):
+    if _FLOAT.match(text) and str(number := float(text)) == text:  # 1.10 is a version
         return number
     return text

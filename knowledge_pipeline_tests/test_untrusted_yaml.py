@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.chunking.yaml_positions import parse_yaml
+import knowledge_pipeline
 from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.untrusted_yaml import parse_yaml
 from knowledge_pipeline_tests.chunking.documents import texts
 from knowledge_pipeline_tests.thoroughness import examples
 
@@ -97,6 +100,16 @@ def test_hostile_and_broken_texts_are_refused_with_a_reason(text, reason):
         parse_yaml(text)
 
 
+def test_what_would_not_be_written_back_as_it_stands_stays_text():
+    text = (
+        "{id: 0012, octal: 0o14, version: 1.10, float: 1.5, int: 12, zero: 0, minus: -3, year: yes, e: 1e3}"
+    )
+    assert parse_yaml(text).value == {
+        **{"id": "0012", "octal": "0o14", "version": "1.10", "float": 1.5, "int": 12, "zero": 0, "minus": -3},
+        **{"year": "yes", "e": "1e3"},
+    }
+
+
 def test_no_tag_makes_an_object():
     assert parse_yaml("a: !!python/object/apply:os.getcwd []").value == {"a": []}
 
@@ -111,3 +124,14 @@ def test_any_text_is_read_or_refused_and_keys_lie_where_they_are_said_to(text):
     else:
         json.dumps(placed.value)
         assert all(0 <= at <= len(text) for _, at in placed.key_positions)  # an empty key may end it
+
+
+def test_no_other_module_reads_yaml():
+    """`connectors/records.py` names PyYAML's errors; the operator's configuration is read by ruamel.yaml."""
+    readers = re.compile(
+        r"yaml\.(?:safe_|full_|unsafe_)?load|yaml\.(?:parse|compose|scan|SafeLoader)\b|\w*Loader\("
+    )
+    package = Path(knowledge_pipeline.__file__).parent
+    reading = {path.name for path in package.rglob("*.py") if readers.search(path.read_text("utf-8"))}
+    others = {"problems.py", "rendering.py", "prompt.py"}  # ruamel.yaml, and loaders of templates
+    assert reading - others == {"untrusted_yaml.py"}
