@@ -1,4 +1,4 @@
-"""The process that `query.background` starts: answers queries at low priority until its input ends.
+"""The process that `background` starts: answers queries at low priority until its input ends.
 
 The first frame has the settings; each further one a number, what to call, and with what. An answer has the
 number, and the result or the error. A number without a function cancels that query.
@@ -12,13 +12,10 @@ import pickle
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-from knowledge_pipeline.query.background import pack_frame, read_frame
-
-if TYPE_CHECKING:
-    from knowledge_pipeline.config.settings import Settings
-
+from knowledge_pipeline.background import pack_frame, read_frame
+from knowledge_pipeline.config.settings import Settings
 
 NICENESS = 10  # a tenth of the share of a process of normal priority, and all that such processes leave
 _AUTOGROUP = Path("/proc/self/autogroup")

@@ -17,7 +17,6 @@ from typing import Any
 
 import httpx2
 import tenacity
-from pydantic import SecretStr
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.config.settings import LanguageModelSettings
@@ -194,7 +193,12 @@ class Endpoint:
             ConfigError: base_url is not a URL, or no header can carry the key.
         """
         self.url = parse_base_url(settings.base_url, section=section.name)
-        self.headers = _build_auth_headers(settings.api_key, section=section.name)
+        key = settings.api_key.get_secret_value().strip() if settings.api_key else ""
+        if not (key.isascii() and key.isprintable()):
+            raise ConfigError(
+                f"{section.name}.api_key holds a character that no header can carry: set it again"
+            )
+        self.headers = {"Authorization": f"Bearer {key}"} if key else {}
         self.name = f"{description} {self.url.copy_with(userinfo=b'', query=None)}"
         self._section, self._unavailable = section, unavailable
         self._request_limiter = RateLimiter(settings.requests_per_minute)
@@ -248,13 +252,6 @@ def parse_base_url(base_url: str, *, section: str) -> httpx2.URL:
     if url.scheme not in ("http", "https") or not url.host:
         raise ConfigError(f"{section}.base_url is not a URL: write it like https://api.openai.com/v1")
     return url
-
-
-def _build_auth_headers(api_key: SecretStr | None, *, section: str) -> dict[str, str]:
-    key = api_key.get_secret_value().strip() if api_key else ""
-    if not (key.isascii() and key.isprintable()):
-        raise ConfigError(f"{section}.api_key holds a character that no header can carry: set it again")
-    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def compute_retry_wait_s(state: tenacity.RetryCallState) -> float:

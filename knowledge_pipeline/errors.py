@@ -39,6 +39,13 @@ class StoreError(PermanentError):
 class ReleaseRefused(PermanentError):
     """A blocking check forbids the release; the last one stays live."""
 
+    def __init__(self, message: str, sources: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.sources = sources  # that the message is about; none: the whole store
+
+    def __reduce__(self) -> tuple[type, tuple[str, tuple[str, ...]]]:
+        return type(self), (str(self), self.sources)
+
 
 class InvalidQuery(PermanentError):
     """A query is empty, too long, or has a filter that makes no sense."""
@@ -114,3 +121,7 @@ class Busy(TransientError):
 
 class DocumentSkipped(KnowledgeError):
     """One document is left out; `str(error)` is the recorded reason."""
+
+
+class ParserEnded(DocumentSkipped):
+    """The parser of a file was late or died, perhaps by the machine's fault: the file is tried once more."""

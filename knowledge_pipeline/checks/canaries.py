@@ -34,7 +34,7 @@ from knowledge_pipeline.contract.filters import Filters, SourceType
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
-from knowledge_pipeline.query.understand import remove_stopwords
+from knowledge_pipeline.query.plan import remove_stopwords
 from knowledge_pipeline.store.access import AUDIENCE_PREFIX
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of, starts_with
 from knowledge_pipeline.store.fragments import read_addresses
@@ -158,7 +158,9 @@ def check_canaries(lake: Lake, settings: Settings, source_type: SourceType) -> C
         message = f"a sentence of each of {counts['sources']} sources is found by its readers"
         return CheckResult(True, message, figures=figures)
     message = problems[0].message + (f" ({len(problems) - 1} more chunks)" if problems[1:] else "")
-    return CheckResult(False, message, build_sample(problem.to_row() for problem in problems), figures)
+    sources = tuple(dict.fromkeys(problem.canary.source.id for problem in problems))
+    sample = build_sample(problem.to_row() for problem in problems)
+    return CheckResult(False, message, sample, figures, sources=sources)
 
 
 async def _examine_sources(

@@ -24,7 +24,7 @@ from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.embedding.base import find_invalid_vectors
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import Busy
-from knowledge_pipeline.store.filters import MATCH_ALL, Filter, at_least, eq, is_null, one_of
+from knowledge_pipeline.store.filters import Filter, at_least, eq, is_null, one_of
 from knowledge_pipeline.store.fragments import MAX_TAKEN_ROWS
 from knowledge_pipeline.store.held_terms import ChangeTracker
 from knowledge_pipeline.store.lake import Lake
@@ -54,6 +54,9 @@ class CheckResult:
     sample_rows: pa.Table = field(default_factory=lambda: pa.Table.from_pydict({}))
     figures: Mapping[str, MetricValue] = field(default_factory=dict[str, MetricValue])
     may_recover: bool = False  # failed only because a refresh is running: check again when it is done
+    sources: tuple[
+        str, ...
+    ] = ()  # that a failure's message is about, and nothing else; none: the whole store
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,9 @@ def check_duplicate_ids(lake: Lake, settings: Settings, source_type: SourceType)
     del settings
     changed, repeated = list_changed_sources(lake, source_type), list[_Row]()
     for it in list_unreleased_tables(lake) if changed else ():
-        where = _filter_sources(source_type, changed) & _filter_new_ids(it)
+        where, new_ids = _filter_sources(source_type, changed), find_new_ids(it.table, it.live_version)
+        if len(new_ids) <= KEYS_PER_FILTER:  # only rows that may share their id with a new one
+            where &= one_of("id", sorted(new_ids))
         ids = it.table.read_rows(["id"], where)["id"]
         if len(ids.unique()) < len(ids):
             rows = it.table.read_rows(["id", "source", "uri"], where)
@@ -131,7 +136,8 @@ def check_duplicate_ids(lake: Lake, settings: Settings, source_type: SourceType)
     space = repeated[0]["space"]
     count = sum(1 for row in repeated if row["space"] == space)
     message = f"{count} chunk ids are in space {space!r} twice"
-    return CheckResult(False, message, build_sample(repeated), figures)
+    sources = tuple(dict.fromkeys(row["source"] for row in repeated))
+    return CheckResult(False, message, build_sample(repeated), figures, sources=sources)
 
 
 def check_index_matches_chunks(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
@@ -156,7 +162,8 @@ def check_index_matches_chunks(lake: Lake, settings: Settings, source_type: Sour
     if not settled:
         message += "; a refresh of it is running"
     rows = (row for it in worst for row in it.iter_rows(lake, source_type))
-    return CheckResult(False, message, build_sample(rows), figures, may_recover=not settled)
+    sources = tuple(it.source for it in worst)
+    return CheckResult(False, message, build_sample(rows), figures, not settled, sources)
 
 
 def check_vectors(lake: Lake, settings: Settings, source_type: SourceType) -> CheckResult:
@@ -235,12 +242,6 @@ def _iter_new_rows(it: UnreleasedTable, source_type: str, columns: list[str]) ->
 def _find_changed_sources(unreleased: UnreleasedTable) -> frozenset[TypedSource]:
     it = unreleased
     return find_changed_sources(it.table, it.live_version, it.since, time_column="updated_at")
-
-
-def _filter_new_ids(it: UnreleasedTable) -> Filter:
-    """Rows that may share their id with a new one; all where those are too many for a filter."""
-    ids = find_new_ids(it.table, it.live_version)
-    return one_of("id", sorted(ids)) if len(ids) <= KEYS_PER_FILTER else MATCH_ALL
 
 
 def _filter_sources(source_type: str, sources: list[str]) -> Filter:

@@ -6,6 +6,7 @@ schedule runs the informational ones.
 
 from __future__ import annotations
 
+from knowledge_pipeline.checks import thresholds
 from knowledge_pipeline.checks.canaries import check_canaries
 from knowledge_pipeline.checks.integrity import (
     Check,
@@ -13,18 +14,6 @@ from knowledge_pipeline.checks.integrity import (
     check_duplicate_ids,
     check_index_matches_chunks,
     check_vectors,
-)
-from knowledge_pipeline.checks.thresholds import (
-    check_chunk_sizes,
-    check_cost,
-    check_dangling_edges,
-    check_duplicates,
-    check_freshness,
-    check_orphaned_vectors,
-    check_skipped,
-    check_unembedded,
-    check_unindexed,
-    check_unresolved,
 )
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import SourceType
@@ -70,7 +59,7 @@ CHECKS: tuple[Check, ...] = (
         stage="graph",
         description="Every edge of the code graph that names a definition of its source ends at one.",
         blocking=True,
-        run=check_dangling_edges,
+        run=thresholds.check_dangling_edges,
         inspect_query="select source, path, line, kind, target_name from stg_edges "
         "where target_id not in (select node from stg_symbols where kind <> 'alias')",
         source_types=("code",),
@@ -79,7 +68,7 @@ CHECKS: tuple[Check, ...] = (
         name="skipped_share",
         stage="snapshot",
         description="Few documents are skipped as unreadable, too large or dropped; empty ones do not count.",
-        run=check_skipped,
+        run=thresholds.check_skipped,
         threshold="skipped_share",
         inspect_query="skipped_documents",
     ),
@@ -87,7 +76,7 @@ CHECKS: tuple[Check, ...] = (
         name="duplicate_share",
         stage="chunks",
         description="Few indexed chunks have the same text as another one of the type.",
-        run=check_duplicates,
+        run=thresholds.check_duplicates,
         threshold="duplicate_share",
         inspect_query="duplicate_content",
     ),
@@ -95,7 +84,7 @@ CHECKS: tuple[Check, ...] = (
         name="chunk_sizes",
         stage="chunks",
         description="Few indexed chunks are larger than their model reads, or too small to say anything.",
-        run=check_chunk_sizes,
+        run=thresholds.check_chunk_sizes,
         threshold="outlier_share",
         inspect_query="select source, uri, id, tokens from stg_index where not archived order by tokens desc",
     ),
@@ -103,14 +92,14 @@ CHECKS: tuple[Check, ...] = (
         name="orphaned_vectors",
         stage="embeddings",
         description="Few stored vectors belong to texts that no chunk has any more.",
-        run=check_orphaned_vectors,
+        run=thresholds.check_orphaned_vectors,
         threshold="orphaned_share",
     ),
     Check(
         name="cost_within_budget",
         stage="embeddings",
         description="The models of the whole project cost no more in 30 days than is budgeted.",
-        run=check_cost,
+        run=thresholds.check_cost,
         threshold="monthly_budget",
         inspect_query="cost_by_source",
     ),
@@ -118,21 +107,21 @@ CHECKS: tuple[Check, ...] = (
         name="fresh",
         stage="index",
         description="Every source was refreshed within the time that its trigger allows, changed or not.",
-        run=check_freshness,
+        run=thresholds.check_freshness,
         inspect_query="freshness",
     ),
     Check(
         name="unindexed_tail",
         stage="index",
         description="Few index rows are searched by scanning, because no full-text index covers them yet.",
-        run=check_unindexed,
+        run=thresholds.check_unindexed,
         threshold="unindexed_share",
     ),
     Check(
         name="unembedded_share",
         stage="index",
         description="Every index row has the vector of its text; one without is found by its words alone.",
-        run=check_unembedded,
+        run=thresholds.check_unembedded,
         threshold="unembedded_share",
         inspect_query="select source, uri, id from stg_index where unembedded",
     ),
@@ -140,7 +129,7 @@ CHECKS: tuple[Check, ...] = (
         name="unresolved_share",
         stage="graph",
         description="In each language, few uses in the code graph have no known target.",
-        run=check_unresolved,
+        run=thresholds.check_unresolved,
         threshold="unresolved_share",
         inspect_query="select source, path, line, kind, target_name from stg_edges where confidence = 0",
         source_types=("code",),

@@ -304,11 +304,10 @@ def check_dangling_edges(lake: Lake, settings: Settings, source_type: SourceType
     where = eq("source", source) & one_of("target_id", dangling[source][:KEYS_PER_FILTER])
     columns = ["source", "path", "line", "kind", "source_name", "target_path", "target_name"]
     rows = lake.graph_table("edges").read_rows(columns, where).to_pylist()
-    return CheckResult(False, message, build_sample(rows), figures, may_recover=not settled)
+    return CheckResult(False, message, build_sample(rows), figures, not settled, (source,))
 
 
 def _find_dangling(lake: Lake, source: str) -> list[str]:
-    """Definitions that do not exist and that edges of a source name."""
     edges, symbols = lake.graph_table("edges"), lake.graph_table("symbols")
     tracker = ChangeTracker(lake, source, "edges_end_at_symbols", "", [edges, symbols])
     ids, mine = tracker.find_changed_values("target_id", "node"), eq("source", source)
@@ -398,7 +397,6 @@ def check_cost(lake: Lake, settings: Settings, source_type: SourceType) -> Check
 def _load_refresh_times(
     lake: Lake, source_type: str, *, since: datetime | None = None
 ) -> dict[str, datetime]:
-    """When the index stage of each source last finished."""
     where = eq("source_type", source_type) & eq("stage", "index")
     where = where & at_least("at", since) if since else where
     rows = open_log(lake, "refreshes").read_rows(["source", "at"], where)

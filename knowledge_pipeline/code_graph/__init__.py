@@ -8,7 +8,6 @@ from knowledge_pipeline.code_graph.extraction import FACTS_VERSION, extract, is_
 from knowledge_pipeline.code_graph.facts import Edge, FileFacts, from_json, to_json
 from knowledge_pipeline.code_graph.project import (
     ChangedNames,
-    Project,
     find_changed_names,
     list_defined_names,
 )
@@ -22,11 +21,10 @@ from knowledge_pipeline.code_graph.resolution import (
     renew_trace,
     resolve,
 )
-from knowledge_pipeline.code_graph.traces import USES, Trace, interface_digest
+from knowledge_pipeline.code_graph.traces import USES, IndexedFile, Project, Trace
 
 __all__ = [
     "FACTS_VERSION", "RESOLVER_VERSION", "USES", "Alias", "ChangedNames", "Earlier", "Edge", "FileFacts",
-    "Project", "ResolvedFile", "Trace", "extract", "find_changed_names", "from_json", "full_name",
-    "interface_digest", "is_manifest", "list_asked_names", "list_defined_names", "renew_trace", "resolve",
-    "to_json",
+    "IndexedFile", "Project", "ResolvedFile", "Trace", "extract", "find_changed_names", "from_json",
+    "full_name", "is_manifest", "list_asked_names", "list_defined_names", "renew_trace", "resolve", "to_json",
 ]  # fmt: skip

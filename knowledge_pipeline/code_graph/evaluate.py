@@ -15,7 +15,9 @@ less than 0.3 (see `entities.build_edges`).
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from knowledge_pipeline.code_graph.entities import (
     DefinitionRef,
@@ -57,12 +59,20 @@ def linearize(
 
 def _merge_c3(lines: list[list[ClassKey]]) -> list[ClassKey]:
     merged: list[ClassKey] = []
-    lines = [line for line in lines if line]
-    while lines:
-        later = {key for line in lines for key in line[1:]}
-        head = next((line[0] for line in lines if line[0] not in later), lines[0][0])
+    queues = [deque(line) for line in lines if line]
+    later = Counter(key for line in lines for key in line[1:])
+    while queues and len(merged) < _MAX_LINEAGE:
+        head = next((queue[0] for queue in queues if not later[queue[0]]), None)
+        if head is None:
+            head = queues[0][0]
+            queues = [deque(key for key in queue if key == queue[0] or key != head) for queue in queues]
+            later = Counter(key for queue in queues for key in islice(queue, 1, None))
         merged.append(head)
-        lines = [line for line in ([key for key in one if key != head] for one in lines) if line]
+        for queue in queues:
+            if queue[0] == head:
+                queue.popleft()
+                later.subtract(islice(queue, 1))
+        queues = [queue for queue in queues if queue]
     return merged
 
 
@@ -75,6 +85,7 @@ _MAX_SEGMENTS = 32  # of the name of a module that goes on into types
 _MAX_INCLUDED_FILES = 300
 _MAX_EXTENSION_FILES = 20
 _MAX_GENERATIONS = 30  # of classes
+_MAX_LINEAGE = 100  # classes that a class extends
 
 
 class Evaluator:
@@ -263,7 +274,7 @@ class Evaluator:
         """What an import brings."""
         meanings = self._resolve_module(index, imported.module)
         if not meanings:
-            path, layout = index.facts.path, self.view.project_index.layout
+            path, layout = index.facts.path, self.view.project.layout
             outside = index.language.external_name(imported.module, imported.name, path, layout)
             return {ExternalName(outside): 1.0} if outside else {}
         return self.follow_step(meanings, f".{imported.name}") if imported.name not in ("", "*") else meanings

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 
-from knowledge_pipeline.code_graph.facts import Binding, FileFacts, first_segment, parent_scope
+from knowledge_pipeline.code_graph.facts import Binding, FileFacts, parent_scope, split_head
 from knowledge_pipeline.code_graph.file_index import FileIndex, build_index
 from knowledge_pipeline.code_graph.languages.registry import find_manifest_parser, get_language
 from knowledge_pipeline.file_languages import GRAPH_LANGUAGES
@@ -32,7 +32,10 @@ def extract(path: str, text: str, language: str) -> FileFacts:
         return FileFacts(path, language)
     builder = get_language(language).reader(path, outline)
     if builder.handlers:
-        builder.read(run_queries(outline.tree, "knowledge_pipeline.code_graph"))
+        captures = run_queries(outline.tree, "knowledge_pipeline.code_graph")
+        if captures is None:
+            return FileFacts(path, language)
+        builder.read(captures)
     return builder.build_facts()
 
 
@@ -47,7 +50,7 @@ def build_interface(facts: FileFacts) -> FileIndex:
     Signatures, uses, and local variables that no result is made of, are left out.
     """
     bindings = _select_reachable_bindings(facts)
-    seen = {first_segment(path) for binding in bindings for path in (binding.value, binding.path)}
+    seen = {split_head(path, 1)[0] for binding in bindings for path in (binding.value, binding.path)}
     seen |= {name for _, name in _base_names(facts)}
     imports = [one for one in facts.imports if not one.scope or one.local in seen or one.name == "*"]
     seen_facts = replace(facts, imports=tuple(imports), bindings=tuple(bindings))
@@ -58,51 +61,37 @@ def build_interface(facts: FileFacts) -> FileIndex:
 def _select_reachable_bindings(facts: FileFacts) -> list[Binding]:
     """Bindings that are seen from outside, and those that their values depend on."""
     local: dict[tuple[str, str], list[int]] = {}
-    for position, binding in enumerate(facts.bindings):
-        local.setdefault(_binding_key(binding), []).append(position)
     functions = {
         definition.name for definition in facts.definitions if definition.kind in ("function", "method")
     }
-    reached = {
-        position for position, binding in enumerate(facts.bindings) if _is_visible_outside(binding, functions)
-    }
-    reached.update(position for name in _base_names(facts) for position in _iter_visible(local, *name))
-    waiting = sorted(reached)
+    reached = set[int]()
+    for position, (scope, path, value, _) in enumerate(facts.bindings):
+        if path.startswith("@in "):
+            scope, _, path = path[4:].partition("@")
+        elif scope not in functions or path[0] == "@" or value[:1] == "@" or "." in path:
+            reached.add(position)
+        local.setdefault((scope, split_head(path, 1)[0]), []).append(position)
+    waiting, seen = [*_base_names(facts)], set[tuple[str, str]]()  # scopes, and names that are read in them
+    waiting += chain.from_iterable(_list_heads(facts.bindings[position]) for position in reached)
     while waiting:
-        binding = facts.bindings[waiting.pop()]
-        for name in (first_segment(binding.value), first_segment(binding.path)):
-            for position in _iter_visible(local, binding.scope, name):
-                if position not in reached:
-                    reached.add(position)
-                    waiting.append(position)
+        if (key := waiting.pop()) in seen:
+            continue
+        seen.add(key)
+        for position in local.get(key, ()):
+            if position not in reached:
+                reached.add(position)
+                waiting += _list_heads(facts.bindings[position])
+        if scope := key[0]:
+            waiting.append((scope.rpartition(".")[0], key[1]))
     return [facts.bindings[position] for position in sorted(reached)]
+
+
+def _list_heads(binding: Binding) -> list[tuple[str, str]]:
+    """The names that a binding starts with, each with the scope that it is read in."""
+    return [(binding.scope, split_head(path, 1)[0]) for path in (binding.value, binding.path)]
 
 
 def _base_names(facts: FileFacts) -> set[tuple[str, str]]:
     """Scopes in which types stand, and the names that what they extend starts with."""
     uses = (use for use in facts.uses if use.kind in ("extends", "implements"))
-    return {(parent_scope(use.scope), first_segment(use.path)) for use in uses}
-
-
-def _binding_key(binding: Binding) -> tuple[str, str]:
-    if binding.path.startswith("@in "):
-        scope, _, path = binding.path[4:].partition("@")
-        return scope, first_segment(path)
-    return binding.scope, first_segment(binding.path)
-
-
-def _is_visible_outside(binding: Binding, functions: set[str]) -> bool:
-    return not binding.path.startswith("@in ") and (
-        binding.scope not in functions
-        or binding.path[0] == "@"
-        or binding.value[:1] == "@"
-        or "." in binding.path
-    )
-
-
-def _iter_visible(local: dict[tuple[str, str], list[int]], scope: str, name: str) -> Iterable[int]:
-    while True:
-        yield from local.get((scope, name), ())
-        if not scope:
-            return
-        scope = parent_scope(scope)
+    return {(parent_scope(use.scope), split_head(use.path, 1)[0]) for use in uses}

@@ -166,9 +166,9 @@ def _index_definitions(
         around = of
         while definition.exported and around:
             names.setdefault((BY_PARENT, around), []).append(name)
-            around = parent_scope(around)
-        is_constructor = definition.kind == "method" and last == last_segment(of)
-        if is_constructor and language.constructors_named_after_type:
+            around = around.rpartition(".")[0]
+        is_named_constructor = language.constructors_named_after_type and definition.kind == "method"
+        if is_named_constructor and last == last_segment(of):
             continue
         if not of:
             names.setdefault((BY_PARENT, ""), []).append(name)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, TypeVar, TypeVarTuple
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
 from knowledge_pipeline.code_graph.facts import FileFacts
 
@@ -53,26 +53,26 @@ def _module_identity(facts: FileFacts) -> object:
     return facts.language, facts.module, facts.settings
 
 
-class Project(Protocol):
-    """The source whose files are resolved, at one moment: an edit makes another project."""
+class ProjectFiles(ABC):
+    """What languages look at in a `Project`."""
 
+    @abstractmethod
     def paths(self) -> Collection[str]:
         """All files that have facts."""
-        ...
 
+    @abstractmethod
     def facts(self, path: str) -> FileFacts:
-        """What a file says; asked more than once for a file, so keep some."""
-        ...
+        """What a file says."""
 
+    @abstractmethod
     def files_defining(self, name: str) -> Collection[str]:
         """The files with a definition of which this is the last segment; see `list_defined_names`."""
-        ...
 
 
 class Layout:
     """The paths of a project, and what languages have worked out of them."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: ProjectFiles) -> None:
         self.project = project
         self.paths = frozenset(project.paths())
         self._cache: dict[object, Any] = {}  # by function and arguments
@@ -83,7 +83,7 @@ class Layout:
 
     def files_named(self, name: str) -> tuple[str, ...]:
         """All files with a last name, in the order of their paths."""
-        return self.get_or_build_of_paths(_index_file_names).get(name, ())
+        return self.get_or_build(_index_file_names).get(name, ())
 
     def get_or_build(self, build: Callable[[Layout, *Arguments], Built], *arguments: *Arguments) -> Built:
         """What a function makes of the layout, computed once."""
@@ -92,23 +92,10 @@ class Layout:
             self._cache[key] = build(self, *arguments)
         return self._cache[key]
 
-    def get_or_build_of_paths(self, build: Callable[[frozenset[str]], Built]) -> Built:
-        """What a function makes of the paths alone: the same until a file comes or goes, so it is kept."""
-        return self.get_or_build(_build_of_paths, build)
 
-
-def _build_of_paths(layout: Layout, build: Callable[[frozenset[str]], Built]) -> Built:
-    return _recall_or_build(build, layout.paths)
-
-
-@lru_cache(maxsize=8)
-def _recall_or_build(build: Callable[[frozenset[str]], Any], paths: frozenset[str]) -> Any:
-    return build(paths)
-
-
-def _index_file_names(all_paths: frozenset[str]) -> dict[str, tuple[str, ...]]:
+def _index_file_names(layout: Layout) -> dict[str, tuple[str, ...]]:
     result: dict[str, list[str]] = {}
-    for path in sorted(all_paths):
+    for path in sorted(layout.paths):
         result.setdefault(path.rpartition("/")[2], []).append(path)
     return {name: tuple(paths) for name, paths in result.items()}
 

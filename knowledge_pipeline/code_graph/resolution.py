@@ -20,7 +20,6 @@ from knowledge_pipeline.code_graph.evaluate import Evaluator
 from knowledge_pipeline.code_graph.facts import (
     Edge,
     EdgeKind,
-    FileFacts,
     Import,
     Use,
     last_segment,
@@ -29,15 +28,15 @@ from knowledge_pipeline.code_graph.facts import (
 )
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
 from knowledge_pipeline.code_graph.languages.registry import get_language
-from knowledge_pipeline.code_graph.project import ChangedNames, Project
+from knowledge_pipeline.code_graph.project import ChangedNames
 from knowledge_pipeline.code_graph.traces import (
     OWN_ENTRIES,
     USES,
-    ProjectIndex,
+    IndexedFile,
+    Project,
     Trace,
     TracedView,
     UseLookups,
-    project_index_of,
 )
 
 RESOLVER_VERSION = 1
@@ -46,6 +45,7 @@ RESOLVER_VERSION = 1
 _MAX_WORK_BY_USE = 100_000
 """Of a file on which more is spent all uses are resolved together: all of its work is bounded."""
 _MAX_SETS = 2**16 - 1
+_MAX_SET_BITS = 100_000_000  # a byte each: files need a thousandth of it
 SUBCLASS_CONFIDENCE = 0.7
 UNIQUE_NAME_CONFIDENCE = 0.5
 _MAX_FILES = 8
@@ -78,7 +78,7 @@ class Earlier:
     edges: Iterable[Edge]
     trace: Trace
     interfaces: Mapping[str, str]  # the `interface_digest` of all files now
-    facts: Mapping[str, FileFacts] = field(default_factory=dict[str, FileFacts])
+    files: Mapping[str, IndexedFile] = field(default_factory=dict[str, IndexedFile])
     """Of files that have changed, as they were: without them, all that was looked up in a file counts as
     changed with any of it."""
 
@@ -90,10 +90,9 @@ def resolve(path: str, project: Project, earlier: Earlier | None = None) -> Reso
     what is outside of the source, by its full name. The same project gives the same answer, whether
     all uses are resolved or those alone whose answers can be others than `earlier`.
     """
-    world = project_index_of(project)
-    if earlier is not None and (renewed := _resolve_again(path, world, earlier)) is not None:
+    if earlier is not None and (renewed := _resolve_again(path, project, earlier)) is not None:
         return renewed
-    resolver = _Resolver(TracedView(world, path))
+    resolver = _Resolver(TracedView(project, path))
     edges, masks = resolver.resolve_uses(range(len(resolver.uses)))
     aliases, asked_for_aliases = resolver.resolve_aliases()
     lookups = UseLookups.from_masks(resolver.log.asked, masks)
@@ -101,19 +100,19 @@ def resolve(path: str, project: Project, earlier: Earlier | None = None) -> Reso
     return resolver.finish(merged, aliases, lookups, asked_for_aliases)
 
 
-def _resolve_again(path: str, world: ProjectIndex, earlier: Earlier) -> ResolvedFile | None:
+def _resolve_again(path: str, project: Project, earlier: Earlier) -> ResolvedFile | None:
     """Resolve the uses alone whose answers may be others now.
 
     None: nothing says which these are, or limits were met, so that what other uses asked before counts.
     """
     lookups = UseLookups.from_trace(earlier.trace)
-    changed = world.find_changed(earlier.trace, earlier.interfaces, earlier.facts)
+    changed = project.find_changed(earlier.trace, earlier.interfaces, earlier.files)
     names = (question for question in changed if isinstance(question, str) and question.startswith("name\t"))
     if lookups is None or any(names):
         return None
     due = lookups.find(changed)
     while True:
-        resolver = _Resolver(TracedView(world, path))
+        resolver = _Resolver(TracedView(project, path))
         due = _add_neighbours(due, lookups, resolver.uses)
         uses = sorted(due)
         edges, masks = resolver.resolve_uses(uses)
@@ -159,13 +158,12 @@ def renew_trace(
         interfaces: the `interface_digest` of all files; only the facts of those with another one are read.
         changes: in the project: only questions that these concern are asked again; None: all.
     """
-    world = project_index_of(project)
     renewed: Trace = {}
     for question, answer in trace.items():
         now = (
             answer
             if question in OWN_ENTRIES or (changes is not None and _is_unaffected(question, changes))
-            else world.renew_entry(question, answer, interfaces)
+            else project.renew_entry(question, answer, interfaces)
         )
         if now is None:
             return None
@@ -193,8 +191,7 @@ def list_asked_names(trace: Trace) -> set[str]:
 
 def full_name(path: str, name: str, project: Project) -> str:
     """By which name other repositories import a definition of a file; the file's own for ""."""
-    world = project_index_of(project)
-    return get_language(project.facts(path).language).full_name(path, name, world.layout)
+    return get_language(project.facts(path).language).full_name(path, name, project.layout)
 
 
 @lru_cache(100_000)
@@ -235,11 +232,17 @@ class _Resolver:
 
     def resolve_uses(self, numbers: Iterable[int]) -> tuple[list[Edge], list[int]]:
         """The edges of some uses, in their order, maybe more than once; for each use, what was asked."""
-        edges, masks = list[Edge](), list[int]()
+        edges, masks, distinct = list[Edge](), list[int](), dict[int, int]()
         for number in numbers:
             use, self.log.mask = self.uses[number], 0
             edges += self._import_edges(use) if isinstance(use, Import) else self._use_edges(use)
-            masks.append(self.log.mask)
+            masks.append(distinct.setdefault(self.log.mask, self.log.mask))
+            if len(distinct) * len(self.log.asked) > _MAX_SET_BITS:  # taken as if each had asked all so far
+                self.log.is_cut_short = True
+                everything = 0
+                for mask in distinct:
+                    everything |= mask
+                masks, distinct = [everything] * len(masks), {everything: everything}
         return edges, masks
 
     def resolve_aliases(self) -> tuple[tuple[Alias, ...], int]:
@@ -255,7 +258,8 @@ class _Resolver:
         )
         _, asked_for_name = self.log.record(lambda: self.view.full_name(""))
         others = UseLookups.from_masks(self.log.asked, [asked_for_aliases | asked_for_name])
-        trace = self.view.project_index.build_trace({*lookups.list_asked(), *others.list_asked()})
+        asked = {*lookups.list_asked(), *others.list_asked(), *self.log.asked_without_bit}
+        trace = self.view.project.build_trace(asked)
         if not self.is_cut_short and len(lookups.sets) <= _MAX_SETS:
             trace[USES] = lookups.format(trace)
         return ResolvedFile(tuple(ordered), trace, aliases)

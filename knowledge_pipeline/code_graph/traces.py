@@ -9,25 +9,24 @@ for nothing, but never kept when it should be resolved.
 
 from __future__ import annotations
 
-import threading
 import zlib
+from abc import abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeVar, cast, overload
-from weakref import WeakKeyDictionary
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
-from cachetools import LRUCache
 
 from knowledge_pipeline.code_graph.extraction import build_interface
-from knowledge_pipeline.code_graph.facts import Binding, FileFacts, Import, first_segment
+from knowledge_pipeline.code_graph.facts import FileFacts, split_head
 from knowledge_pipeline.code_graph.file_index import EXPORT_LIST, FileIndex, ScopedName, build_index
 from knowledge_pipeline.code_graph.languages.base import Language
 from knowledge_pipeline.code_graph.languages.registry import get_language
-from knowledge_pipeline.code_graph.project import Layout, Project
+from knowledge_pipeline.code_graph.project import Layout, ProjectFiles
 
 Asked = str | tuple[str, int]
 """A question (see `Trace`), or a look-up in another file: its path, and the hash of the key.
@@ -56,15 +55,20 @@ class LookupLog:
         self.mask = 0
         self.is_cut_short = False  # whether a limit of depth or work was met: then the order of uses counts
         self.asked: list[Asked] = []  # by the place of their bit
+        self.asked_without_bit: dict[Asked, None] = {}  # beyond `_MAX_BITS`: any use may have asked it
         self._bits: dict[Asked, int] = {}
         self.cycle_bit = self.get_bit((CYCLES, WHOLE_FILE))  # of any cycle
 
     def get_bit(self, lookup: Asked) -> int:
         """The bit that stands for something that can be asked."""
         bit = self._bits.get(lookup)
-        if bit is None:
+        if bit is None and len(self.asked) < _MAX_BITS:
             bit = self._bits[lookup] = 1 << len(self.asked)
             self.asked.append(lookup)
+        if bit is None:
+            self.is_cut_short = True
+            self.asked_without_bit[lookup] = None
+            return 0
         return bit
 
     def note_cycle(self, question: tuple[str, ...]) -> None:
@@ -107,7 +111,7 @@ class _KeyBits(dict["str | ScopedName", int]):
         self._path, self._log = path, log
 
     def __missing__(self, key: str | ScopedName) -> int:
-        bit = self[key] = self._log.get_bit((self._path, _hash_key(key)))
+        bit = self[key] = self._log.get_bit((self._path, _hash_keys([key])[0]))
         return bit
 
 
@@ -158,13 +162,12 @@ def digest_answers(index: FileIndex) -> AnswerDigests:
     parts: dict[int, list[str]] = {WHOLE_FILE: [repr(file)]}
     for name in _TABLES:
         table: Mapping[str | ScopedName, Any] = getattr(index, name)
-        for key, answer in table.items():
-            comparable = (
-                list(map(_to_comparable, cast(list[Any], answer))) if isinstance(answer, list) else answer
-            )
-            parts.setdefault(_hash_key(key), []).append(f"{name} {key!r} {comparable!r}")
+        without_lines = _WITHOUT_LINES.get(name)
+        for key_hash, (key, answer) in zip(_hash_keys(table), table.items(), strict=True):
+            comparable = [*map(without_lines, answer)] if without_lines else answer
+            parts.setdefault(key_hash, []).append(f"{name} {key!r} {comparable!r}")
     texts = {key: "\n".join(sorted(answers)).encode(errors="replace") for key, answers in parts.items()}
-    return {key: int.from_bytes(_digest(text, 8), "big") for key, text in texts.items()}
+    return {key: int.from_bytes(blake2b(text, digest_size=8).digest(), "big") for key, text in texts.items()}
 
 
 def encode_hashes(hashes: Iterable[int]) -> str:
@@ -179,19 +182,18 @@ def decode_hashes(text: str) -> list[int]:
     return [int.from_bytes(data[at : at + _HASH_BYTES], "big") for at in range(0, len(data), _HASH_BYTES)]
 
 
-def _hash_key(key: str | ScopedName) -> int:
-    """The hash of a key: of its scope or type, and the name that its path starts with."""
-    if not isinstance(key, str):
-        scope, path = key
-        key = f"{scope}.{first_segment(path)}" if scope else first_segment(path)
-    return zlib.crc32(key.encode(errors="replace")) & _MAX_HASH
+def _hash_keys(keys: Iterable[str | ScopedName]) -> list[int]:
+    """The hashes of keys: each of its scope or type, and the name that its path starts with."""
+    pairs = (("", key) if isinstance(key, str) else (key[0], split_head(key[1], 1)[0]) for key in keys)
+    names = (f"{scope}.{name}" if scope else name for scope, name in pairs)
+    return [zlib.crc32(name.encode(errors="replace")) & _MAX_HASH for name in names]
 
 
-def _to_comparable(item: Any) -> Any:
-    """A record without its line."""
-    if isinstance(item, Import):
-        return item.module, item.name, item.local, item.scope, item.exported
-    return tuple(item) if isinstance(item, Binding) else item
+_WITHOUT_LINES: Mapping[str, Callable[[Any], object]] = {
+    "imports": attrgetter("module", "name", "local", "scope", "exported"),
+    "tables": tuple,
+}
+"""By table, what makes comparable values of the records in its answers."""
 
 
 def _digest(content: bytes, size: int) -> bytes:
@@ -199,6 +201,7 @@ def _digest(content: bytes, size: int) -> bytes:
 
 
 _MAX_CACHED_FILES = 2_000
+_MAX_BITS = 16_384  # things that a file asks: each set of them takes two kilobytes then
 
 Trace = dict[str, str]
 """Question by question, a digest of its answer. A question's parts are joined by tabs:
@@ -217,24 +220,30 @@ USES = "uses"
 OWN_ENTRIES = frozenset({CYCLES_ENTRY, USES})
 
 
-class _File:
+class IndexedFile:
+    """The facts of one file, with what is derived from them once it is asked for."""
+
     def __init__(self, facts: FileFacts) -> None:
-        self._facts = facts
+        self.facts = facts
 
     @cached_property
     def own_index(self) -> FileIndex:
-        return build_index(self._facts, get_language(self._facts.language))
+        """All that the file says."""
+        return build_index(self.facts, get_language(self.facts.language))
 
     @cached_property
     def index(self) -> FileIndex:
-        return build_interface(self._facts)
+        """What others see of it."""
+        return build_interface(self.facts)
 
     @cached_property
     def answer_digests(self) -> AnswerDigests:
+        """Digests of all that others can look up in it."""
         return digest_answers(self.index)
 
     @cached_property
     def interface_digest(self) -> str:
+        """One digest of all that others can look up in it. Lines do not count."""
         return _digest(repr(sorted(self.answer_digests.items())).encode(), 8).hex()
 
     def digest_lookups(self, encoded_keys: str) -> str:
@@ -244,22 +253,36 @@ class _File:
         return b64encode(_digest(b"".join(answer.to_bytes(8, "big") for answer in answers), 9)).decode()
 
 
-class ProjectIndex:
-    """A project with all that is derived from it, shared by all files that are resolved."""
+class Project(ProjectFiles):
+    """The source whose files are resolved, at one moment: an edit makes another project.
 
-    def __init__(self, project: Project) -> None:
-        self.project = project
-        self.layout = Layout(project)
-        self._files: dict[str, _File] = {}
+    What is derived from it is shared by all files that are resolved.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, IndexedFile] = {}
         self._digests: Trace = {}
         self._answers: dict[str, tuple[str, ...]] = {}
+
+    @abstractmethod
+    def file(self, path: str) -> IndexedFile:
+        """What a file says; asked more than once for a file, so keep some."""
+
+    def facts(self, path: str) -> FileFacts:
+        """The facts of a file alone."""
+        return self.file(path).facts
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Its paths, and what languages have worked out of them."""
+        return Layout(self)
 
     def answer_question(self, question: str) -> tuple[str, ...]:
         """The paths that answer a question."""
         if question not in self._answers:
             kind, *rest = question.split("\t")
             if kind == "defining":
-                answer = tuple(sorted(self.project.files_defining(rest[0])))
+                answer = tuple(sorted(self.files_defining(rest[0])))
             else:
                 language, (_, path, name) = get_language(rest[0]), rest
                 find = language.find_modules if kind == "modules" else language.find_siblings
@@ -312,7 +335,7 @@ class ProjectIndex:
         return now if now.split(" ")[1:2] == [answered] else None
 
     def find_changed(
-        self, trace: Trace, interfaces: Mapping[str, str], earlier_facts: Mapping[str, FileFacts]
+        self, trace: Trace, interfaces: Mapping[str, str], earlier_files: Mapping[str, IndexedFile]
     ) -> set[Asked]:
         """What has another answer now of all that a trace says was asked; see `resolution.Earlier`."""
         changed: set[Asked] = set()
@@ -325,7 +348,7 @@ class ProjectIndex:
                 continue
             interface, _, marks = answer.split(" ")
             due = {WHOLE_FILE, *decode_hashes(marks)}
-            before = _open_file(earlier_facts[path]) if path in earlier_facts else None
+            before = earlier_files.get(path)
             if before is not None and before.interface_digest == interface and path in interfaces:
                 now = self.foreign_file(path).answer_digests
                 others = {key for key in due if before.answer_digests.get(key) != now.get(key)}
@@ -333,11 +356,11 @@ class ProjectIndex:
             changed.update((path, key) for key in due)
         return changed
 
-    def foreign_file(self, path: str) -> _File:
+    def foreign_file(self, path: str) -> IndexedFile:
         """Another file; the last two thousand are cached."""
         file = self._files.pop(path, None)
         if file is None:
-            file = _open_file(self.project.facts(path))
+            file = self.file(path)
             if len(self._files) >= _MAX_CACHED_FILES:
                 del self._files[next(iter(self._files))]
         self._files[path] = file
@@ -347,18 +370,17 @@ class ProjectIndex:
 class TracedView:
     """The project from one file: what it looks up in others goes into its trace."""
 
-    def __init__(self, project_index: ProjectIndex, path: str) -> None:
-        self.project_index = project_index
+    def __init__(self, project: Project, path: str) -> None:
+        self.project = project
         self.path = path
         self.log = LookupLog()
-        own_index = _open_file(project_index.project.facts(path)).own_index
-        self._files = {path: (own_index, 0)}  # with the bit of the file
+        self._files = {path: (project.file(path).own_index, 0)}  # with the bit of the file
 
     def index(self, path: str) -> FileIndex:
         """The index of a file: of the own one with all facts, of others with what they show."""
         entry = self._files.get(path)
         if entry is None:
-            index = record_lookups(self.project_index.foreign_file(path).index, self.log)
+            index = record_lookups(self.project.foreign_file(path).index, self.log)
             entry = self._files[path] = index, self.log.get_bit((path, WHOLE_FILE))
         self.log.mask |= entry[1]
         return entry[0]
@@ -379,41 +401,11 @@ class TracedView:
         """The full name of a definition of the file; it depends on the folders around it."""
         language = self._files[self.path][0].language
         self.log.mask |= self.log.get_bit(f"name\t{language.name}\t{self.path}")
-        return language.full_name(self.path, name, self.project_index.layout)
+        return language.full_name(self.path, name, self.project.layout)
 
     def _answer(self, question: str) -> tuple[str, ...]:
         self.log.mask |= self.log.get_bit(question)
-        return self.project_index.answer_question(question)
-
-
-_recent_files: LRUCache[int, tuple[FileFacts, _File]] = LRUCache(256)
-"""By the identity of its facts, which are kept: files that are asked by one refresh after the other."""
-_recent_files_lock = threading.Lock()
-
-
-def interface_digest(facts: FileFacts) -> str:
-    """A digest of all that other files can look up in one. Lines do not count."""
-    return _open_file(facts).interface_digest
-
-
-def _open_file(facts: FileFacts) -> _File:
-    with _recent_files_lock:
-        cached = _recent_files.get(id(facts))
-    if cached is None:
-        cached = facts, _File(facts)
-        with _recent_files_lock:
-            _recent_files[id(facts)] = cached
-    return cached[1]
-
-
-_PROJECT_INDEXES: WeakKeyDictionary[Project, ProjectIndex] = WeakKeyDictionary()
-
-
-def project_index_of(project: Project) -> ProjectIndex:
-    """The index of a project, the same one for as long as the project lives."""
-    if project not in _PROJECT_INDEXES:
-        _PROJECT_INDEXES[project] = ProjectIndex(project)
-    return _PROJECT_INDEXES[project]
+        return self.project.answer_question(question)
 
 
 _Bits = np.ndarray[Any, np.dtype[np.bool_]]

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from knowledge_pipeline.config.addresses import GitAddress, parse_git_address
 from knowledge_pipeline.config.model import PluginName, SettingsModel
+from knowledge_pipeline.encodings import require_known_encoding
 
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/\S*)?$")]
 """A URL without a user or password."""
@@ -50,9 +52,6 @@ class ServiceConnection(BaseConnection):
         return urlsplit(self.url).hostname
 
 
-SCP_ADDRESS = re.compile(r"^(?:[^/@:\s]+@)?(?P<host>[^/:\s]+|\[[^\]]+\]):(?!//)(?P<path>.+)$", re.DOTALL)
-"""A git address as scp writes it: `user@host:path`."""
-
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 GITHUB_API = "https://api.github.com"
 _GITHUB_REPOSITORY = re.compile(r"^[\w.-]+/[\w.-]+$")
@@ -81,7 +80,7 @@ class GitConnection(BaseConnection):
         if self.token and self.app:
             raise ValueError("give a token or an app, not both")
         if self.app and not (
-            self.url.startswith(("https://", "http://"))
+            self.url.lower().startswith(("https://", "http://"))
             and _GITHUB_REPOSITORY.fullmatch(self.host_and_path[1])
         ):
             raise ValueError(
@@ -100,23 +99,24 @@ class GitConnection(BaseConnection):
         return self.host_and_path[0] or None
 
     @property
+    def address(self) -> GitAddress:
+        """Its URL, as git reads it. Raises ValueError, without the URL."""
+        return parse_git_address(self.url)
+
+    @property
     def host_and_path(self) -> tuple[str, str]:
-        """Host ("" on this machine) and path of its URL, without slashes at its ends."""
-        scp = SCP_ADDRESS.match(self.url)
-        if "://" in self.url:
-            parts = urlsplit(self.url)
-            host, path = parts.hostname or "", parts.path
-        elif scp:
-            host, path = scp["host"].lower(), scp["path"]
-        else:
+        """Host ("" on this machine, or in no address) and path of its URL, without slashes at its ends."""
+        try:
+            host, path = self.address.host, self.address.path
+        except ValueError:  # reported when it is opened
             host, path = "", self.url
         return host, path.strip("/").removesuffix(".git").rstrip("/")
 
     def to_github(self) -> GithubConnection:
         """The API of the repository on GitHub: that of its host, which an App is known to."""
         host, path = self.host_and_path
-        parts = urlsplit(self.url)
-        server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/api/v3"
+        parts = urlsplit(self.address.url)
+        server = f"{parts.scheme}://{parts.netloc}/api/v3"
         url = GITHUB_API if host == "github.com" else server
         repository = path.removesuffix(".wiki")  # of which a wiki is part; GitHub allows no such name
         return GithubConnection(type="github", repository=repository, url=url, token=self.token, app=self.app)
@@ -322,6 +322,8 @@ class TableFilesConnection(BaseConnection):
 
     type: Literal["table_files"]
     path: Path  # a file, a folder, or a pattern such as exports/*.parquet
+    encoding: Annotated[str, AfterValidator(require_known_encoding)] | None = None  # of JSON Lines and CSV
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None  # of CSV
 
     @property
     def location(self) -> str:

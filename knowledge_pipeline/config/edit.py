@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -37,8 +37,10 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from knowledge_pipeline.config.file import check_config, format_problems, read_config
 from knowledge_pipeline.config.problems import ParsedConfig, parse_config
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.errors import Busy, ConfigError, NotFound
-from knowledge_pipeline.file_languages import PARSED_LANGUAGES, detect_language
+from knowledge_pipeline.file_languages import PARSED_LANGUAGES, detect_language, is_openapi
 
 _DASH = re.compile(r" *-(?=[ \t\r\n])")
 _BLANK_LINE = re.compile(r"\n[ \t]*\r?\n")
@@ -63,7 +65,15 @@ def insert_entry(text: str, entry: Mapping[str, Any], key: str = "sources") -> s
     gap = ""
     if len(sources.items) > 1 and _BLANK_LINE.search(text, sources.items[-2][1] - 1, sources.items[-1][0]):
         gap = line_end
-    return before + gap + _render_block(entry, column, line_end) + text[at:]
+    yaml, stream = YAML(), io.StringIO()
+    yaml.default_flow_style = False
+    yaml.width = 1_000_000
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.dump(_quote_unprintable(entry), stream)
+    first, *others = stream.getvalue().rstrip("\n").split("\n")
+    indented = [f"- {first}", *(f"  {line}" if line else "" for line in others)]
+    block = "".join(f"{' ' * column if line else ''}{line}{line_end}" for line in indented)
+    return before + gap + block + text[at:]
 
 
 def remove_entry(text: str, index: int) -> str:
@@ -71,7 +81,13 @@ def remove_entry(text: str, index: int) -> str:
     sources = _locate_list(text, "sources")
     start, end = sources.items[index]
     if sources.is_flow:
-        return _remove_flow_item(text, start, end)
+        line = text.rfind("\n", 0, start) + 1
+        whole = None if text[line:start].strip() else _FLOW_LINE_REST.match(text, end)
+        if whole:
+            return text[:line] + text[whole.end() :]
+        rest = _FLOW_REST.match(text, end)
+        kept, after = text[:start], text[rest.end() if rest else end :].lstrip(" ")
+        return kept.rstrip(" ").removesuffix(",") + after if after.startswith("]") else kept + after
     line, column = _find_dash(text, start)
     begin = line
     while begin > 0:  # comment lines directly above it, those not indented deeper, go with it
@@ -174,19 +190,7 @@ def _quote_unprintable(value: Any) -> Any:
     return DoubleQuotedScalarString(value) if is_unprintable else value
 
 
-def _render_block(entry: Mapping[str, Any], column: int, line_end: str) -> str:
-    yaml, stream = YAML(), io.StringIO()
-    yaml.default_flow_style = False
-    yaml.width = 1_000_000
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.dump(_quote_unprintable(entry), stream)
-    first, *others = stream.getvalue().rstrip("\n").split("\n")
-    indented = [f"- {first}", *(f"  {line}" if line else "" for line in others)]
-    return "".join(f"{' ' * column if line else ''}{line}{line_end}" for line in indented)
-
-
 def _find_dash(text: str, start: int) -> tuple[int, int]:
-    """Start of the line with a block entry's dash, and the dash's column."""
     line = start
     while line > 0:
         line = text.rfind("\n", 0, line) + 1
@@ -209,16 +213,6 @@ def _find_entry_end(text: str, end: int, column: int) -> int:
     return after
 
 
-def _remove_flow_item(text: str, start: int, end: int) -> str:
-    line = text.rfind("\n", 0, start) + 1
-    whole = None if text[line:start].strip() else _FLOW_LINE_REST.match(text, end)
-    if whole:
-        return text[:line] + text[whole.end() :]
-    rest = _FLOW_REST.match(text, end)
-    kept, after = text[:start], text[rest.end() if rest else end :].lstrip(" ")
-    return kept.rstrip(" ").removesuffix(",") + after if after.startswith("]") else kept + after
-
-
 def _find_next_line(text: str, at: int) -> int:
     return text.find("\n", at) + 1 or len(text)
 
@@ -231,11 +225,18 @@ def _count_indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def add_source(path: Path, entry: Mapping[str, Any], key: str = "sources") -> None:
+def add_source(
+    path: Path,
+    entry: Mapping[str, Any],
+    key: str = "sources",
+    *,
+    check: Callable[[SourceConfig], None] = lambda source: None,
+) -> None:
     """Append one source, written as in the file: `${NAME}` for a secret, relative paths kept.
 
-    With the key `organisations`, one of these. Raises ConfigError if the id is taken or the file is, or
-    would be, invalid; Busy if someone else changed the file meanwhile.
+    With the key `organisations`, one of these. `check` is called with a source as it will be opened, and
+    may raise. Raises ConfigError if the id is taken or the file is, or would be, invalid; Busy if someone
+    else changed the file meanwhile.
     """
     path = path.resolve()
     text = read_config(path)
@@ -247,8 +248,11 @@ def add_source(path: Path, entry: Mapping[str, Any], key: str = "sources") -> No
         line = before.line_of((key, ids.index(name), "id"))
         raise ConfigError(f"{path.name}:{line}: there is a {singular} {name!r} already: choose another id")
     edited = insert_entry(text, added, key)
-    if problems := _describe_problems(edited, path):
+    settings, problems = _check_edit(edited, path)
+    if settings is None or problems:
         raise ConfigError(f"the {singular} was not added: {problems}")
+    for source in settings.sources[len(entries) :] if key == "sources" else ():
+        check(source)
     after = parse_config(edited, name=path.name)
     _require_other_values_unchanged(before, after, {key: [*entries, *after.list_at(key)[-1:]]}, path)
     _replace_file(path, edited, expected=text)
@@ -271,7 +275,7 @@ def remove_source(path: Path, source_id: str) -> None:
     if len(indexes) > 1:
         raise ConfigError(f"{len(indexes)} sources in {path} have the id {source_id!r}: rename one by hand")
     edited = remove_entry(text, indexes[0])
-    if problems := _describe_problems(edited, path):
+    if problems := _check_edit(edited, path)[1]:
         _require_valid(text, path)
         raise ConfigError(f"{source_id!r} was not removed, the rest needs it: {problems}")
     rest = [source for index, source in enumerate(sources) if index != indexes[0]]
@@ -284,13 +288,13 @@ def _require_valid(text: str, path: Path) -> None:
         raise ConfigError(format_problems(problems, path))
 
 
-def _describe_problems(edited: str, path: Path) -> str:
-    """What is wrong with an edit, without the lines of a text that nobody has seen."""
+def _check_edit(edited: str, path: Path) -> tuple[Settings | None, str]:
+    """What an edit makes, and what is wrong with it, without the lines of a text that nobody has seen."""
     try:
-        _, problems = check_config(edited, path, allow_unset=True)
+        settings, problems = check_config(edited, path, allow_unset=True)
     except ConfigError as error:
-        return str(error).split(": ", 2)[-1]
-    return "; ".join(str(problem) for problem in problems)
+        return None, str(error).split(": ", 2)[-1]
+    return settings, "; ".join(str(problem) for problem in problems)
 
 
 def _require_other_values_unchanged(
@@ -337,14 +341,14 @@ def _to_plain(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 _MAX_FILES = 50_000
 _MAX_SPECIFICATIONS = 2_000  # YAML and JSON files that are opened
-_HEAD_BYTES = 4096
+_MAX_SPECIFICATION_BYTES = 5_000_000
+_MAX_OPENED_BYTES = 200_000_000  # of all of them
 _SKIPPED_FOLDERS = {
     *("node_modules", "vendor", "venv", "site-packages", "__pycache__", "dist", "build", "target")
 }
 _MARKDOWN_SUFFIXES = {".md", ".markdown", ".mdx", ".rst"}
 _PAGED_SUFFIXES = {".pdf", ".docx", ".pptx", ".xlsx"}
 _SPECIFICATION_SUFFIXES = {".yaml", ".yml", ".json"}
-_OPENAPI = re.compile(rb"""^[ \t]*+\{?[ \t]*+["']?(?:openapi|swagger)["']?\s*:\s*["']?[23]""", re.MULTILINE)
 
 _HEADER = """\
 # What is indexed, and how: docs/configuration.md explains every key.
@@ -427,11 +431,11 @@ def _quote_yaml(text: str) -> str:
 
 
 def _detect_source_types(folder: Path) -> Iterator[str]:
-    """By the names of files alone, and the first kilobytes of YAML and JSON files."""
+    """By the names of files alone, and what YAML and JSON files say that they are."""
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder: name the folder to index")
     types: set[str] = {"git_history"} if (folder / ".git").exists() else set()
-    opened = 0
+    opened = opened_bytes = 0
     for path in _walk_files(folder):
         suffix = path.suffix.lower()
         if detect_language(path.name) in PARSED_LANGUAGES:
@@ -440,9 +444,11 @@ def _detect_source_types(folder: Path) -> Iterator[str]:
             types.add("markdown")
         if suffix in _PAGED_SUFFIXES:
             types.add("files")
-        if suffix in _SPECIFICATION_SUFFIXES and "openapi" not in types and opened < _MAX_SPECIFICATIONS:
-            opened += 1
-            if _is_openapi(path):
+        is_bounded = opened < _MAX_SPECIFICATIONS and opened_bytes < _MAX_OPENED_BYTES
+        if suffix in _SPECIFICATION_SUFFIXES and "openapi" not in types and is_bounded:
+            payload = _read_start(path)
+            opened, opened_bytes = opened + 1, opened_bytes + len(payload)
+            if is_openapi(payload):
                 types.add("openapi")
     yield from (kind for kind in _DESCRIPTIONS if kind in types)
 
@@ -458,11 +464,11 @@ def _walk_files(folder: Path) -> Iterator[Path]:
             return
 
 
-def _is_openapi(path: Path) -> bool:
+def _read_start(path: Path) -> bytes:
     try:
         if not path.is_file():  # a pipe would block
-            return False
+            return b""
         with path.open("rb") as file:
-            return bool(_OPENAPI.search(file.read(_HEAD_BYTES)))
+            return file.read(_MAX_SPECIFICATION_BYTES)
     except OSError:
-        return False
+        return b""

@@ -292,8 +292,12 @@ class McpSettings(SettingsModel):
     """What agents are told of the tools, which they read before they ask anything."""
 
     tools: Literal["all", "core"] = "all"  # core: the five that most tasks need
-    max_tokens: int = Field(default=8_000, ge=500)  # of one answer's text; longer ones are read in pages
-    output_schemas: bool = False  # whether the listing has schemas of the responses, six times its size
+    max_tokens: int = Field(default=8_000, ge=500)  # of one answer; longer ones are read in pages
+    output_schemas: bool = False  # whether answers have a structured part, and the listing its schemas
+
+
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+HostName = Annotated[str, Field(pattern=r"^[a-z0-9_][a-z0-9._-]*$|^[0-9a-f:.]+$")]  # in lower case, no port
 
 
 class ServeSettings(SettingsModel):
@@ -314,6 +318,10 @@ class ServeSettings(SettingsModel):
     workers: int = Field(default=1, ge=1, le=64)  # processes that answer; the limits are those of all
     requests_per_minute: int = Field(default=600, ge=1)  # of a token that has no limit of its own
     source_roots: tuple[Path, ...] = ()  # folders below which sources declared over HTTP may be
+    source_secrets: dict[VariableName, tuple[HostName, ...]] = Field(
+        default_factory=dict[VariableName, tuple[HostName, ...]]
+    )
+    """Variables that sources declared over HTTP may name, and the hosts that each may be sent to."""
     oidc: OidcSettings | None = None  # where people sign in; None: own tokens alone
     webhooks: WebhookSettings = WebhookSettings.defaults()
     mcp: McpSettings = McpSettings.defaults()

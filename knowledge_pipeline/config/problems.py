@@ -139,8 +139,6 @@ def _format_syntax_error(error: Exception, text: str, name: str, last_line: int)
 
 
 class _NodeConverter:
-    """Turns nodes into plain values, following aliases within bounds."""
-
     def __init__(self, root: Node | None, last_line: int) -> None:
         self.parsed, self.last_line = ParsedConfig(lines={(): 1}), last_line
         self.remaining_values = MAX_VALUES
@@ -154,22 +152,19 @@ class _NodeConverter:
         if isinstance(node, ScalarNode):
             return None if node.tag == _TAG_PREFIX + "null" else str(node.value)
         if isinstance(node, MappingNode):
-            return self._convert_mapping(node, key_path)
+            entries, merged = dict[str, Any](), list[Node]()
+            for key, value in node.value:
+                if key.tag == _TAG_PREFIX + "merge":
+                    merged += value.value if value.tag == _TAG_PREFIX + "seq" else [value]
+                else:
+                    self._add_entry(key, value, key_path, entries)
+            for other in merged:
+                self._merge_mapping(other, key_path, entries)
+            return entries
         values: list[Any] = []
         for index, child in enumerate(node.value):
             self._record_line((*key_path, index), child)
             values.append(self._convert_node(child, (*key_path, index)))
-        return values
-
-    def _convert_mapping(self, node: MappingNode, key_path: ConfigPath) -> dict[str, Any]:
-        values, merged = dict[str, Any](), list[Node]()
-        for key, value in node.value:
-            if key.tag == _TAG_PREFIX + "merge":
-                merged += value.value if value.tag == _TAG_PREFIX + "seq" else [value]
-            else:
-                self._add_entry(key, value, key_path, values)
-        for other in merged:
-            self._merge_mapping(other, key_path, values)
         return values
 
     def _add_entry(self, key: Node, value: Node, key_path: ConfigPath, values: dict[str, Any]) -> None:
@@ -231,7 +226,6 @@ _ALLOWED_BY_KIND = {
 
 
 def _list_leaf_types(annotation: Any) -> list[Any]:
-    """The types in an annotation: `tuple[X, ...] | None` gives X and None."""
     inner = get_args(annotation)
     return [leaf for part in inner for leaf in _list_leaf_types(part)] if inner else [annotation]
 

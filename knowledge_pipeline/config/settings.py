@@ -16,22 +16,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
+from knowledge_pipeline.config import operation
 from knowledge_pipeline.config.connections import CustomConnection
 from knowledge_pipeline.config.embedding import Content, EmbeddingByContent, EmbeddingSettings, find_content
 from knowledge_pipeline.config.model import SettingsModel
-from knowledge_pipeline.config.operation import (
-    AlertSettings,
-    CheckSettings,
-    ContextSettings,
-    EvaluationSettings,
-    EventSettings,
-    LogSettings,
-    ReleaseSettings,
-    ScheduleSettings,
-    ServeSettings,
-    SqlModelSettings,
-    TuningSettings,
-)
 from knowledge_pipeline.config.organisations import OrganisationSettings
 from knowledge_pipeline.config.sources import SourceConfig, dump_filters, resolve_sanitize
 from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptions
@@ -244,18 +232,18 @@ class Settings(SettingsModel):
     costs: CostSettings = CostSettings.defaults()
     query: QuerySettings = QuerySettings.defaults()
     limits: LimitSettings = LimitSettings.defaults()
-    context: ContextSettings = ContextSettings.defaults()
-    releases: ReleaseSettings = ReleaseSettings.defaults()
+    context: operation.ContextSettings = operation.ContextSettings.defaults()
+    releases: operation.ReleaseSettings = operation.ReleaseSettings.defaults()
     owners: tuple[Owner, ...] = ()  # of the assets
-    schedules: ScheduleSettings = ScheduleSettings.defaults()
-    checks: CheckSettings = CheckSettings.defaults()
-    alerts: AlertSettings = AlertSettings.defaults()
-    events: EventSettings = EventSettings.defaults()
-    evaluation: EvaluationSettings = EvaluationSettings.defaults()
-    tuning: TuningSettings = TuningSettings.defaults()
-    sql_models: SqlModelSettings = SqlModelSettings.defaults()
-    logs: LogSettings = LogSettings.defaults()
-    serve: ServeSettings = ServeSettings.defaults()
+    schedules: operation.ScheduleSettings = operation.ScheduleSettings.defaults()
+    checks: operation.CheckSettings = operation.CheckSettings.defaults()
+    alerts: operation.AlertSettings = operation.AlertSettings.defaults()
+    events: operation.EventSettings = operation.EventSettings.defaults()
+    evaluation: operation.EvaluationSettings = operation.EvaluationSettings.defaults()
+    tuning: operation.TuningSettings = operation.TuningSettings.defaults()
+    sql_models: operation.SqlModelSettings = operation.SqlModelSettings.defaults()
+    logs: operation.LogSettings = operation.LogSettings.defaults()
+    serve: operation.ServeSettings = operation.ServeSettings.defaults()
     federation: FederationSettings = FederationSettings.defaults()
     sources: tuple[SourceConfig, ...] = ()  # as declared; as `config.file` loads them, of organisations too
     organisations: tuple[OrganisationSettings, ...] = ()
@@ -343,6 +331,11 @@ class Settings(SettingsModel):
     def unlisted_organisations(self) -> tuple[str, ...]:
         """Those whose members are not known here: what is stored of them must not be taken for removed."""
         return self._unlisted
+
+    def find_undeclared(self, stored: Iterable[str]) -> frozenset[str]:
+        """Sources that no entry declares any more; not those of an organisation that is not listed yet."""
+        declared, prefixes = {source.id for source in self.sources}, tuple(f"{it}-" for it in self._unlisted)
+        return frozenset(id for id in stored if id not in declared and not id.startswith(prefixes))
 
     def with_stamp(self, stamp: tuple[int, ...]) -> Settings:
         """These settings, as read from files with these times of change."""

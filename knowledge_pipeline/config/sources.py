@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from knowledge_pipeline.config.connections import (
     CodeHostConnection,
@@ -22,7 +22,8 @@ from knowledge_pipeline.config.connections import (
 from knowledge_pipeline.config.embedding import Content, EmbeddingSettings
 from knowledge_pipeline.config.model import PluginName, SettingsModel
 from knowledge_pipeline.contract.filters import SourceType, build_namespace_tag
-from knowledge_pipeline.records import PULL_PREFIXES, is_wrong_pattern
+from knowledge_pipeline.encodings import require_known_encoding
+from knowledge_pipeline.records import PULL_PREFIXES, is_branch_tag, is_wrong_pattern
 
 NameList = tuple[str, ...]
 ContentType = Literal["page", "blogpost", "whiteboard", "database"]
@@ -89,6 +90,8 @@ class SourceFilters(SettingsModel):
     include: NameList = ()  # gitignore syntax; empty: the default of the type
     exclude: NameList = ()
     max_bytes: int | None = Field(default=None, ge=1)  # None: the default of the type
+    # of what declares none, and is not UTF-8: a label as pages have it
+    encoding: Annotated[str, AfterValidator(require_known_encoding)] | None = None
     languages: NameList = ()
     depth: int = Field(default=1000, ge=1)  # at most so many commits
     since: str | None = None  # "2024-01-31", or a span: "180 days"; None: the default of the type
@@ -142,10 +145,11 @@ FILTER_TYPES: dict[str, tuple[str, ...]] = {
     "attachments": (*_SERVICE_TYPES, "slack"),
     "files": ("files", *_SERVICE_TYPES, "slack"),
     "branches": ("code", "markdown", "openapi"),
+    "encoding": (*_FILE_TYPES, "git_history", *_SERVICE_TYPES, "slack"),
 }
 """The types that each filter applies to."""
 
-_LATER_KEYS = ("attachments", "files", "branches")
+_LATER_KEYS = ("attachments", "files", "branches", "encoding")
 
 
 def dump_filters(filters: SourceFilters) -> dict[str, Any]:
@@ -228,6 +232,12 @@ class MetadataSettings(SettingsModel):
     tags: tuple[str, ...] = ()
     coverage: Path | None = None  # a coverage.xml or lcov file, for `test_coverage`
 
+    @model_validator(mode="after")
+    def _require_own_tags(self) -> MetadataSettings:
+        if reserved := next(filter(is_branch_tag, self.tags), None):
+            raise ValueError(f"the tag {reserved!r} is one of branches: choose another")
+        return self
+
 
 def _require_read_keys(source_type: str, chunking: ChunkingSettings, metadata: MetadataSettings) -> None:
     """Raises ValueError if a key is set that nothing reads for the type: it would have no effect."""
@@ -280,23 +290,6 @@ PermissionConnection = (
 
 GIT_READ_TYPES: frozenset[SourceType] = frozenset({"code", "markdown", "openapi", "git_history"})
 """Types that git reads, also over a connection to GitHub or GitLab."""
-
-
-def _find_permission_connection(
-    source_type: SourceType, connection: Connection, access: AccessSettings
-) -> PermissionConnection | None:
-    """The service to ask, of a connection as it is declared; None: there is none, and `access` needs none."""
-    service = connection if isinstance(connection, PermissionConnection) else None
-    if isinstance(connection, GitConnection):
-        service = connection.to_code_host()
-    if service is None and access.visibility == "from_source":
-        remedy = ": use connection.type github or gitlab, or a connection.token for a url on one of them"
-        raise ValueError(
-            f"access.visibility 'from_source' is not read for type {source_type!r} over connection.type "
-            f"{connection.type!r}; only Confluence, Jira, Slack, GitHub and GitLab say who may read a "
-            f"document{remedy if source_type in GIT_READ_TYPES else ''}"
-        )
-    return service
 
 
 SanitizeAction = Literal["off", "redact", "drop"]
@@ -397,6 +390,8 @@ class SourceConfig(SourceTemplate):
         _require_supported_filters(self, self.type)
         if self.files.extractor and self.type != "files" and self.attachments is None:
             raise ValueError(f"files.extractor reads attachments of type {self.type!r}: set attachments too")
+        if self.encoding and self.type in (*_SERVICE_TYPES, "slack") and self.attachments is None:
+            raise ValueError(f"encoding is that of attachments of type {self.type!r}: set attachments too")
         if self.attachments and self.connection.type == "slack_export":
             raise ValueError(
                 "attachments are not part of a Slack export: remove the key, or read over the API"
@@ -425,7 +420,17 @@ class SourceConfig(SourceTemplate):
             )
 
     def _connect(self, connection: Connection) -> SourceConfig:
-        self._permission_connection = _find_permission_connection(self.type, connection, self.access)
+        service = connection if isinstance(connection, PermissionConnection) else None
+        if isinstance(connection, GitConnection):
+            service = connection.to_code_host()
+        if service is None and self.access.visibility == "from_source":
+            remedy = ": use connection.type github or gitlab, or a connection.token for a url on one of them"
+            raise ValueError(
+                f"access.visibility 'from_source' is not read for type {self.type!r} over connection.type "
+                f"{connection.type!r}; only Confluence, Jira, Slack, GitHub and GitLab say who may read a "
+                f"document{remedy if self.type in GIT_READ_TYPES else ''}"
+            )
+        self._permission_connection = service
         if self.type in GIT_READ_TYPES and isinstance(connection, GithubConnection | GitlabConnection):
             connection = connection.to_git()  # the same repository, by git
         object.__setattr__(self, "connection", connection)

@@ -35,6 +35,7 @@ from knowledge_pipeline.llm.budgets import BudgetState, list_reached
 from knowledge_pipeline.llm.spending import read_spending
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sanitizing.sanitize import sanitize
+from knowledge_pipeline.text import truncate
 from knowledge_pipeline.times import parse_retry_after
 
 TIMEOUT_S = 10.0
@@ -143,12 +144,8 @@ def _build_message(settings: EmailAlertSettings, alert: Alert) -> EmailMessage:
     return message
 
 
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
 def _escape_for_slack(text: str) -> str:
-    return _cut(text, _MAX_TEXT_CHARS).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return truncate(text, _MAX_TEXT_CHARS).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 @contextmanager
@@ -224,7 +221,7 @@ def _describe_failure(context: dg.RunFailureSensorContext) -> str:
     shown = "; ".join(reasons[:_MAX_REASONS_SHOWN])
     if len(reasons) > _MAX_REASONS_SHOWN:
         shown += f"; and {len(reasons) - _MAX_REASONS_SHOWN} other reasons"
-    return _cut(sanitize(shown, SanitizeSettings(secrets="redact")).text, _MAX_REASON_CHARS)
+    return truncate(sanitize(shown, SanitizeSettings(secrets="redact")).text, _MAX_REASON_CHARS)
 
 
 def _format_step_failure(event: dg.DagsterEvent) -> str:
@@ -303,15 +300,11 @@ def send_to_channels(
 _MAX_SHOWN = 20
 
 
-@sensor(
-    "spent_budgets",
-    interval_s=300,
-    description="Reports budgets that are nearly or wholly spent in the log, and in Slack and by e-mail "
-    "if knowledge.yaml says so; each once in its day or month.",
-    consequence="budgets are not looked at",
-)
+@sensor(interval_s=300, consequence="budgets are not looked at")
 def spent_budgets(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
-    """Report new budgets; the cursor knows what was reported."""
+    """Reports budgets that are nearly or wholly spent in the log, and in Slack and by e-mail if
+    knowledge.yaml says so; each once in its day or month.
+    """
     settings, now = project.load_settings(), datetime.now(UTC)
     budgets = settings.costs.budgets
     reached = list_reached(budgets, read_spending(project.open_lake(), now)[0], now) if budgets else []
@@ -332,7 +325,6 @@ def spent_budgets(context: dg.SensorEvaluationContext, project: ProjectResource)
 
 
 def _key_of(state: BudgetState) -> str:
-    """The payer, the window and the level: what is reported once."""
     budget = state.budget
     key = (budget.per, budget.window, budget.warn_at, budget.stop_at, state.tenant, state.name)
     return json.dumps([*key, str(state.window_start), state.level])

@@ -21,11 +21,7 @@ from knowledge_pipeline.defs.define import build_asset_job
 from knowledge_pipeline.defs.evaluation import EVALUATION, build_evaluation_asset
 from knowledge_pipeline.defs.names import Names, build_names
 from knowledge_pipeline.defs.resources import build_project
-from knowledge_pipeline.defs.settings_assets import (
-    build_settings_specs,
-    changed_settings,
-    list_source_types,
-)
+from knowledge_pipeline.defs.settings_assets import build_settings_specs, changed_settings, list_source_types
 from knowledge_pipeline.defs.sql_models import build_model_assets, build_models_job
 from knowledge_pipeline.defs.tuning import TUNING, build_tuning_asset
 from knowledge_pipeline.extensions import publish

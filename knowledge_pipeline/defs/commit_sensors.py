@@ -19,7 +19,6 @@ from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 from knowledge_pipeline.config.sources import SourceConfig, resolve_trigger
 from knowledge_pipeline.connectors.git import remote_heads
 from knowledge_pipeline.connectors.git.remote_heads import WatchedBranch, find_repository
-from knowledge_pipeline.connectors.registry import open_source
 from knowledge_pipeline.defs.define import sensor
 from knowledge_pipeline.defs.names import Names
 from knowledge_pipeline.defs.resources import ProjectResource
@@ -32,7 +31,7 @@ from knowledge_pipeline.defs.sensors import (
     list_unpartitioned_sources,
 )
 from knowledge_pipeline.errors import KnowledgeError
-from knowledge_pipeline.stages.context import sort_by_repository
+from knowledge_pipeline.stages.context import open_listed_source, sort_by_repository
 from knowledge_pipeline.stages.snapshot import is_up_to_date
 from knowledge_pipeline.store.lake import Lake
 
@@ -67,16 +66,13 @@ class ExcludedSources:
     new: Set[str] = frozenset()  # `sources_in_config` requests their first refresh: listed, not requested
 
 
-@sensor(
-    "changed_files",
-    job="refresh",
-    interval_s=10,
-    description="Lists the folders of sources that are refreshed as files change (trigger realtime, "
-    "or on_commit where the folder is in no repository), and requests a run for those that changed.",
-    consequence="no folder is listed",
-)
+@sensor(job="refresh", interval_s=10, consequence="no folder is listed")
 def changed_files(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
-    """Request one refresh of everything that changed; a busy source is listed when its run is over."""
+    """Lists the folders of sources that are refreshed as files change (trigger realtime, or on_commit where
+    the folder is in no repository), and requests a run for those that changed.
+
+    A busy source is listed when its run is over.
+    """
     started_s = time.monotonic()
     settings, names, instance = project.load_settings(), project.names, context.instance
     try:
@@ -145,7 +141,7 @@ def scan_folders(
             continue
         former, is_new = cursor.digests.get(source.id), source.id in excluded.new
         try:
-            with open_source(source, cache=lake.cache) as opened:
+            with open_listed_source(lake, source) as opened:
                 items = list(opened.discover())
             lines = sorted(f"{item.uri}\0{item.revision}\0{item.skip or ''}" for item in items)
             digest = _short_digest("\0\0".join(lines))
@@ -341,16 +337,10 @@ class CommitScan:
     waiting: int = 0  # repositories that there was no time for
 
 
-@sensor(
-    "new_commits",
-    job="refresh",
-    interval_s=TICK_S,
-    description="Polls the repositories of sources that are refreshed by commits, and requests one run "
-    "for each new commit, with all sources that read it.",
-    consequence="no repository is polled",
-)
+@sensor(job="refresh", interval_s=TICK_S, consequence="no repository is polled")
 def new_commits(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
-    """Request runs for what is new, and remember the head of every branch.
+    """Polls the repositories of sources that are refreshed by commits, and requests one run for each new
+    commit, with all sources that read it.
 
     Nothing is lost between a refresh and the first look at a repository: a repository that is seen for the
     first time is refreshed, even if needlessly, unless a run that will read it is still waiting. After that,

@@ -1,10 +1,14 @@
-"""Jobs, ops and sensors, each declared once and built with the names of one knowledge base."""
+"""Jobs, ops and sensors, each declared once and built with the names of one knowledge base.
+
+An op and a sensor have the name of their function, and the first paragraph of its docstring as description.
+"""
 
 # The decorators of Dagster have a bare PathLike, and `copy` and aliases no types.
 # pyright: reportUnknownMemberType=false
 
 from collections.abc import Callable, Mapping
 from functools import wraps
+from inspect import getdoc
 from typing import Any
 
 import dagster as dg
@@ -19,7 +23,7 @@ _Tick = Callable[[dg.SensorEvaluationContext, ProjectResource], _Outcome]
 
 
 def sensor(
-    name: str, *, description: str, consequence: str, interval_s: int = 30, job: str | None = None
+    *, consequence: str, interval_s: int = 30, job: str | None = None
 ) -> Callable[[_Tick], Callable[..., dg.SensorDefinition]]:
     """Make a tick a function that builds its sensor with some `Names`; it runs unless someone stops it.
 
@@ -36,11 +40,11 @@ def sensor(
                     return dg.SkipReason(f"{consequence}: {error}")
 
             return dg.sensor(
-                name=names.definition(name),
+                name=names.definition(tick.__name__),
                 job_name=names.definition(job) if job else None,
                 minimum_interval_seconds=interval_s,
                 default_status=dg.DefaultSensorStatus.RUNNING,
-                description=description,
+                description=_describe(tick),
             )(names.bind(run))
 
         return build
@@ -49,18 +53,22 @@ def sensor(
 
 
 def op(
-    name: str, *, description: str, tags: Mapping[str, str] | None = None
+    tags: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[[Names], dg.OpDefinition]]:
     """Make a step a function that builds its op with some `Names`."""
 
     def decorate(step: Callable[..., None]) -> Callable[[Names], dg.OpDefinition]:
         def build(names: Names) -> dg.OpDefinition:
-            decorator = dg.op(name=names.definition(name), description=description, tags=tags)
-            return decorator(names.bind(step))
+            name = names.definition(step.__name__.removeprefix("_"))
+            return dg.op(name=name, description=_describe(step), tags=tags)(names.bind(step))
 
         return build
 
     return decorate
+
+
+def _describe(function: Callable[..., None] | _Tick) -> str:
+    return " ".join((getdoc(function) or "").partition("\n\n")[0].split())
 
 
 def build_op_job(

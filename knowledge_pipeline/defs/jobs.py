@@ -39,12 +39,7 @@ from knowledge_pipeline.defs.runs import (
 )
 from knowledge_pipeline.errors import ConfigError, SourceRefused
 from knowledge_pipeline.extensions import publish
-from knowledge_pipeline.maintenance import (
-    GRACE_S,
-    MaintenanceOptions,
-    purge_former_types,
-    purge_source,
-)
+from knowledge_pipeline.maintenance import GRACE_S, MaintenanceOptions, purge_former_types, purge_source
 from knowledge_pipeline.stages.context import RefreshOptions, Schedule, Stats, list_scheduled_sources
 from knowledge_pipeline.stages.organisations import discover
 from knowledge_pipeline.store import migrate
@@ -64,22 +59,24 @@ class PurgeConfig(dg.Config):
     sources: list[str] = Field(description="Ids of stored sources that are no longer configured.")
 
 
-@op(
-    "refresh_sources",
-    description="Refreshes one source after the other, records each, and releases what changed.",
-    tags=SOURCE_STEP_TAGS,
-)
+@op(SOURCE_STEP_TAGS)
 def _refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, project: ProjectResource) -> None:
-    """Fail at the end if any source failed; the others are done, recorded and released."""
+    """Refreshes one source after the other, records each, and releases what changed.
+
+    Fails at the end if any source failed; the others are done, recorded and released.
+    """
     with translate_failures(context, project.retry_policy()):
         tag_process(context)
         ids = [source.id for source in project.load_settings().select_sources(config.sources)]
         refresh_and_record(context, project, config.options, ids, release=True, skip_recorded=True)
 
 
-@op("purge_sources", description="Erases everything stored of sources that are no longer configured.")
+@op()
 def _purge_sources(context: dg.OpExecutionContext, config: PurgeConfig, project: ProjectResource) -> None:
-    """Of a source that is configured again by now, erase only what is left of its former type."""
+    """Erases everything stored of sources that are no longer configured.
+
+    Of a source that is configured again by now, only what is left of its former type.
+    """
     with translate_failures(context, project.retry_policy()):
         settings = project.load_settings()
         if unlisted := settings.unlisted_organisations:
@@ -220,7 +217,7 @@ def _build_schedule(
 
 
 class MaintenanceConfig(dg.Config):
-    """What to do; by default everything."""
+    """What to do; by default everything but a repair, which reads the whole store."""
 
     collect_vectors: bool = Field(default=True, description="Delete vectors of texts that are long gone.")
     compact: bool = Field(default=True, description="Merge small fragments and those with deleted rows.")
@@ -232,15 +229,15 @@ class MaintenanceConfig(dg.Config):
         default=GRACE_S, ge=0, description="How long a version stays after another one took its place."
     )
     dry_run: bool = Field(default=False, description="Only report what would be done.")
+    repair: bool = Field(default=False, description="First mend what is damaged: a refresh does the rest.")
 
 
-@op(
-    "maintain",
-    description="Collects vectors, merges fragments, updates indexes, deletes versions, logs and leftovers.",
-    tags={COMPUTE_KIND: "lancedb"},
-)
+@op({COMPUTE_KIND: "lancedb"})
 def _maintain(context: dg.OpExecutionContext, config: MaintenanceConfig, project: ProjectResource) -> None:
-    """Maintain the store. It needs no pool: the store's locks separate it from refreshes."""
+    """Collects vectors, merges fragments, updates indexes, deletes versions, logs and leftovers.
+
+    It needs no pool: the store's locks separate it from refreshes.
+    """
     with translate_failures(context, project.retry_policy()):
         settings = project.load_settings()
         options = MaintenanceOptions(**config.model_dump())
@@ -304,15 +301,14 @@ class MigrationConfig(dg.Config):
     )
 
 
-@op(
-    "migrate_tables",
-    description="Brings the tables that an earlier version wrote to the present schema, in place.",
-    tags={COMPUTE_KIND: "lancedb"},
-)
+@op({COMPUTE_KIND: "lancedb"})
 def _migrate_tables(
     context: dg.OpExecutionContext, config: MigrationConfig, project: ProjectResource
 ) -> None:
-    """Migrate the store. It needs no pool: the store's locks separate it from refreshes."""
+    """Brings the tables that an earlier version wrote to the present schema, in place.
+
+    It needs no pool: the store's locks separate it from refreshes.
+    """
     with translate_failures(context, project.retry_policy()):
         lake = Lake(project.load_settings().store)
         versions = migrate.read_versions(lake)
@@ -375,16 +371,11 @@ def build_publication_asset(owners: Sequence[str] = (), names: Names = PLAIN) ->
     return publication
 
 
-@sensor(
-    "new_release",
-    job="publication",
-    description="Publishes each release, whoever made it live: a refresh, a rollback, the command line.",
-    consequence="nothing is published",
-)
+@sensor(job="publication", consequence="nothing is published")
 def new_release(
     context: dg.SensorEvaluationContext, project: ProjectResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """Request a run where another release is live than the last time."""
+    """Publishes each release, whoever made it live: a refresh, a rollback, the command line."""
     release = find_live_release(project.open_lake())
     if release is None:
         return dg.SkipReason("nothing is released yet")
@@ -398,13 +389,13 @@ def new_release(
 _MAX_NAMED = 50
 
 
-@op(
-    "discover_members",
-    description="Lists the repositories, spaces or channels of every organisation; one that cannot be "
-    "listed keeps its last members.",
-)
+@op()
 def _discover_members(context: dg.OpExecutionContext, project: ProjectResource) -> None:
-    """Fail at the end if any organisation could not be listed; the others are."""
+    """Lists the repositories, spaces or channels of every organisation; one that cannot be listed keeps its
+    last members.
+
+    Fails at the end if any could not be listed; the others are.
+    """
     with translate_failures(context, project.retry_policy()):
         settings = project.load_settings()
         discoveries = [discover(settings, organisation) for organisation in settings.organisations]
@@ -432,18 +423,14 @@ def build_organisations_job(names: Names = PLAIN) -> dg.JobDefinition:
     )
 
 
-@sensor(
-    "unlisted_organisations",
-    job="organisations",
-    description="Lists an organisation that is new in knowledge.yaml, without waiting for the schedule.",
-    consequence="no organisation is listed",
-)
+@sensor(job="organisations", consequence="no organisation is listed")
 def unlisted_organisations(
     context: dg.SensorEvaluationContext, project: ProjectResource
 ) -> dg.RunRequest | dg.SkipReason:
-    """Request a run where a listing is missing, once an hour if it stays so.
+    """Lists an organisation that is new in knowledge.yaml, without waiting for the schedule.
 
-    The sensor `sources_in_config` gives what is new a partition and a refresh, since it reads the listings.
+    Once an hour if the listing stays missing. The sensor `sources_in_config` gives what is new a partition
+    and a refresh, since it reads the listings.
     """
     del context
     unlisted = project.load_settings().unlisted_organisations

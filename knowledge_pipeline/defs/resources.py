@@ -10,7 +10,7 @@ from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.listings import fetch_listings, load_shared_settings
+from knowledge_pipeline.store.listings import ListingRefresh, load_shared_settings
 
 
 class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissingTypeArgument]  # it has no value but itself
@@ -41,7 +41,14 @@ class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissing
 
     def load_settings(self) -> Settings:
         """The settings of the file now, read again only after a change: 2,000 sources take a second."""
-        return _load_cached(self.path, override=not self.names.prefix)
+        path, override = self.path, not self.names.prefix
+        settings, _, listings = _loaded.get((path, override), (None, None, ListingRefresh()))
+        if settings:
+            listings.fetch_if_due(settings)
+        if settings is None or settings.stamp != file.read_stamp(path, settings):
+            settings = load_shared_settings(path, override=override)
+            _loaded[path, override] = settings, Lake(settings.store), listings
+        return settings
 
     def open_lake(self) -> Lake:
         """The store; opens no table."""
@@ -53,18 +60,8 @@ class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissing
         return dg.RetryPolicy(max_retries=self.max_retries, delay=delay, backoff=backoff, jitter=jitter)
 
 
-_loaded = LRUCache[tuple[Path, bool], tuple[Settings, Lake]](8)
+_loaded = LRUCache[tuple[Path, bool], tuple[Settings, Lake, ListingRefresh]](8)
 """Knowledge bases of one code location; while its lake is here, what was read of a store is not forgotten."""
-
-
-def _load_cached(path: Path, *, override: bool) -> Settings:
-    settings, _ = _loaded.get((path, override), (None, None))
-    if settings:
-        fetch_listings(settings)
-    if settings is None or settings.stamp != file.read_stamp(path, settings):
-        settings = load_shared_settings(path, override=override)
-        _loaded[path, override] = settings, Lake(settings.store)
-    return settings
 
 
 def build_project(settings: Settings | Path | str | None, names: Names) -> ProjectResource:

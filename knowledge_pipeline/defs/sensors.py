@@ -147,13 +147,9 @@ def _parse_lists(text: str | None, names: list[str]) -> list[list[SourceKey]]:
 def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> dg.SensorDefinition:
     """The sensor that gives every source a partition, and new ones a refresh; `types` have assets."""
 
-    @sensor(
-        "sources_in_config",
-        job="refresh",
-        description="Adds a partition for every new source of knowledge.yaml, and refreshes it.",
-        consequence="partitions are left as they are",
-    )
+    @sensor(job="refresh", consequence="partitions are left as they are")
     def sources_in_config(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
+        """Adds a partition for every new source of knowledge.yaml, and refreshes it."""
         settings = project.load_settings()
         keys = _read_keys(context.instance, settings, names)
         additions = plan_additions(*keys, parse_requested(context.cursor))
@@ -180,16 +176,12 @@ def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> d
     return sources_in_config(names)
 
 
-@sensor(
-    "removed_sources",
-    job="purge",
-    description="Purges the sources that two ticks in a row did not find in knowledge.yaml any more, and "
-    "removes their partitions. Does nothing where the file does not load or has no sources at all, or an "
-    "organisation is not listed.",
-    consequence="everything is left as it is",
-)
+@sensor(job="purge", consequence="everything is left as it is")
 def removed_sources(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
-    """Request one purge of all sources that are gone."""
+    """Purges the sources that two ticks in a row did not find in knowledge.yaml any more, and removes their
+    partitions. Does nothing where the file does not load or has no sources at all, or an organisation is not
+    listed.
+    """
     settings, names = project.load_settings(), project.names
     if settings.unlisted_organisations:
         listed = ", ".join(settings.unlisted_organisations)
@@ -311,14 +303,9 @@ def _iter_run_sources(instance: dg.DagsterInstance, run: dg.DagsterRun, names: N
         yield from op.get("config", {}).get("sources", [])
 
 
-@sensor(
-    "upstream_assets",
-    job="refresh",
-    description="Refreshes the sources whose `upstream` names an asset that was materialized.",
-    consequence="no asset is looked up",
-)
+@sensor(job="refresh", consequence="no asset is looked up")
 def upstream_assets(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
-    """Request one refresh of the sources of new materializations, and remember these.
+    """Refreshes the sources whose `upstream` names an asset that was materialized.
 
     It looks up the newest materialization of each asset, whichever code location made it.
     """

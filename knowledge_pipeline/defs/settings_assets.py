@@ -132,16 +132,13 @@ def report_settings(
     return len(reported)
 
 
-@sensor(
-    "changed_settings",
-    description="Reports settings of knowledge.yaml that changed since a source was last refreshed, "
-    "so that the UI shows as stale what depends on them.",
-    consequence="the settings cannot be read",
-)
+@sensor(consequence="the settings cannot be read")
 def changed_settings(
     context: dg.SensorEvaluationContext, project: ProjectResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """Compare the file with what was reported, unless it is the file of the last tick."""
+    """Reports settings of knowledge.yaml that changed since a source was last refreshed, so that the UI shows
+    as stale what depends on them.
+    """
     settings, names = project.load_settings(), project.names
     digests = [
         f"{source.id} {sorted(compute_settings_digests(settings, source).items())}"

@@ -164,7 +164,6 @@ def _list_column_deps(column: Column, upstream: _UpstreamKeys) -> list[dg.TableC
 
 
 def _build_check_spec(test: Model, models: Mapping[str, Model], names: Names) -> dg.AssetCheckSpec:
-    """The check of the models that a test reads; the page of the first one shows it."""
     keys = dict.fromkeys(_asset_key(models[read], names) for read in test.reads if read in models)
     description = f"{test.about}\n\n```sql\n{test.sql}\n```"
     first, *more = keys

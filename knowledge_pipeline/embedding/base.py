@@ -132,6 +132,45 @@ class WrappedEmbedder:
         return self._inner.embed_query(text)
 
 
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """What stands before a question and before a document; "" for nothing.
+
+    A model that was trained with a prompt finds less without it. The settings' prompts come first, then those
+    of a model's own folder, which sentence-transformers adds, then what is known of the model's name.
+    """
+
+    query: str = ""
+    document: str = ""
+
+
+class PromptedEmbedder(WrappedEmbedder):
+    """A model whose texts get a prompt before them."""
+
+    def __init__(self, inner: Embedder, prompts: Prompts, space: Space) -> None:
+        super().__init__(inner, space)
+        self._prompts = prompts
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """See `Embedder.embed`."""
+        return self._inner.embed([self._prompts.document + text for text in texts])
+
+    def embed_query(self, text: str) -> np.ndarray:
+        """See `Embedder.embed_query`."""
+        return self._inner.embed_query(self._prompts.query + text)
+
+    @property
+    def max_queries(self) -> int:
+        """See `BatchEmbedder.max_queries`; 1 for a model that takes one after the other."""
+        return self._inner.max_queries if isinstance(self._inner, BatchEmbedder) else 1
+
+    def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
+        """See `BatchEmbedder.embed_queries`."""
+        if isinstance(self._inner, BatchEmbedder):
+            return self._inner.embed_queries([self._prompts.query + text for text in texts])
+        return np.stack([self.embed_query(text) for text in texts])
+
+
 def find_invalid_vectors(vectors: np.ndarray) -> np.ndarray:
     """Which vectors, of shape (texts, dimensions), are not finite or not of length 1: bool, (texts,)."""
     lengths = np.linalg.norm(vectors, axis=1)

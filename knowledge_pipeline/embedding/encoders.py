@@ -65,6 +65,7 @@ class OnnxEncoder:
         self._input_names = {input_.name for input_ in self._session.get_inputs()}
         self._pool = pool
         self._slots = threading.BoundedSemaphore(count_usable_cores())
+        self._is_for_one_text = opens_for_one_text()
         self._last: tuple[str, tuple[np.ndarray, int]] | None = None
         self._last_lock = threading.Lock()
 
@@ -73,7 +74,7 @@ class OnnxEncoder:
 
         A process for one text asks for it again, in each space that has the model.
         """
-        if len(texts) != 1 or not opens_for_one_text():
+        if len(texts) != 1 or not self._is_for_one_text:
             return self._encode(texts)
         with self._last_lock:
             if self._last is None or self._last[0] != texts[0]:
@@ -218,6 +219,7 @@ class ModelEmbedder(ABC):
 
     def __init__(self, space: Space, folder: Path) -> None:
         self.space, self.usage, self._folder = space, Usage(), folder
+        self._query_encoder: Encoder | None = None  # what makes all vectors of queries, once it is loaded
         self._usage_lock = threading.Lock()
 
     @abstractmethod
@@ -244,7 +246,11 @@ class ModelEmbedder(ABC):
     def _embed(self, texts: Sequence[str], *, is_query: bool) -> np.ndarray:
         if not texts:
             return np.empty((0, self.space.dimensions), np.float32)
-        vectors, tokens = self._compute([replace_surrogates(text) for text in texts], is_query=is_query)
+        storable = [text if text.isascii() else replace_surrogates(text) for text in texts]
+        if is_query and self._query_encoder:
+            vectors, tokens = self._query_encoder.encode(storable)
+        else:
+            vectors, tokens = self._compute(storable, is_query=is_query)
         with self._usage_lock:
             self.usage = self.usage.add(len(texts), tokens)
         if vectors.shape[1:] != (self.space.dimensions,):
@@ -319,7 +325,7 @@ class PackagedEmbedder(ModelEmbedder):
 
     def _compute(self, texts: list[str], *, is_query: bool) -> tuple[np.ndarray, int]:
         with _load_lock:
-            encoder = _load_packaged_encoder(self._folder, self._model)
+            self._query_encoder = encoder = _load_packaged_encoder(self._folder, self._model)
         return encoder.encode(texts)
 
     def _build_vector_error(self, text: int) -> ModelError:

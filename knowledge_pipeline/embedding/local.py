@@ -217,7 +217,10 @@ class LocalEmbedder(ModelEmbedder):
         settings = self._settings
         is_for_cpu = is_query or self._is_table or settings.backend == "onnx" or not _has_gpu()
         if self._needs_no_torch and is_for_cpu:
-            vectors, tokens = load_encoder(self._folder, self.space.name).encode(texts)
+            encoder = load_encoder(self._folder, self.space.name)
+            vectors, tokens = encoder.encode(texts)
+            if settings.dimensions is None:
+                self._query_encoder = encoder
             if settings.dimensions is not None and vectors.shape[1] > settings.dimensions:
                 cut = vectors[:, : settings.dimensions]
                 vectors = cut / np.linalg.norm(cut, axis=1, keepdims=True)

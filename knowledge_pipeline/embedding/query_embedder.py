@@ -19,7 +19,7 @@ import numpy as np
 from knowledge_pipeline.config.embedding import PROFILES, EmbeddingSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding.base import BatchEmbedder
-from knowledge_pipeline.embedding.reading import is_mostly_kept, remove_unread
+from knowledge_pipeline.embedding.reading import is_mostly_kept, reads_only_english, remove_unread
 from knowledge_pipeline.embedding.registry import list_former_settings, open_embedder, resolve_space
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelError
 
@@ -149,7 +149,7 @@ class QueryEmbedder:
         try:
             embed, budget_s = self._opened.get(space) or await self._run_in_pool(self._open_embedder, space)
             read = text if text.isascii() else await self._run_in_pool(self._remove_unread, space, text)
-            is_read = is_mostly_kept(read, text)
+            is_read = read is text or is_mostly_kept(read, text)
             vector = await asyncio.wait_for(embed(read if is_read else text), budget_s)
         except TimeoutError:
             problem = f"the embedding endpoint took more than {ENDPOINT_BUDGET_S:.0f} s"
@@ -175,6 +175,11 @@ class QueryEmbedder:
     def unrelated_similarity(self, space: str) -> float:
         """The similarity of texts that have nothing in common; 0 if no configured model makes the space."""
         return self._load_spaces(space).unrelated_similarities.get(space, 0.0)
+
+    def reads_only_english(self, space: str) -> bool:
+        """Whether the configured model that makes the space is known to read no other language."""
+        embedding = self._load_spaces(space).embeddings.get(space)
+        return embedding is not None and reads_only_english(embedding)
 
     def _remove_unread(self, space: str, text: str) -> str:
         embedding = self._load_spaces(space).embeddings.get(space)

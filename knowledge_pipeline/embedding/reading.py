@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.embedding.encoders import PACKAGED_MODELS, find_packaged_folder
 from knowledge_pipeline.embedding.ensemble import (
+    OUTLINE_SUFFIX,
     is_ensemble,
     is_outline,
     remove_outline_suffix,
@@ -34,7 +35,17 @@ _NOT_LATIN = re.compile(
 _SYLLABLE = re.compile(
     r"[\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U000323af]"
 )  # one is much of a word
+_ENGLISH_ONLY = re.compile(r"static-v1|all-(minilm-l\d+|mpnet-base)-v\d|bge-(small|base|large)-en(-v1\.5)?")
 _UNKNOWN_TOKENS = frozenset({"[UNK]", "<unk>"})
+
+
+def reads_only_english(settings: EmbeddingSettings) -> bool:
+    """Whether a local model, or each of several, is known to be one of English: the default ones are."""
+    if settings.provider != "local":
+        return False
+    members = split_member_settings(settings) if is_ensemble(settings) else [settings]
+    names = (member.model.removesuffix(OUTLINE_SUFFIX).rpartition("/")[2].lower() for member in members)
+    return all(map(_ENGLISH_ONLY.fullmatch, names))
 
 
 def remove_unread(settings: EmbeddingSettings, text: str) -> str:

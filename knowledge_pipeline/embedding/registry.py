@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
-
 from knowledge_pipeline.config.embedding import EmbeddingSettings
-from knowledge_pipeline.embedding.base import BatchEmbedder, Embedder, Space, WrappedEmbedder, space_name
+from knowledge_pipeline.embedding.base import Embedder, PromptedEmbedder, Prompts, Space, space_name
 from knowledge_pipeline.embedding.encoders import PACKAGED_MODELS, PackagedEmbedder, read_packaged_space
 from knowledge_pipeline.embedding.ensemble import (
     OUTLINE_SUFFIX,
@@ -29,18 +27,6 @@ from knowledge_pipeline.text import estimate_token_starts
 
 if TYPE_CHECKING:
     from knowledge_pipeline.embedding.endpoints import RemoteEmbedder
-
-
-@dataclass(frozen=True, slots=True)
-class Prompts:
-    """What stands before a question and before a document; "" for nothing.
-
-    A model that was trained with a prompt finds less without it. The settings' prompts come first, then those
-    of a model's own folder, which sentence-transformers adds, then what is known of the model's name.
-    """
-
-    query: str = ""
-    document: str = ""
 
 
 _PASSAGES = "Represent this sentence for searching relevant passages: "
@@ -125,33 +111,6 @@ def build_prompted_space(inner: Space, prompts: Prompts, *, replaces_own: bool) 
     name = space_name(inner.model, inner.name, "document_prompt", prompts.document)
     read_before = len(estimate_token_starts(prompts.document))
     return replace(inner, name=name, max_tokens=max(16, inner.max_tokens - read_before))
-
-
-class PromptedEmbedder(WrappedEmbedder):
-    """A model whose texts get a prompt before them."""
-
-    def __init__(self, inner: Embedder, prompts: Prompts, space: Space) -> None:
-        super().__init__(inner, space)
-        self._prompts = prompts
-
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """See `base.Embedder.embed`."""
-        return self._inner.embed([self._prompts.document + text for text in texts])
-
-    def embed_query(self, text: str) -> np.ndarray:
-        """See `base.Embedder.embed_query`."""
-        return self._inner.embed_query(self._prompts.query + text)
-
-    @property
-    def max_queries(self) -> int:
-        """See `base.BatchEmbedder.max_queries`; 1 for a model that takes one after the other."""
-        return self._inner.max_queries if isinstance(self._inner, BatchEmbedder) else 1
-
-    def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
-        """See `base.BatchEmbedder.embed_queries`."""
-        if isinstance(self._inner, BatchEmbedder):
-            return self._inner.embed_queries([self._prompts.query + text for text in texts])
-        return np.stack([self.embed_query(text) for text in texts])
 
 
 def open_embedder(settings: EmbeddingSettings) -> Embedder:

@@ -51,7 +51,11 @@ class WordVectors:
     def _build(self, words: Sequence[str]) -> np.ndarray:
         """The sum of each word's pieces, at length 1."""
         table, scales, vocabulary = self._model
-        pieces = [_split_pieces(word, vocabulary) for word in words]
+        whole = map(vocabulary.get, words)
+        pieces = [
+            _split_pieces(word, vocabulary) if number is None else [number]
+            for word, number in zip(words, whole, strict=True)
+        ]
         counts = np.array([len(own) for own in pieces])
         numbers = np.array([number for own in pieces for number in own], np.int64)
         sums = np.zeros((len(words), table.shape[1]), np.float32)

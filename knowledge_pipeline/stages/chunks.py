@@ -7,13 +7,13 @@ reason, so that it is not cut again at every refresh.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -30,6 +30,7 @@ from knowledge_pipeline.records import (
     Document,
     Tokenize,
     build_embedded_text,
+    hash_each,
     hash_strings,
 )
 from knowledge_pipeline.relations import (
@@ -44,6 +45,7 @@ from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.sanitizing.sanitize import SanitizerFailed
 from knowledge_pipeline.stages.context import RefreshContext, Stats, measure_stage
 from knowledge_pipeline.stages.worker_pool import WorkerPool
+from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import is_null, one_of
 from knowledge_pipeline.store.held_terms import ChangeTracker
 from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, reconcile
@@ -51,9 +53,49 @@ from knowledge_pipeline.store.schemas import CHUNKS
 from knowledge_pipeline.store.tables import Table, split_batches
 from knowledge_pipeline.text import is_object
 
+if TYPE_CHECKING:
+    from knowledge_pipeline.chunking.coverage import CoverageReport
+
 _METADATA_COLUMNS = ("symbol", "symbol_kind", "section", "page")  # metadata with a column of its own
-_CHUNKER_ONLY_METADATA = frozenset({"page_starts", "segments", "original"})
+_CHUNKER_ONLY_METADATA = frozenset({"page_starts", "segments", "original", "specification"})
 """Document metadata that only chunkers use, or that holds the unsanitized document."""
+
+
+_MAX_NAMED_DOCUMENTS, _MAX_NAME_CHARS = 3, 80  # of a note
+
+
+@dataclass(slots=True)
+class DocumentNotes:
+    """What is noted of documents: of how many, and which are the first ones by name."""
+
+    counts: Counter[str] = field(default_factory=Counter[str])
+    names: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+    def add(self, note: str, name: str) -> None:
+        """Note something of one document."""
+        self._add(note, 1, [name])
+
+    def add_all(self, others: DocumentNotes) -> None:
+        """Take over what is noted of other documents."""
+        for note, count in others.counts.items():
+            self._add(note, count, others.names[note])
+
+    def _add(self, note: str, count: int, names: list[str]) -> None:
+        self.counts[note] += count
+        self.names[note] = sorted([*self.names.get(note, ()), *names])[:_MAX_NAMED_DOCUMENTS]
+
+    def describe(self) -> Counter[str]:
+        """Each note with the names: "not valid UTF-8 at 2 places (a.txt, b.txt, c.txt and 4 more)"."""
+        described = Counter[str]()
+        for note, count in self.counts.items():
+            names = ", ".join(map(_shorten_name, self.names[note]))
+            more = f" and {count - _MAX_NAMED_DOCUMENTS:,} more" if count > _MAX_NAMED_DOCUMENTS else ""
+            described[f"{note} ({names}{more})"] = count
+        return described
+
+
+def _shorten_name(name: str) -> str:
+    return name if len(name) <= _MAX_NAME_CHARS else f"…{name[-_MAX_NAME_CHARS:]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +105,7 @@ class ChunkedDocuments:
     documents: int
     rows: pa.RecordBatch  # by the schema of the table
     findings: Counter[str]  # secrets and personal data, by kind
-    notes: Counter[str]
+    notes: DocumentNotes
     tokens: int
 
 
@@ -73,16 +115,18 @@ _DOCUMENT_COLUMNS = ("uri", "path", "language", "url", "author", "last_modified"
 class ChunkRowBuilder:
     """Cuts the documents of a source."""
 
-    def __init__(self, source: SourceConfig, embedding: EmbeddingSettings) -> None:
+    def __init__(
+        self, source: SourceConfig, embedding: EmbeddingSettings, coverage: CoverageReport | None = None
+    ) -> None:
         embedder = open_embedder(embedding)
-        self._source = source
+        self._source, self._coverage = source, coverage
         self._tokenize: Tokenize = embedder.tokenizer()
         self._model_tokens = embedder.space.max_tokens
-        self._found, self._notes, self._tokens = Counter[str](), Counter[str](), 0
+        self._found, self._notes, self._tokens = Counter[str](), DocumentNotes(), 0
 
     def build(self, documents: Sequence[dict[str, Any]], fingerprints: Mapping[str, str]) -> ChunkedDocuments:
         """The rows of some documents, which are rows of the snapshot; `fingerprints` are theirs, by uri."""
-        self._found, self._notes, self._tokens = Counter[str](), Counter[str](), 0
+        self._found, self._notes, self._tokens = Counter[str](), DocumentNotes(), 0
         rows = [
             row for document in documents for row in self._build_rows(document, fingerprints[document["uri"]])
         ]
@@ -115,12 +159,20 @@ class ChunkRowBuilder:
             return [_skip_row(columns, f"dropped by the sanitizer: {', '.join(sorted(findings))}")]
         if "page_starts" in metadata:
             metadata["page_starts"] = list(accumulate((len(page.text) for page in pages[:-1]), initial=0))
+        if references := metadata.get("specification", {}).get("references"):  # of other files
+            for reference, value in references.items():
+                references[reference] = sanitizing.sanitize(value, sanitize_settings).text
         document = Document(**fields, text="".join(page.text for page in pages), metadata=metadata)
         chunks = chunking.chunk_document(
-            document, source, tokenize=self._tokenize, model_tokens=self._model_tokens
+            document,
+            source,
+            tokenize=self._tokenize,
+            model_tokens=self._model_tokens,
+            coverage=self._coverage,
         )
         notes = (metadata.get("note"), *(chunk.metadata.get("note") for chunk in chunks[:1]))
-        self._notes.update({note for note in notes if note})
+        for note in {note for note in notes if note}:
+            self._notes.add(note, fields["path"] or fields["uri"])
         self._tokens += sum(chunk.tokens for chunk in chunks)
         shared = {key: value for key, value in metadata.items() if key not in _CHUNKER_ONLY_METADATA}
         related = _ChunkRelations(build_name_scope(source, fields["path"]), document, shared, chunks)
@@ -241,6 +293,7 @@ def refresh(ctx: RefreshContext) -> Stats:
     snapshot = ctx.lake.snapshot(ctx.source.type, ctx.source.id)
     table = ctx.lake.chunks(ctx.source.type, ctx.source.id)
     with measure_stage("chunks", ctx.source.id) as stats:
+        coverage = _load_coverage(ctx)  # one that cannot be read is refused before any work
         chunker = _compute_chunker_digest(ctx)
         digest = hash_strings(chunker, chunking.fingerprint_languages())
         tracker = ChangeTracker(
@@ -251,7 +304,8 @@ def refresh(ctx: RefreshContext) -> Stats:
         readable, columns = is_null("skipped"), ["uri", "content_hash", "archived_at", "language"]
         rows = snapshot.read_rows(columns, where & readable if where else readable).to_pylist()
         documents: dict[str, dict[str, Any]] = {row["uri"]: row for row in rows}
-        desired = {uri: _compute_fingerprint(document, chunker) for uri, document in documents.items()}
+        fingerprints = _compute_fingerprints(rows, chunker)
+        desired = {uri: fingerprints[uri] for uri in documents}
         actual = load_fingerprints(table, "uri", "fingerprint", where)
         plan = plan_changes(desired, actual, full=ctx.options.full)
         if changed is not None:
@@ -259,9 +313,12 @@ def refresh(ctx: RefreshContext) -> Stats:
             plan = replace(plan, unchanged=plan.unchanged + others)
         if plan:
             kept = [uri for uri in plan.changed if actual[uri] == _flip_archived(documents[uri], chunker)]
-            builder = _ChunkBatchBuilder(ctx, snapshot, table, desired, stats)
+            embedding = ctx.settings.resolve_embedding(ctx.source)
+            cut = _CutDocuments(ctx.source, embedding, coverage if ctx.source.metadata.code else None)
+            builder = _ChunkBatchBuilder(ctx, snapshot, table, desired, stats, cut)
             builder.kept = frozenset(() if ctx.options.full else kept)
             reconcile(table, plan, builder.build_batches, group_column="uri")
+            stats.notes = builder.notes.describe()
             ctx.upkeep.tend(table)
         tracker.remember(has_written=bool(plan))
         stats.seen = len(plan.keys_to_write) + plan.unchanged
@@ -269,6 +326,18 @@ def refresh(ctx: RefreshContext) -> Stats:
         stats.skipped = Counter(table.read_rows(["skipped"], ~is_null("skipped")).to_pydict()["skipped"])
         stats.rows, stats.version = table.count_rows() - stats.skipped.total(), table.version
     return stats
+
+
+_COVERAGE = Kind["tuple[tuple[int, int], CoverageReport]"](lambda _: 1 << 20)
+
+
+def _load_coverage(ctx: RefreshContext) -> CoverageReport | None:
+    """The coverage report that a source names, read anew when size or time of the file changed."""
+    if (path := ctx.source.metadata.coverage) is None:
+        return None
+    status = path.stat() if path.is_file() else None
+    stamp = (status.st_mtime_ns, status.st_size) if status else (0, 0)
+    return ctx.lake.files.load(_COVERAGE, str(path), None, stamp, lambda: chunking.read_coverage(path))
 
 
 def _compute_chunker_digest(ctx: RefreshContext) -> str:
@@ -282,19 +351,23 @@ def _compute_chunker_digest(ctx: RefreshContext) -> str:
     )
 
 
-def _compute_fingerprint(document: dict[str, Any], chunker: str) -> str:
-    return hash_strings(
-        document["content_hash"],
-        str(document["archived_at"] is not None),
-        chunker,
-        *chunking.fingerprint_language(document["language"]),
-    )
+def _compute_fingerprints(documents: Iterable[dict[str, Any]], chunker: str) -> dict[str, str]:
+    """By uri; those of one language together."""
+    groups = defaultdict[tuple[bool, str | None], dict[str, str]](dict)
+    for document in documents:
+        group = groups[document["archived_at"] is not None, document["language"]]
+        group[document["uri"]] = document["content_hash"]
+    fingerprints = dict[str, str]()
+    for (archived, language), hashes in groups.items():
+        own = chunking.fingerprint_language(language)
+        fingerprints |= zip(hashes, hash_each(hashes.values(), str(archived), chunker, *own), strict=True)
+    return fingerprints
 
 
 def _flip_archived(document: dict[str, Any], chunker: str) -> str:
     """The fingerprint that its chunks had before it was archived, or while it was."""
     other = None if document["archived_at"] is not None else datetime.now(UTC)
-    return _compute_fingerprint({**document, "archived_at": other}, chunker)
+    return _compute_fingerprints([{**document, "archived_at": other}], chunker)[document["uri"]]
 
 
 class _ChunkBatchBuilder:
@@ -303,24 +376,32 @@ class _ChunkBatchBuilder:
     kept: frozenset[str] = frozenset()  # documents that are archived, or are no more, and otherwise the same
 
     def __init__(
-        self, ctx: RefreshContext, snapshot: Table, table: Table, fingerprints: dict[str, str], stats: Stats
+        self,
+        ctx: RefreshContext,
+        snapshot: Table,
+        table: Table,
+        fingerprints: dict[str, str],
+        stats: Stats,
+        cut: _CutDocuments,
     ) -> None:
         self._ctx, self._snapshot, self._table = ctx, snapshot, table
-        self._fingerprints, self._stats = fingerprints, stats
+        self._fingerprints, self._stats, self._cut = fingerprints, stats, cut
+        self.notes = DocumentNotes()
 
     def build_batches(self, uris: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of some documents; each batch is one commit."""
-        cut = _CutDocuments(self._ctx.source, self._ctx.settings.resolve_embedding(self._ctx.source))
         to_cut = [uri for uri in uris if uri not in self.kept]
         portions = self._iter_portions(to_cut)
         done, waiting = 0, list[pa.RecordBatch]()
         with WorkerPool("cuts documents", max_processes=MAX_PROCESSES) as pool:
             is_shared = len(to_cut) >= MIN_DOCUMENTS
-            chunked = pool.map(cut, portions, _describe_portion) if is_shared else map(cut, portions)
+            chunked = (
+                pool.map(self._cut, portions, _describe_portion) if is_shared else map(self._cut, portions)
+            )
             since_commit = 0
             for portion in chain(self._iter_kept(uris), chunked):
                 self._stats.found.update(portion.findings)
-                self._stats.notes.update(portion.notes)
+                self.notes.add_all(portion.notes)
                 self._stats.tokens += portion.tokens
                 done, since_commit = done + portion.documents, since_commit + portion.documents
                 self._ctx.report("chunks", done, len(uris))
@@ -336,7 +417,7 @@ class _ChunkBatchBuilder:
         for keys in split_batches((uri for uri in uris if uri in self.kept), _DOCUMENTS_PER_COMMIT):
             stored = pa.concat_tables(self._table.iter_rows_by_values("uri", keys, self._table.schema.names))
             rows = flip_archived(stored.to_pylist(), self._fingerprints)
-            yield ChunkedDocuments(len(keys), rows, Counter(), Counter(), 0)
+            yield ChunkedDocuments(len(keys), rows, Counter(), DocumentNotes(), 0)
 
     def _iter_portions(self, uris: list[str]) -> Iterator[Portion]:
         """Rows of the snapshot, and the fingerprints of theirs."""
@@ -354,13 +435,14 @@ class _CutDocuments:
 
     source: SourceConfig
     embedding: EmbeddingSettings
+    coverage: CoverageReport | None
 
     def __call__(self, portion: Portion) -> ChunkedDocuments:
         return self._builder.build(*portion)
 
     @cached_property
     def _builder(self) -> ChunkRowBuilder:
-        return ChunkRowBuilder(self.source, self.embedding)
+        return ChunkRowBuilder(self.source, self.embedding, self.coverage)
 
 
 def _describe_portion(portion: Portion) -> str:

@@ -22,9 +22,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knowledge_pipeline.code_graph import RESOLVER_VERSION, USES, FileFacts, Trace, list_asked_names
+from knowledge_pipeline.code_graph import RESOLVER_VERSION, USES, IndexedFile, Trace, list_asked_names
 from knowledge_pipeline.connectors.permissions import REPOSITORY_AUDIENCE
-from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.records import hash_each, hash_strings
 from knowledge_pipeline.stages.code_graph_rows import (
     FILES_PER_PORTION,
     MAX_PROCESSES,
@@ -165,7 +165,7 @@ def refresh(ctx: RefreshContext) -> Stats:
                 desired |= _load_made_of(facts, mark, affected)
                 stored |= _load_stored_files(symbols, ctx.source.id, affected)
             stats.notes = _write_graph(
-                ctx, pool, project, desired, stored, planned, touched, tracker, read.old_facts
+                ctx, pool, project, desired, stored, planned, touched, tracker, read.old_files
             )
             changed, kept = [*planned.changed, *touched.affected], planned.unchanged - len(touched.affected)
             planned = replace(planned, changed=changed, unchanged=kept)
@@ -198,7 +198,7 @@ class _StoredFile:
 
 def _load_made_of(facts: Table, mark: str, where: Filter | None) -> dict[str, str]:
     fingerprints = load_fingerprints(facts, "path", "fingerprint", where)
-    return {path: hash_strings(fingerprint, mark) for path, fingerprint in sorted(fingerprints.items())}
+    return dict(sorted(zip(fingerprints, hash_each(fingerprints.values(), mark), strict=True)))
 
 
 def _load_stored_files(symbols: Table, source: str, where: Filter | None) -> dict[str, _StoredFile]:
@@ -276,7 +276,7 @@ def _write_graph(
     plan: ReconcilePlan,
     indirect: _IndirectChanges,
     tracker: ChangeTracker,
-    earlier_facts: Mapping[str, FileFacts],
+    earlier_files: Mapping[str, IndexedFile],
 ) -> Counter[str]:
     """Resolve first, into files beside the store, so that the lock is held for the writing alone."""
     context = _build_source_columns(ctx)
@@ -285,7 +285,7 @@ def _write_graph(
     project.preloads = len(paths) > _PRELOAD_MIN_FILES
     is_shared_out = len(paths) >= MIN_FILES  # to processes, which would be sent all that is stored
     stored = {} if is_shared_out else _load_stored_rows(ctx, indirect.traces)
-    builder = GraphRowBuilder(project, context, datetime.now(UTC), {} if is_shared_out else earlier_facts)
+    builder = GraphRowBuilder(project, context, datetime.now(UTC), {} if is_shared_out else earlier_files)
     files_by_path = {} if ctx.options.full else stored_files
     fingerprints = {path: file.fingerprint for path, file in files_by_path.items()}
     schemas = [ctx.lake.graph_table(name).schema for name in ("symbols", "edges")]

@@ -8,18 +8,17 @@ shared out to processes in portions; few are worked on in this one.
 from __future__ import annotations
 
 import json
-import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
-from cachetools import LRUCache
 
 from knowledge_pipeline.code_graph import (
     FACTS_VERSION,
@@ -27,13 +26,14 @@ from knowledge_pipeline.code_graph import (
     Earlier,
     Edge,
     FileFacts,
+    IndexedFile,
+    Project,
     ResolvedFile,
     Trace,
     extract,
     find_changed_names,
     from_json,
     full_name,
-    interface_digest,
     is_manifest,
     list_defined_names,
     renew_trace,
@@ -42,12 +42,13 @@ from knowledge_pipeline.code_graph import (
 )
 from knowledge_pipeline.config.sources import SanitizeSettings, resolve_sanitize
 from knowledge_pipeline.file_languages import GRAPH_LANGUAGES, detect_language
-from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.records import hash_each, hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.sanitizing.sanitize import SanitizerFailed
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.worker_pool import WorkerPool
 from knowledge_pipeline.store import schemas
+from knowledge_pipeline.store.file_cache import Kind, RecentValues
 from knowledge_pipeline.store.filters import Filter, eq, is_null, one_of
 from knowledge_pipeline.store.graph import build_payload, node_id
 from knowledge_pipeline.store.held_terms import ChangeTracker, TermLookup
@@ -55,30 +56,24 @@ from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, 
 from knowledge_pipeline.store.tables import Table, split_batches
 
 _PRELOAD_BYTES = 64 << 20  # of facts as text
-_recent_facts: LRUCache[tuple[str, str], FileFacts] = LRUCache(256)
-"""Facts as objects, by path and fingerprint, which stands for the text that they come from."""
-_recent_facts_lock = threading.Lock()
+_RECENT_FILES = 256
+_RECENT = Kind[RecentValues[IndexedFile]](lambda _: _RECENT_FILES << 16)
 _BATCH_ROWS = 64
 
 
-def recall_facts(path: str, fingerprint: str) -> FileFacts | None:
-    """The facts of a file, if they are among the last few that this process has seen."""
-    with _recent_facts_lock:
-        return _recent_facts.get((path, fingerprint))
+def open_recent_files(table: Table) -> RecentValues[IndexedFile]:
+    """The files of a table of facts that were read last, by path and fingerprint, from refresh to refresh."""
+    recent = table.files.get(_RECENT, str(table.path)) or RecentValues[IndexedFile](_RECENT_FILES)
+    table.files.put(_RECENT, str(table.path), None, recent)
+    return recent
 
 
-def remember_facts(path: str, fingerprint: str, facts: FileFacts) -> FileFacts:
-    """Keep the facts of a file for who asks next."""
-    with _recent_facts_lock:
-        _recent_facts[path, fingerprint] = facts
-    return facts
-
-
-class StoredProject:
-    """The facts of one source at one moment: a `code_graph.Project`."""
+class StoredProject(Project):
+    """The facts of one source at one moment."""
 
     def __init__(self, table: Table, *, preloads: bool = False) -> None:
-        self._table = table
+        super().__init__()
+        self._table, self._recent = table, open_recent_files(table)
         self.preloads = preloads  # the texts of all facts, up to a limit: many will be asked for
         rows = table.read_rows(["path", "interface", "fingerprint"]).to_pydict()
         self.interfaces: Mapping[str, str] = dict(zip(rows["path"], rows["interface"], strict=True))
@@ -93,11 +88,10 @@ class StoredProject:
         """All files that have facts."""
         return self.interfaces.keys()
 
-    def facts(self, path: str) -> FileFacts:
+    def file(self, path: str) -> IndexedFile:
         """What a file says; the last few are kept, from one refresh to the next too."""
-        fingerprint = self._fingerprints[path]
-        facts = recall_facts(path, fingerprint)
-        return facts or remember_facts(path, fingerprint, from_json(self._load_text(path)))
+        key = path, self._fingerprints[path]
+        return self._recent.load(key, lambda: IndexedFile(from_json(self._load_text(path))))
 
     def files_defining(self, name: str) -> Collection[str]:
         """The files with a definition of which this is the last segment."""
@@ -232,7 +226,7 @@ class GraphRowBuilder:
     project: StoredProject
     source_columns: Mapping[str, Any]  # columns that the configuration decides
     indexed_at: datetime
-    earlier_facts: Mapping[str, FileFacts] = field(default_factory=dict[str, FileFacts])  # see `Earlier`
+    earlier_files: Mapping[str, IndexedFile] = field(default_factory=dict[str, IndexedFile])  # see `Earlier`
 
     def __call__(self, portion: list[UnresolvedFile]) -> ResolvedRows:
         """All rows of the files of a portion, in its order."""
@@ -298,7 +292,7 @@ class GraphRowBuilder:
         if file.stored is not None:
             make: Any = Edge  # whose kinds are named
             edges = (make(*edge) for edge in file.stored.edges if edge[0] != "depends")
-            earlier = Earlier(edges, file.stored.trace, self.project.interfaces, self.earlier_facts)
+            earlier = Earlier(edges, file.stored.trace, self.project.interfaces, self.earlier_files)
         try:
             return resolve(file.path, self.project, earlier)
         except RecursionError:
@@ -419,7 +413,7 @@ class FactsRefresh:
 
     old_fingerprints: Mapping[str, str | None] = field(default_factory=dict[str, str | None])  # by path
     changes: ChangedNames | None = field(default_factory=ChangedNames)  # None if there are many
-    old_facts: Mapping[str, FileFacts] = field(default_factory=dict[str, FileFacts])  # of a few, by path
+    old_files: Mapping[str, IndexedFile] = field(default_factory=dict[str, IndexedFile])  # few, by path
 
 
 def refresh_facts(ctx: RefreshContext, pool: WorkerPool) -> FactsRefresh:
@@ -439,23 +433,27 @@ def refresh_facts(ctx: RefreshContext, pool: WorkerPool) -> FactsRefresh:
         return FactsRefresh()
     written, gone = planned.keys_to_write, [*planned.changed, *planned.removed]
     are_few = len(written) + len(planned.removed) <= _COMPARED_FILES_MAX
-    before = _load_facts(table, gone, stored) if are_few else {}
-    builder = _FactsBatchBuilder(ctx, pool, desired, uris)
+    before = _load_files(table, gone, stored) if are_few else {}
+    builder = _FactsBatchBuilder(ctx, pool, table, desired, uris)
     reconcile(table, planned, builder.build_batches)
     ctx.upkeep.tend(table)
     tracker.remember(has_written=True)
-    changes = find_changed_names(before, _load_facts(table, written, desired)) if are_few else None
+    changes = _find_changed_names(before, _load_files(table, written, desired)) if are_few else None
     return FactsRefresh({path: stored.get(path) for path in (*written, *planned.removed)}, changes, before)
 
 
-def _load_facts(table: Table, paths: list[str], fingerprints: Mapping[str, str]) -> dict[str, FileFacts]:
-    recent = {path: recall_facts(path, fingerprints[path]) for path in paths}
-    facts_by_path = {path: facts for path, facts in recent.items() if facts is not None}
-    others = [path for path in paths if path not in facts_by_path]
+def _load_files(table: Table, paths: list[str], fingerprints: Mapping[str, str]) -> dict[str, IndexedFile]:
+    recent = open_recent_files(table)
+    files = {path: file for path in paths if (file := recent.get((path, fingerprints[path])))}
+    others = [path for path in paths if path not in files]
     for rows in table.iter_rows_by_values("path", others, ["path", "facts"]) if others else ():
         pairs = zip(*rows.to_pydict().values(), strict=True)
-        facts_by_path.update((path, from_json(text)) for path, text in pairs)
-    return facts_by_path
+        files.update((path, IndexedFile(from_json(text))) for path, text in pairs)
+    return files
+
+
+def _find_changed_names(*states: Mapping[str, IndexedFile]) -> ChangedNames:
+    return find_changed_names(*({path: file.facts for path, file in files.items()} for files in states))
 
 
 def _desired_fingerprints(
@@ -463,15 +461,17 @@ def _desired_fingerprints(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Fingerprints, and uris, by path; of two documents at one path the first by uri counts."""
     snapshot = ctx.lake.snapshot(ctx.source.type, ctx.source.id)
-    desired, uris = dict[str, str](), dict[str, str]()
+    hashes, uris = defaultdict[str, dict[str, str]](dict), dict[str, str]()  # hashes by language
     live = where & _LIVE if where else _LIVE
     rows = snapshot.read_rows(["uri", "path", "language", "content_hash"], live).to_pylist()
-    for row in sorted(rows, key=lambda row: row["uri"]):
-        path, language = row["path"], _language_of(row)
-        if path not in desired and (language in GRAPH_LANGUAGES or is_manifest(path)):
-            desired[path] = hash_strings(row["content_hash"], language, version)
-            uris[path] = row["uri"]
-    return desired, uris
+    for row in sorted(rows, key=itemgetter("uri")):
+        path, language = row["path"], row["language"] or _language_of(row)
+        if path not in uris and (language in GRAPH_LANGUAGES or is_manifest(path)):
+            hashes[language][path], uris[path] = row["content_hash"], row["uri"]
+    desired = dict[str, str]()
+    for language, of_files in hashes.items():
+        desired |= zip(of_files, hash_each(of_files.values(), language, version), strict=True)
+    return {path: desired[path] for path in uris}, uris
 
 
 def _language_of(row: dict[str, Any]) -> str:
@@ -484,6 +484,7 @@ class FactsWork:
     """Builds the facts of files; calling it is a portion's work, here or in another process."""
 
     sanitize: SanitizeSettings
+    table: Table
 
     def __call__(self, portion: list[_StoredText]) -> pa.RecordBatch:
         """One row for each file of the portion, in its order."""
@@ -494,10 +495,11 @@ class FactsWork:
         with suppress(SanitizerFailed):  # the chunks say so
             clean = sanitizing.sanitize(file.text, self.sanitize)
             facts = facts if clean.dropped else extract(file.path, clean.text, file.language)
-        remember_facts(file.path, file.fingerprint, facts)
+        indexed = IndexedFile(facts)
+        open_recent_files(self.table).put((file.path, file.fingerprint), indexed)
         return {
             "path": file.path, "uri": file.uri, "language": file.language, "facts": to_json(facts),
-            "interface": interface_digest(facts), "defines": sorted(list_defined_names(facts)),
+            "interface": indexed.interface_digest, "defines": sorted(list_defined_names(facts)),
             "fingerprint": file.fingerprint,
         }  # fmt: skip
 
@@ -516,14 +518,20 @@ class _FactsBatchBuilder:
     """Builds the rows of chosen files; many are read by a process for each core."""
 
     def __init__(
-        self, ctx: RefreshContext, pool: WorkerPool, desired: dict[str, str], uris: dict[str, str]
+        self,
+        ctx: RefreshContext,
+        pool: WorkerPool,
+        table: Table,
+        desired: dict[str, str],
+        uris: dict[str, str],
     ) -> None:
-        self._ctx, self._pool, self._desired, self._uris = ctx, pool, desired, uris
+        self._ctx, self._pool, self._table, self._desired, self._uris = ctx, pool, table, desired, uris
         self._snapshot = ctx.lake.snapshot(ctx.source.type, ctx.source.id)
 
     def build_batches(self, paths: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of some files; each batch is one commit."""
-        work, portions = FactsWork(resolve_sanitize(self._ctx.source)), self._iter_portions(paths)
+        work = FactsWork(resolve_sanitize(self._ctx.source), self._table)
+        portions = self._iter_portions(paths)
         done, since_commit, waiting = 0, 0, list[pa.RecordBatch]()
         for batch in map_portions(self._pool, len(paths), work, portions):
             done, since_commit = done + batch.num_rows, since_commit + batch.num_rows

@@ -5,7 +5,6 @@ whose fingerprints changed with it.
 """
 
 from collections.abc import Mapping
-from functools import cache
 
 from knowledge_pipeline.chunking import registry as chunking
 from knowledge_pipeline.code_graph import FACTS_VERSION, RESOLVER_VERSION
@@ -18,7 +17,6 @@ from knowledge_pipeline.stages import code_graph, index
 from knowledge_pipeline.store import schemas
 
 
-@cache
 def compute_code_versions(source_type: SourceType) -> Mapping[str, str]:
     """The version of every stage, for sources of a type, each with the version of its table's schema."""
     plain = SourceConfig.model_construct(type=source_type)  # of any connection

@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from knowledge_pipeline.config.connections import GitConnection
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig, Trigger, resolve_trigger
-from knowledge_pipeline.errors import KnowledgeError, TransientError
+from knowledge_pipeline.connectors.base import Source
+from knowledge_pipeline.connectors.files import ListingMemory
+from knowledge_pipeline.connectors.registry import open_source
+from knowledge_pipeline.errors import KnowledgeError, ReleaseRefused, TransientError
 from knowledge_pipeline.records import Item
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.stages.upkeep import AT_ONCE, Upkeep
+from knowledge_pipeline.store.damage import explain_damage
+from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
 from knowledge_pipeline.text import is_object
@@ -71,11 +76,30 @@ class Listing:
     version_stamps: Mapping[str, VersionStamp]
     error: KnowledgeError | None = None  # that ended the listing: the stage raises it, and does not try again
     branches: tuple[str, ...] = ()  # further ones of a repository that it covers
+    notes: Counter[str] = field(default_factory=Counter[str])  # what it left out
 
 
 def item_fingerprint(item: Item) -> str:
     """What the snapshot compares: another revision, or another reason to skip it, is a change."""
-    return f"{item.revision} skip: {item.skip}" if item.skip else item.revision
+    return item_fingerprints([item])[item.uri]
+
+
+def item_fingerprints(items: Iterable[Item]) -> dict[str, str]:
+    """The `item_fingerprint` of items by their uris."""
+    return {item.uri: f"{item.revision} skip: {item.skip}" if item.skip else item.revision for item in items}
+
+
+_LISTINGS = Kind[tuple[SourceConfig, ListingMemory]](lambda entry: entry[1].count_bytes())
+
+
+@contextmanager
+def open_listed_source(lake: Lake, source: SourceConfig) -> Generator[Source]:
+    """A source whose listing goes on from the last one in this process, if its configuration is the same."""
+    former = lake.files.take(_LISTINGS, source.id, None)
+    memory = former[1] if former and former[0] == source else ListingMemory()
+    with open_source(source, cache=lake.cache, memory=memory) as opened:
+        yield opened
+    lake.files.put(_LISTINGS, source.id, None, (source, memory))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +171,14 @@ class RefreshOutcome:
 
 
 def describe_failures(failures: Mapping[str, KnowledgeError]) -> list[dict[str, Any]]:
-    """What failed, by source, as programs read it."""
+    """What failed, by source, as programs read it; of a release, the sources that it is about, if it says."""
     return [
         {
             "source": source,
             "error": str(error),
             "kind": type(error).__name__,
             "temporary": isinstance(error, TransientError),
+            **({"about": list(error.sources)} if isinstance(error, ReleaseRefused) else {}),
         }
         for source, error in failures.items()
     ]
@@ -178,9 +203,14 @@ def sum_stats(parts: Sequence[Stats]) -> Stats:
 
 @contextmanager
 def measure_stage(stage: str, source: str) -> Generator[Stats]:
-    """Yield the statistics of a stage, and set the time it took at the end."""
+    """Yield the statistics of a stage, and set the time it took at the end.
+
+    Raises:
+        StoreError: a file of a table is damaged.
+    """
     stats, started = Stats(stage, source), time.perf_counter()
-    yield stats
+    with explain_damage(f"source {source!r}" if source else "the index"):
+        yield stats
     stats.seconds, stats.at = round(time.perf_counter() - started, 4), datetime.now(UTC)
 
 

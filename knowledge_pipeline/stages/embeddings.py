@@ -36,6 +36,7 @@ from knowledge_pipeline.file_languages import classify_file
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.stages.run_log import log_embedding_calls
+from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.held_terms import ChangeTracker
 from knowledge_pipeline.store.reconcile import ReconcilePlan, Spool, exclude_keys, reconcile
@@ -142,7 +143,7 @@ _DISTRIBUTED_TEXTS_PER_UPSERT = 65_536  # a merge holds all its rows in memory: 
 _LOCAL_TEXTS_PER_REPORT = 64  # a few seconds of a local model; an endpoint gets a whole commit at once
 _SAMPLED_TEXTS, _SAMPLE_TEXTS = 64, 2  # the longest of so many tell how long a model takes
 
-_used_spaces = set[str]()  # whose models this process has loaded
+_USED_SPACE = Kind[bool](lambda _: 0)  # whose model this process has loaded
 
 
 def refresh(ctx: RefreshContext) -> Stats:
@@ -168,7 +169,8 @@ def estimate_seconds(ctx: RefreshContext, texts: int) -> float | None:
     embedder = open_embedder(ctx.settings.resolve_embedding(ctx.source))
     chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
     batches = chunks.iter_batches(["header", "text"], is_null("skipped"), batch_rows=_SAMPLED_TEXTS)
-    if embedder.space.name not in _used_spaces or (batch := next(batches, None)) is None:
+    is_loaded = ctx.lake.files.get(_USED_SPACE, embedder.space.name)
+    if not is_loaded or (batch := next(batches, None)) is None:
         return None
     rows = zip(*batch.to_pydict().values(), strict=True)
     sample = sorted((build_embedded_text(*row) for row in rows), key=len)[-_SAMPLE_TEXTS:]
@@ -347,7 +349,7 @@ class _VectorRowBuilder:
         while portions:
             portion = portions.pop(-(len(portions) % 2))  # long and short in turn: bars move evenly
             vectors.append(self._embedder.embed([texts[key] for key in portion]))
-            _used_spaces.add(self._embedder.space.name)
+            self._ctx.lake.files.put(_USED_SPACE, self._embedder.space.name, None, True)
             embedded = embedded + portion
             reporter.add(portion)
             if not portions or time.monotonic() > started + SECONDS_PER_COMMIT:

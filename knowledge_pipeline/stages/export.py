@@ -32,7 +32,8 @@ _COLUMNS = ("uri", "text", "metadata", "language", "archived_at")
 _BATCH_ROWS = 64  # documents held at once
 _PLAIN_TEXT_TYPES = frozenset({"archive", "code", "markdown", "openapi"})  # their text is the file's
 _EXTRACTED_SUFFIX = re.compile(
-    r"\.(?:pdf|docx|pptx|xls[xmb]?|ods|csv|tsv|eml|mbox|html?|xhtml)$", re.IGNORECASE
+    r"\.(?:pdf|do[ct][xm]|(?:pp[ts]|pot)[xm]|xls[xmb]?|o[dt][tsp]|rtf|epub|csv|tsv|eml|mbox|x?html?)$",
+    re.IGNORECASE,
 )
 _UNSAFE_PARTS = {"": "%", ".": "%2E", "..": "%2E%2E"}
 

@@ -29,7 +29,7 @@ from knowledge_pipeline.config.embedding import find_content
 from knowledge_pipeline.connectors.registry import build_web_location
 from knowledge_pipeline.embedding.base import Space
 from knowledge_pipeline.embedding.registry import resolve_space
-from knowledge_pipeline.records import build_embedded_text, hash_strings
+from knowledge_pipeline.records import build_embedded_text, hash_strings, is_branch_tag
 from knowledge_pipeline.stages.context import RefreshContext, Stats, claim_immediately, measure_stage
 from knowledge_pipeline.stages.permissions import load_audiences
 from knowledge_pipeline.stages.snapshot import load_branches
@@ -102,14 +102,14 @@ def rewrite_former_words(table: Table) -> int:
     affected: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for row in table.read_rows(["source", "source_type", "uri"], _MAY_CHANGE).to_pylist():
         affected[row["source"], row["source_type"]].add(row["uri"])
-    ids = [id_ for changed in _iter_changed_words(table, affected) for id_ in changed]
+    ids = [id_ for changed in iter_changed_words(table, affected) for id_ in changed]
     stale = [StaleRows(table.key, batch) for batch in split_batches(ids)]
     table.replace_rows(stale, _iter_changed_rows(table, affected))
     table.note_in_schema(**{WORDS_KEY: WORDS_VERSION})
     return len(ids)
 
 
-def _iter_changed_words(
+def iter_changed_words(
     table: Table, documents: Mapping[tuple[str, str], Iterable[str]]
 ) -> Iterator[dict[str, str]]:
     """The words of rows of some documents that have others, by id: some documents at a time."""
@@ -142,7 +142,7 @@ def _iter_changed_rows(
     """The rows with their new words; they are not held at once."""
     schema: Any = table.schema  # whose stubs give fields no type
     position = schema.get_field_index("words")
-    for words in _iter_changed_words(table, documents):
+    for words in iter_changed_words(table, documents):
         for rows in table.iter_rows_by_values("id", sorted(words), schema.names):
             ids: list[Any] = rows["id"].to_pylist()
             column = pa.array([words[id_] for id_ in ids], pa.large_string())
@@ -349,6 +349,7 @@ class _IndexRowBuilder:
         self._chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
         self._embeddings = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions)
         self._source_columns = build_source_columns(ctx)
+        self._has_branches = bool(ctx.source.branches)
         self._words = WordBuilder(ctx.source.type)
         self._now = datetime.now(UTC)
 
@@ -444,7 +445,8 @@ class _IndexRowBuilder:
     ) -> dict[str, Any]:
         """What a row has besides its chunk's own columns, its source's and its vector."""
         metadata = json.loads(chunk["metadata"])
-        tags = {*self._source_columns["tags"], *metadata.get("tags", ())}
+        own_tags = (tag for tag in metadata.get("tags", ()) if not is_branch_tag(tag))
+        tags = {*self._source_columns["tags"], *own_tags}
         document = document_words[chunk["uri"]] if self._shares_words(chunk) else None
         computed = {
             "url": chunk["url"] or None,
@@ -457,4 +459,5 @@ class _IndexRowBuilder:
             "words": self._words.build_shared(chunk, document) if document else self._words.build(chunk),
         }
         shown = build_payload(self._source_columns | chunk | computed, metadata)  # without those of branches
-        return computed | {"shown": shown, "tags": sorted({*tags, *build_branch_tags(metadata)})}
+        branch_tags = build_branch_tags(metadata) if self._has_branches else ()
+        return computed | {"shown": shown, "tags": sorted({*tags, *branch_tags})}

@@ -38,6 +38,7 @@ from knowledge_pipeline.stages.events import record_failure, record_refreshed
 from knowledge_pipeline.stages.progress import ProgressCallback, PublishedProgress, ignore_progress
 from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.stages.upkeep import AT_ONCE, Upkeep
+from knowledge_pipeline.store.damage import explain_damage
 from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
@@ -167,7 +168,7 @@ def _require_sound_index(lake: Lake, settings: Settings, last: Release | None) -
         live = "the last release stays live"
         if problem.may_recover:
             raise Busy(f"{problem.message}: release again when it is done; {live}")
-        raise ReleaseRefused(f"{problem.message}; {live}: docs/checks.md says what to do")
+        raise ReleaseRefused(f"{problem.message}; {live}: docs/checks.md says what to do", problem.sources)
 
 
 def roll_back_release(lake: Lake, settings: Settings, release: int, *, pin: bool = True) -> Release:
@@ -324,7 +325,8 @@ class SourceRefresh:
     def _begin_step(self) -> Generator[None]:
         """Refresh the source alone, while others see how far it is and learn why it fails."""
         lock = self.ctx.lake.lock_source(self.ctx.source.id)
-        with record_failure(self.ctx), lock, self._progress.show_while_running():
+        damage = explain_damage(f"source {self.ctx.source.id!r}")
+        with record_failure(self.ctx), damage, lock, self._progress.show_while_running():
             yield
 
     def _remember_if_idle(self) -> None:
@@ -416,7 +418,8 @@ def refresh(
     outcome.stats = [stats for run in done for stats in run.stats]
     log_refreshes(lake, settings, [stats for run in runs for stats in run.stats])  # of failed ones, too
     try:
-        outcome.release = refresh_release(lake, settings)
+        with explain_damage("the index"):
+            outcome.release = refresh_release(lake, settings)
     except KnowledgeError as error:
         outcome.failures["release"] = error
     return outcome

@@ -37,11 +37,18 @@ from knowledge_pipeline.connectors.attachments import (
 )
 from knowledge_pipeline.connectors.base import ApiSource, BatchSource, Source
 from knowledge_pipeline.connectors.conversations import OTHER_FILES_REASON
-from knowledge_pipeline.connectors.registry import list_branches, open_source
-from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
+from knowledge_pipeline.connectors.registry import list_branches, list_notes
+from knowledge_pipeline.errors import DocumentSkipped, ParserEnded, SourceRefused, SourceUnavailable
 from knowledge_pipeline.plugins import describe_settings
 from knowledge_pipeline.records import Document, Item, hash_strings, is_variant_uri
-from knowledge_pipeline.stages.context import RefreshContext, Stats, item_fingerprint, measure_stage
+from knowledge_pipeline.stages.context import (
+    RefreshContext,
+    Stats,
+    item_fingerprint,
+    item_fingerprints,
+    measure_stage,
+    open_listed_source,
+)
 from knowledge_pipeline.stages.permissions import refresh_permissions
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.lake import Lake
@@ -58,10 +65,17 @@ class DocumentRows:
     A document that is read names its attachments. They are compared with those that are stored and read
     before the document's own row, so that an interrupted refresh reads the document again. What hangs on a
     document that is not read stays as it is.
+
+    A document whose parser ended without an answer, or that of a file on it, is read once more when it is
+    listed next: until then its row has no revision that a source gives.
     """
 
-    def __init__(self, source: Source, table: Table, attached: StoredAttachments) -> None:
+    def __init__(
+        self, source: Source, table: Table, attached: StoredAttachments, revisions: Mapping[str, str]
+    ) -> None:
+        """`revisions`: those of the stored rows, by uri."""
         self._source, self._table, self._attached = source, table, attached
+        self._revisions = revisions
 
     def build(self, items: Mapping[str, Item], uris: Iterable[str]) -> Iterator[Row]:
         """The rows of documents, each after those of what hangs on it; those not among `items` are archived.
@@ -75,8 +89,16 @@ class DocumentRows:
             yield from self._attached.build(uri, None)
         yield from archive_rows(self._table, vanished)
         for item, result in self._read_items([items[uri] for uri in uris if uri in items]):
-            yield from self._attached.build(item.uri, result)
-            yield build_row(item, result)
+            is_unfinished = isinstance(result, ParserEnded)
+            for row in self._attached.build(item.uri, result):
+                is_unfinished |= row["revision"].startswith(_UNFINISHED)
+                yield row
+            row = build_row(item, result)
+            if is_unfinished:
+                mark = _UNFINISHED + item_fingerprint(item)
+                is_last = self._revisions.get(item.uri) == mark
+                row["revision"] = item_fingerprint(item) if is_last else mark
+            yield row
 
     def _read_items(self, items: list[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
         readable: list[Item] = []
@@ -175,6 +197,8 @@ class StoredAttachments:
         stats.added += self._added
         stats.changed += self._changed
         stats.removed += self._archived
+        if self._reader:
+            stats.notes += self._reader.notes
 
     def _is_current(self, item: Item) -> bool:
         """Whether what is stored is what would be read: a file that could not be read is tried again."""
@@ -213,6 +237,8 @@ def build_row(item: Item, result: Document | DocumentSkipped, *, path: str = "")
     """One row: the document, or the reason for skipping it; `path` is where a skipped one is."""
     archived_at = datetime.now(UTC) if is_variant_uri(item.uri) else None  # the main branch has it not
     row: Row = {"uri": item.uri, "revision": item_fingerprint(item), "archived_at": archived_at}
+    if isinstance(result, ParserEnded):
+        row["revision"] = _UNFINISHED + row["revision"]
     if isinstance(result, DocumentSkipped):
         skipped = Document(uri=item.uri, text="", path=path or item.uri)
         return row | _to_columns(skipped) | {"skipped": str(result)}
@@ -227,6 +253,7 @@ def _to_columns(document: Document) -> Row:
     return columns
 
 
+_UNFINISHED = "unfinished:"  # before the revision of what was not read because its parser ended
 _ARCHIVED = "\x00archived"  # the fingerprint of a document that its source no longer has
 _FULL_LISTING_AT, _KNOWN_UNTIL, _LISTED_WITH = "listed_whole_at", "known_until", "listed_as"  # notes
 _BRANCHES = "branches"  # of further branches, by name
@@ -247,7 +274,7 @@ def refresh(ctx: RefreshContext) -> Stats:
     with (
         measure_stage("snapshot", ctx.source.id) as stats,
         ctx.claim_slot(host) if host else nullcontext(),
-        open_source(ctx.source, cache=ctx.lake.cache) as source,
+        open_listed_source(ctx.lake, ctx.source) as source,
         open_attachment_reader(ctx.source) as reader,
     ):
         listing = _list_items(ctx, source, table, reader.version if reader else "")
@@ -255,7 +282,9 @@ def refresh(ctx: RefreshContext) -> Stats:
         attached = StoredAttachments(ctx.source.type, source, reader, table, full=ctx.options.full)
         documents = attached.take_from(stored)
         actual = _build_fingerprints(documents)
-        desired = {uri: item_fingerprint(item) for uri, item in items.items()}
+        revisions, kept = actual, _find_kept(table, actual, items)
+        actual = {uri: fingerprint for uri, fingerprint in actual.items() if uri not in kept}
+        desired = item_fingerprints(items.values())
         if listing.is_full:
             live = sum(1 for fingerprint in actual.values() if fingerprint != _ARCHIVED)
             if live and not items and not ctx.options.allow_empty:
@@ -267,7 +296,8 @@ def refresh(ctx: RefreshContext) -> Stats:
             # others have no content
             readable: list[Any] = documents.filter(documents["skipped"].is_null())["uri"].to_pylist()
             desired |= dict.fromkeys(
-                (uri for uri in readable if uri not in items and not is_variant_uri(uri)), _ARCHIVED
+                (uri for uri in readable if uri in actual and uri not in items and not is_variant_uri(uri)),
+                _ARCHIVED,
             )
         else:
             gone = [uri for uri in listing.wanted if uri in actual and uri not in items]
@@ -275,11 +305,11 @@ def refresh(ctx: RefreshContext) -> Stats:
             actual |= dict.fromkeys((uri for uri in listing.wanted if uri in items and uri in actual), "")
         plan = plan_changes(desired, actual, full=ctx.options.full)
         # Before the documents: a document that cannot be read does not keep what was revoked.
-        live_uris = [uri for uri, fingerprint in desired.items() if fingerprint != _ARCHIVED]
+        live_uris = [uri for uri, mark in {**desired, **kept}.items() if mark != _ARCHIVED]
         only_uris = frozenset(listing.wanted).union(items) if listing.wanted else None
         audiences = refresh_permissions(ctx, table, live_uris, stats, only=only_uris)
         attached.removed = plan.removed  # which grows while the rows are built
-        builder, total = DocumentRows(source, table, attached), len(plan.keys_to_write)
+        builder, total = DocumentRows(source, table, attached, revisions), len(plan.keys_to_write)
         written: dict[str, Row] = {}  # by uri, without what is long
         reconcile(
             table,
@@ -306,6 +336,20 @@ def refresh(ctx: RefreshContext) -> Stats:
     return stats
 
 
+def _find_kept(table: Table, actual: Mapping[str, str], items: Mapping[str, Item]) -> dict[str, str]:
+    """Stored documents of which a listing says that it could not list them."""
+    prefixes = tuple(prefix for item in items.values() for prefix in item.keeps)
+    if not prefixes:
+        return {}
+    rows = table.read_rows(["uri", "path"]).to_pydict()
+    paths: dict[str, str] = dict(zip(rows["uri"], rows["path"], strict=True))
+    return {
+        uri: mark
+        for uri, mark in actual.items()
+        if uri not in items and (uri.startswith(prefixes) or paths[uri].startswith(prefixes))
+    }
+
+
 def load_branches(lake: Lake, source: SourceConfig) -> tuple[str, ...]:
     """The further branches that the last listing of a repository covered, as the snapshot notes them."""
     if not source.branches:
@@ -319,7 +363,7 @@ def is_up_to_date(lake: Lake, source: SourceConfig, items: Iterable[Item]) -> bo
     rows = lake.snapshot(source.type, source.id).read_rows(["uri", "revision", "archived_at"])
     stored = _build_fingerprints(rows)
     live = {uri: fingerprint for uri, fingerprint in stored.items() if fingerprint != _ARCHIVED}
-    return live == {item.uri: item_fingerprint(item) for item in items}
+    return live == item_fingerprints(items)
 
 
 def make_full_listing_due(lake: Lake, source: SourceConfig) -> None:
@@ -362,9 +406,10 @@ def _list_items(ctx: RefreshContext, source: Source, table: Table, attachments: 
         if ctx.listing and ctx.listing.error:
             raise ctx.listing.error
         if ctx.listing and ctx.listing.version_stamps == ctx.lake.version_stamps(ctx.source.id):
-            return _Listing(ctx.listing.items, is_full=True, branches=ctx.listing.branches)
+            of_now = ctx.listing
+            return _Listing(of_now.items, is_full=True, notes=of_now.notes, branches=of_now.branches)
         items = {item.uri: item for item in _report_items(ctx, source.discover())}
-        return _Listing(items, is_full=True, branches=list_branches(source))
+        return _Listing(items, is_full=True, notes=list_notes(source), branches=list_branches(source))
     started_at, notes, connection = datetime.now(UTC), table.metadata_notes, ctx.source.connection
     location = "" if isinstance(connection, LocalConnection | GitConnection) else connection.location
     if isinstance(connection, CustomConnection):

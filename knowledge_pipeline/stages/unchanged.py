@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
-from knowledge_pipeline.connectors.registry import list_branches, open_source
+from knowledge_pipeline.connectors.registry import list_branches, list_notes
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.stages.context import (
@@ -33,7 +34,8 @@ from knowledge_pipeline.stages.context import (
     RefreshOptions,
     RefreshOutcome,
     Stats,
-    item_fingerprint,
+    item_fingerprints,
+    open_listed_source,
 )
 from knowledge_pipeline.stages.run_log import log_idle_refreshes
 from knowledge_pipeline.store.lake import Lake
@@ -93,13 +95,13 @@ class UnchangedRefresh:
         for source in self._sources:
             stamps = self._lake.version_stamps(source.id)
             try:
-                with open_source(source, cache=self._lake.cache) as opened:
+                with open_listed_source(self._lake, source) as opened:
                     items = {item.uri: item for item in opened.discover()}
-                    branches = list_branches(opened)
+                    branches, notes = list_branches(opened), list_notes(opened)
             except KnowledgeError as error:
                 self.listings[source.id] = Listing({}, stamps, error)
                 return {}
-            self.listings[source.id] = Listing(items, stamps, branches=branches)
+            self.listings[source.id] = Listing(items, stamps, branches=branches, notes=notes)
         listed = {id_: _hash_listing(listing) for id_, listing in self.listings.items()}
         settings = hash_strings(self._settings.model_dump_json())
         models = _iter_model_files(self._settings.resolve_embedding(source) for source in self._sources)
@@ -161,9 +163,8 @@ def _iter_model_files(embeddings: Iterable[EmbeddingSettings]) -> Iterator[str]:
 
 
 def _hash_listing(listing: Listing) -> str:
-    items = listing.items
-    listed = (part for uri in sorted(items) for part in (uri, item_fingerprint(items[uri])))
-    return hash_strings(*listed, *listing.branches)
+    listed = sorted(item_fingerprints(listing.items.values()).items())
+    return hash_strings(*chain.from_iterable(listed), *listing.branches, *sorted(listing.notes))
 
 
 def _to_stats(kept: Mapping[str, Any]) -> Stats:

@@ -13,7 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.records import hash_strings
+from knowledge_pipeline.store.damage import build_loss, explain_loss
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.lance_storage import has_data
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, reconcile
 from knowledge_pipeline.store.tables import Table
@@ -23,6 +25,8 @@ AUDIENCE_PREFIX = "audience:"
 
 EVERYONE = "*"
 """The principal that every caller of the tenant has."""
+
+_TOKENS = "the list of tokens", "tokens"
 
 Requirements = Sequence[frozenset[str]]
 """A reader has a principal of each: of the space's readers, and of those of a restricted page above."""
@@ -82,7 +86,7 @@ def is_member(principals: Collection[str], requires: Requirements) -> bool:
 def upsert_token(lake: Lake, row: dict[str, Any]) -> None:
     """Add a token's row, or replace the one of its id. Raises `Busy`: others held the table for 30 s."""
     table = lake.tokens()
-    with acquire_lock(lake.root / "locks", "tokens", timeout_s=30.0):
+    with acquire_lock(lake.root / "locks", "tokens", timeout_s=30.0), explain_loss(*_TOKENS):
         table.upsert([pa.RecordBatch.from_pylist([row], schema=table.schema)])
         table.compact_if_due()
 
@@ -90,4 +94,7 @@ def upsert_token(lake: Lake, row: dict[str, Any]) -> None:
 def list_tokens(lake: Lake) -> list[dict[str, Any]]:
     """Every token's row."""
     table = lake.tokens()
-    return table.read_rows(table.schema.names).to_pylist() if table.exists else []
+    if not table.exists and has_data(table.path):
+        raise build_loss(*_TOKENS, "has lost all its versions")
+    with explain_loss(*_TOKENS):
+        return table.read_rows(table.schema.names).to_pylist() if table.exists else []

@@ -12,7 +12,6 @@ import heapq
 import math
 import re
 import threading
-import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,12 +23,12 @@ import numpy as np
 import Stemmer
 from cachetools import LRUCache
 
+from knowledge_pipeline.store.damage import LANCE_ERRORS
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.fragments import OutlineColumns
 from knowledge_pipeline.store.graph import GraphReader, KeyedTable, RowLookup
 from knowledge_pipeline.store.matching_rows import ListedValues
 from knowledge_pipeline.store.search import (
-    LANCE_ERRORS,
     TIE_TOLERANCE,
     IndexReader,
     Locations,
@@ -41,7 +40,7 @@ from knowledge_pipeline.store.search import (
     keep_tied,
 )
 from knowledge_pipeline.store.vectors import VectorMemory
-from knowledge_pipeline.words import VOWEL_SIGNS
+from knowledge_pipeline.words import VOWEL_SIGNS, remove_accents
 
 K1, B = 1.2, 0.75  # of Lance's BM25
 MAX_TERM_BYTES = 79  # a longer word is not indexed
@@ -117,22 +116,9 @@ def split_terms(text: str) -> list[str]:
 
 @lru_cache(maxsize=200_000)
 def to_term(word: str) -> str:
-    """The term of a word in lower case.
-
-    Lance writes a few letters that have no accent as two plain ones as well; those stay here.
-    """
+    """The term of a word in lower case."""
     # A stemmer is made for each word, in 2 us, because threads cannot share one.
-    stem = cast("Any", Stemmer).Stemmer("english", 0).stemWord(word)
-    if stem.isascii():
-        return stem
-    return "".join(map(_remove_accents, stem))
-
-
-def _remove_accents(letter: str) -> str:
-    """A Latin letter without accents; others keep theirs, as in Lance."""
-    parts = unicodedata.normalize("NFKD", letter)
-    plain = "".join(part for part in parts if not unicodedata.combining(part))
-    return plain if plain.isascii() else letter
+    return remove_accents(cast("Any", Stemmer).Stemmer("english", 0).stemWord(word))
 
 
 MAX_TERMS = 20_000  # kept of one version; about 100 bytes each
@@ -447,9 +433,19 @@ class FederatedReader(IndexReader):
         )
         return list(chain.from_iterable(results))[:limit]
 
+    async def list_values(self, column: str, where: Filter) -> Sequence[str]:
+        """See `IndexReader.list_values`."""
+        results = await self._ask(lambda at: self.members[at].list_values(column, where))
+        return sorted(set(chain.from_iterable(results)))
+
     async def count_rows(self, where: Filter) -> int:
         """How many rows match."""
         return sum(await self._ask(lambda at: self.members[at].count_rows(where)))
+
+    async def count_by(self, columns: Sequence[str], where: Filter) -> Counter[tuple[Any, ...]]:
+        """See `IndexReader.count_by`."""
+        counts = await self._ask(lambda at: self.members[at].count_by(columns, where))
+        return sum(counts, Counter[tuple[Any, ...]]())
 
     async def _ask(
         self, ask: Callable[[int], Awaitable[ResultT]], positions: Sequence[int] | None = None

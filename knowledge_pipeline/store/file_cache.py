@@ -40,6 +40,7 @@ class TableSession(NamedTuple):
 
     session: Any  # of Lance
     index_bytes: int
+    segments: frozenset[str] = frozenset()  # of indexes, which it may have read
 
 
 class FileCache:

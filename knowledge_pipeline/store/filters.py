@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal
+
+from knowledge_pipeline.records import VARIANT_TAG
 
 Value = str | int | float | bool | datetime
 
@@ -234,19 +236,76 @@ def glob(column: str, pattern: str) -> Filter:
 _JSON_CHARACTER = (  # of a path's part: as it is, or escaped; those beyond 16 bits are two escapes
     r"(?:[^\"\\/]|\\[^u]|\\u(?:[0-9a-ce-f][0-9a-f]{3}|d[0-7][0-9a-f]{2})|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})"
 )
+_JSON_TEXT = r"(?:[^\"\\]|\\.)*"
+_IN_SEGMENT = re.compile(r"\*+|\?|\[[!^]?[^\]\[/\\\"]+\]")
 
 
-def glob_in_json_list(column: str, key: str, pattern: str) -> Filter:
-    """The column holds a JSON object whose list of paths under a key has one that matches a glob; see `glob`.
+@dataclass(frozen=True, slots=True)
+class _PathAlphabet:
+    """How the parts of a path pattern are written in a regular expression, for one form of paths."""
+
+    character: str  # any one but a slash
+    text: str  # any number of any characters
+    write: Callable[[str], str]  # a text as it is
+
+    def translate(self, pattern: str) -> str:
+        """The regular expression of a pattern, without its ends; see `gitignore`."""
+        is_folder, pattern = pattern.endswith("/"), pattern.rstrip("/")
+        segments = pattern.lstrip("/").split("/")
+        if "/" not in pattern and segments != ["**"]:
+            segments.insert(0, "**")
+        *before, last = segments
+        folders = (
+            f"(?:{self.text}/)?" if part == "**" else f"{self._translate_part(part)}/" for part in before
+        )
+        if last == "**":
+            return "".join([*folders, self.character, self.text])
+        below = f"/{self.text}" if is_folder else f"(?:/{self.text})?"
+        return "".join([*folders, self._translate_part(last), below])
+
+    def _translate_part(self, part: str) -> str:
+        translated, end = list[str](), 0
+        for match in _IN_SEGMENT.finditer(part):
+            translated += [self.write(part[end : match.start()]), self._translate_wildcard(match.group())]
+            end = match.end()
+        return "".join([*translated, self.write(part[end:])])
+
+    def _translate_wildcard(self, wildcard: str) -> str:
+        if wildcard[0] in "*?":
+            return self.character if wildcard == "?" else f"{self.character}*"
+        if not wildcard.isascii() or wildcard[1] in "!^":
+            return self.write(wildcard)
+        members = wildcard[1:-1].replace("&", r"\&").replace("~", r"\~").replace("^", r"\^")
+        try:
+            re.compile(f"[{members}]")
+        except re.error:  # such as `[z-a]`
+            return self.write(wildcard)
+        return f"(?:{self.write(wildcard)}|[{members}])"  # `[slug]` may be the name of a folder, too
+
+
+_PLAIN_PATHS = _PathAlphabet("[^/]", "(?s:.)*", re.escape)
+_JSON_PATHS = _PathAlphabet(_JSON_CHARACTER, _JSON_TEXT, lambda text: re.escape(json.dumps(text)[1:-1]))
+
+
+def gitignore(column: str, pattern: str) -> Filter:
+    """The path column matches a pattern as a line of `.gitignore` does, or is below what does.
+
+    One without a slash before its end matches at any depth, any other from the root. `*` and `?` match within
+    a folder, `**` folders, `[abc]` one of some characters, a slash at the end folders alone. Nothing negates,
+    and no character is escaped.
+
+    Source: https://git-scm.com/docs/gitignore#_pattern_format
+    """
+    return _match_regex(column, f"^{_PLAIN_PATHS.translate(pattern)}$")
+
+
+def gitignore_in_json_list(column: str, key: str, pattern: str) -> Filter:
+    """The column holds a JSON object whose list of paths under a key has one that matches; see `gitignore`.
 
     The JSON is as `json.dumps` writes it.
     """
-    character, within = _JSON_CHARACTER, r"(?:[^\"\\]|\\.)*"
-    wildcards = {"**/": f"(?:{within}/)?", "**": within, "*": f"{character}*", "?": character}
-    parts = _WILDCARD.split(pattern if _WILDCARD.search(pattern) else pattern.rstrip("/"))
-    path = "".join(wildcards.get(part) or re.escape(json.dumps(part)[1:-1]) for part in parts)
-    below = "" if len(parts) > 1 else f"(?:/{within})?"
-    pattern = rf'"{re.escape(key)}": \[(?:"{within}", )*"{path}{below}"'
+    path = _JSON_PATHS.translate(pattern)
+    pattern = rf'"{re.escape(key)}": \[(?:"{_JSON_TEXT}", )*"{path}"'
     return Filter(ColumnPattern(column, pattern).sql)  # not by values: hardly two rows have the same JSON
 
 
@@ -306,10 +365,6 @@ def _match_regex(column: str, pattern: str) -> Filter:
     matching = ColumnPattern(column, pattern)
     return Filter(matching.sql, (matching,))
 
-
-VARIANT_TAG = "in-branch"
-ABSENT_TAG = "not-in-branch"
-"""Tags of variants, also with `:` and a further branch that has it; of rows with one that has them not."""
 
 IS_VARIANT = has_any("tags", [VARIANT_TAG])
 """Rows of the index that only further branches of a repository have. They are archived, too."""

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knowledge_pipeline.store.file_cache import Kind, RecentValues
+from knowledge_pipeline.store.file_cache import FileCache, Kind, RecentValues
 from knowledge_pipeline.store.filters import ColumnTest, Filter, one_of
 from knowledge_pipeline.store.lance_internals import (
     ADDRESS,
@@ -44,6 +44,7 @@ MAX_TABLE_ROWS = 131_072  # of more, Lance reads what is asked for
 MAX_WRITTEN_ROWS = 20_000  # of one commit that are kept until they are asked for
 MAX_TAKEN_ROWS = 2_000  # by their addresses
 LARGE_FRAGMENT_ROWS = 16_384
+_MAX_GONE_FILES = 32  # of a table, whose rows are held, besides as many as it has
 _MAX_MASKS = 64  # of one fragment, a bit for each of its rows
 _HELD_COLUMNS = frozenset(
     {"id", "uri", "path", "language", "source", "source_type", "kind", "archived", "skipped", "unembedded"}
@@ -72,6 +73,7 @@ def _count_bytes(fragment: FragmentRows) -> int:
 
 FRAGMENT_ROWS = Kind[FragmentRows](_count_bytes)  # by files, as some version has them
 DELETED_ROWS = Kind[np.ndarray](lambda addresses: addresses.nbytes)  # by files and mark
+READ_FILES = Kind[set[FragmentFiles]](lambda files: 0)  # of a table, as they were read
 WRITTEN_ROWS = Kind[pa.Table](lambda rows: rows.nbytes)  # by files, in no version that was read
 WANTED_COLUMNS = Kind[frozenset[str]](lambda names: 100 * len(names))  # of a table, as they were asked for
 
@@ -154,9 +156,22 @@ def read_fragment(
             current = _hold(_scan(dataset, wanted, fragment=listed.fragment), deleted)
         elif missing := wanted.difference(current.rows.schema.names):
             current = _add_columns(dataset, listed.fragment, current._replace(deleted=deleted), missing)
+        if cached is None:
+            _drop_gone_files(dataset, cache, files)
         if current is not cached:
             cache.put(FRAGMENT_ROWS, table, files, current)
         return current._replace(rows=current.rows.select([*sorted(columns), ADDRESS]), deleted=deleted)
+
+
+def _drop_gone_files(dataset: Any, cache: FileCache, added: FragmentFiles) -> None:
+    """Hold no rows of files that a version lacks, once there are more of them than of its own."""
+    read, listed = cache.get(READ_FILES, dataset.uri) or set[FragmentFiles](), list_fragments(dataset)
+    read.add(added)
+    if len(read) > 2 * len(listed) + _MAX_GONE_FILES:
+        for files in read - listed.keys():
+            cache.take(FRAGMENT_ROWS, dataset.uri, files)
+        read.intersection_update(listed)
+    cache.put(READ_FILES, dataset.uri, None, read)
 
 
 def _hold(rows: pa.Table, deleted: np.ndarray) -> FragmentRows:
@@ -420,6 +435,19 @@ def find_changed_rows(
         if newer:
             rows_after.append(_find_rows_of_one(now, files, newer, own, stored))
     return RowChanges(*(pa.concat_tables(rows).select(list(columns)) for rows in (rows_before, rows_after)))
+
+
+def find_covered_fragments(then: Any, now: Any) -> set[int]:
+    """Fragments of which one version has all rows of another: a rollback brings deleted rows back."""
+    before, after = list_fragments(then), list_fragments(now)
+
+    def is_covered(files: FragmentFiles) -> bool:
+        if before[files].deletion_file == after[files].deletion_file:
+            return True
+        deleted = read_deleted(then, files, before[files]), read_deleted(now, files, after[files])
+        return bool(np.isin(*deleted, assume_unique=True).all())
+
+    return {files[0] for files in before.keys() & after.keys() if is_covered(files)}
 
 
 def _find_rows_of_one(

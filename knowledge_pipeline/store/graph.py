@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
-from typing import Any
+from functools import lru_cache, reduce, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +21,27 @@ import pyarrow as pa
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store import filters
-from knowledge_pipeline.store.file_cache import DueValue, RecentValues
+from knowledge_pipeline.store.damage import (
+    LANCE_ERRORS,
+    MEND,
+    IndexProbe,
+    explain_lance_error,
+    is_damage,
+)
+from knowledge_pipeline.store.file_cache import DueValue, RecentValues, open_file_cache
 from knowledge_pipeline.store.filters import MATCH_ALL, MATCH_NONE, Filter, one_of
 from knowledge_pipeline.store.fragments import KeyIndex
-from knowledge_pipeline.store.lance_internals import count_rows, take_rows
+from knowledge_pipeline.store.lance_internals import count_rows, set_indexes_aside, take_rows
 from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
 from knowledge_pipeline.store.schemas import GRAPH
-from knowledge_pipeline.store.search import LANCE_ERRORS, Locations, Row, parse_payloads
+from knowledge_pipeline.store.search import (
+    Locations,
+    Row,
+    parse_payloads,
+)
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 MAX_ROWS = 1_000_000  # of a table, at most 85 bytes each; a larger one is read by its indexes
 MAX_CONDITIONS = 32  # whose rows are kept; a bit for each row
@@ -291,6 +305,30 @@ WHOLE_EDGE_COLUMNS = (
 """Of edges, what is kept in memory once that pays: reads of nothing else wait for no thread."""
 
 
+def _without_damaged_indexes(
+    read: Callable[Concatenate[GraphReader, _P], Awaitable[_T]],
+) -> Callable[Concatenate[GraphReader, _P], Coroutine[Any, Any, _T]]:
+    """Read without the indexes that are damaged, if that is what an error of Lance comes from."""
+
+    @wraps(read)
+    async def read_or_translate(reader: GraphReader, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        before = reader.describe_damage()
+        try:
+            return await read(reader, *args, **kwargs)
+        except BaseException as error:  # Rust's panic is no Exception
+            if not (isinstance(error, LANCE_ERRORS) or is_damage(error)):
+                raise
+            if reader.describe_damage() == before and is_damage(error):
+                await asyncio.to_thread(reader.set_damaged_aside)
+            if reader.describe_damage() != before:
+                return await read(reader, *args, **kwargs)
+            raise StoreError(
+                f"the code graph of the live release cannot be read{explain_lance_error(error)}"
+            ) from error
+
+    return read_or_translate
+
+
 @dataclass(slots=True)
 class GraphReader:
     """The symbols and edges of all sources at the versions that one release names."""
@@ -303,17 +341,37 @@ class GraphReader:
     _locations: Locations
     _multi_source: RecentValues[bool] = field(default_factory=lambda: RecentValues(MAX_CACHED_FILTERS))
     _symbol_cache: dict[str, dict[str, list[Row]]] = field(default_factory=dict[str, dict[str, list[Row]]])
+    _damaged: set[str] = field(default_factory=set[str])  # columns, whose indexes are not read
+    _probes: tuple[IndexProbe, IndexProbe] = field(default_factory=lambda: (IndexProbe(), IndexProbe()))
 
+    def describe_damage(self) -> str:
+        """What is read without its index, and what mends it; empty where nothing is damaged."""
+        columns = ", ".join(sorted(self._damaged))
+        return f"the index of {columns} in the code graph cannot be read: {MEND}" if columns else ""
+
+    def set_damaged_aside(self) -> None:
+        """Read both tables without the indexes that cannot be read."""
+        if columns := self._probes[0].find_damaged(self._symbols):
+            self._symbols = set_indexes_aside(self._symbols, columns)
+            self._damaged |= {f"symbols.{column}" for column in columns}
+        if columns := self._probes[1].find_damaged(self._edges):
+            self._edges = set_indexes_aside(self._edges, columns)
+            self._damaged |= {f"edges.{column}" for column in columns}
+        self._keyed_symbols, self._keyed_edges = _key_symbols(self._symbols), _key_edges(self._edges)
+
+    @_without_damaged_indexes
     async def find_symbols(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """Rows of `schemas.SYMBOLS` that match, in no particular order; `shown` is parsed."""
         where = self._locations.resolve(where)
         return self._fill_rows(await asyncio.to_thread(_read_rows, self._symbols, where, limit, columns))
 
+    @_without_damaged_indexes
     async def find_edges(self, where: Filter, *, limit: int, columns: Sequence[str]) -> list[Row]:
         """Rows of `schemas.EDGES` that match, in no particular order."""
         where = self._locations.resolve(where)
         return await asyncio.to_thread(_read_rows, self._edges, where, limit, columns)
 
+    @_without_damaged_indexes
     async def look_up_symbols(
         self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]
     ) -> list[Row]:
@@ -321,8 +379,7 @@ class GraphReader:
         read, visible = self._keyed_symbols.read, self._locations.resolve(visible)
         if columns == ("shown",) and self._keyed_symbols.reads_nothing(visible, PAYLOAD_COLUMNS):
             payloads = list(map(dict, read(lookup, visible, limit=limit, columns=PAYLOAD_COLUMNS)))
-            for payload in payloads:
-                self._locations.fill_row(payload)
+            self._locations.fill_rows(payloads)
             return [{"shown": payload} for payload in payloads]
         return self._fill_rows(await asyncio.to_thread(read, lookup, visible, limit=limit, columns=columns))
 
@@ -330,10 +387,10 @@ class GraphReader:
         if not rows or "shown" not in rows[0]:
             return rows
         payloads = parse_payloads((row["shown"] for row in rows), PAYLOAD_COLUMNS)
-        for payload in payloads:
-            self._locations.fill_row(payload)
+        self._locations.fill_rows(payloads)
         return [{**row, "shown": payload} for row, payload in zip(rows, payloads, strict=True)]
 
+    @_without_damaged_indexes
     async def look_up_edges(
         self, lookup: RowLookup, visible: Filter, *, limit: int, columns: Sequence[str]
     ) -> list[Row]:
@@ -373,21 +430,27 @@ async def open_graph(root: StorePath, versions: Mapping[str, int]) -> GraphReade
     Raises:
         StoreError: one of them cannot be opened.
     """
+    files = open_file_cache(root)
     try:
         symbols, edges = await asyncio.to_thread(
-            lambda: [open_dataset(root / "graph" / f"{name}.lance", versions[name]) for name in GRAPH]
+            lambda: [open_dataset(root / "graph" / f"{name}.lance", versions[name], files) for name in GRAPH]
         )
     except (KeyError, *LANCE_ERRORS) as error:
         raise StoreError(
-            f"the code graph of the live release cannot be opened ({type(error).__name__}): "
-            "run `knowledge index`, or `knowledge rollback`"
+            f"the code graph of the live release cannot be opened{explain_lance_error(error)}"
         ) from error
-    keyed_symbols = KeyedTable(
+    locations = Locations(symbols.metadata)
+    return GraphReader(dict(versions), symbols, edges, _key_symbols(symbols), _key_edges(edges), locations)
+
+
+def _key_symbols(symbols: Any) -> KeyedTable:
+    return KeyedTable(
         symbols, _SYMBOL_KEYS, _SYMBOL_NUMBERS, whole=PAYLOAD_COLUMNS, max_whole_rows=_MAX_WHOLE_SYMBOLS
     )
-    keyed_edges = KeyedTable(edges, _EDGE_KEYS, _EDGE_NUMBERS, whole=WHOLE_EDGE_COLUMNS)
-    locations = Locations(symbols.metadata)
-    return GraphReader(dict(versions), symbols, edges, keyed_symbols, keyed_edges, locations)
+
+
+def _key_edges(edges: Any) -> KeyedTable:
+    return KeyedTable(edges, _EDGE_KEYS, _EDGE_NUMBERS, whole=WHOLE_EDGE_COLUMNS)
 
 
 def _read_rows(table: Any, where: Filter, limit: int, columns: Sequence[str]) -> list[Row]:

@@ -27,6 +27,7 @@ from knowledge_pipeline.store.lance_internals import (
     OFFSET_BITS,
     FragmentFiles,
     ListedFragment,
+    RememberedVersion,
     list_fragments,
 )
 from knowledge_pipeline.store.tables import KEYS_PER_FILTER, Table
@@ -161,13 +162,27 @@ class _Complete:
     """The versions at which nothing was left to do."""
 
     digest: str
-    versions: tuple[Any, ...]  # Lance's datasets
+    versions: tuple[RememberedVersion | None, ...]  # None: there was no table
     count: int  # see `count_values`
 
 
-_COMPLETE = Kind[_Complete](lambda complete: len(complete.versions) << 16)  # by source, and stage or check
-_CHANGES = Kind[tuple[Any, Any, pa.Table | None]](lambda changes: changes[2].nbytes if changes[2] else 0)
-"""Rows that differ between two of Lance's datasets, by their identities: they are kept, so that it stays."""
+class _Changes(NamedTuple):
+    """Rows that differ between earlier versions of a table and the newest that was compared."""
+
+    now: RememberedVersion
+    rows: dict[RememberedVersion, pa.Table | None]  # None: they are many, or not known
+
+
+def _count_complete_bytes(complete: _Complete) -> int:
+    return sum(len(version.manifest) for version in complete.versions if version)
+
+
+def _count_changed_bytes(changes: _Changes) -> int:
+    return sum(rows.nbytes for rows in changes.rows.values() if rows is not None)
+
+
+_COMPLETE = Kind[_Complete](_count_complete_bytes)  # by source, and stage or check
+_CHANGES = Kind[_Changes](_count_changed_bytes)
 
 
 class ChangeTracker:
@@ -197,7 +212,8 @@ class ChangeTracker:
         self._files, self._key = lake.files, (source, name)
         self._source, self._digest = source, digest
         self._tables = tables
-        self._versions = tuple(table.open_version() for table in tables)
+        self._datasets = [table.open_version() for table in tables]
+        self._versions = tuple(map(_remember, self._datasets))
         self._known = None if forget else self._files.get(_COMPLETE, "", self._key)
         self._count: int | None = None
 
@@ -209,9 +225,9 @@ class ChangeTracker:
         if None in (*complete.versions, *self._versions):
             return None
         for column, table, then, now in zip(
-            columns, self._tables, complete.versions, self._versions, strict=True
+            columns, self._tables, complete.versions, self._datasets, strict=True
         ):
-            if then is now:
+            if then is None or then == RememberedVersion.of(now):
                 continue
             rows = _load_changes(table, then, now)
             if rows is None:
@@ -228,13 +244,13 @@ class ChangeTracker:
 
         Beside those that `changed` they are as many as when they were remembered; None: all are counted.
         """
-        now, count = self._versions[0], None
+        now, count = self._datasets[0], None
         if self._known is not None and changed is not None:
             among, then = where & one_of(column, sorted(changed)), self._known.versions[0]
             with suppress(OSError, ValueError):  # a compaction has dropped the files of the earlier version
-                more = (
-                    _count_values(now, column, among) - _count_values(then, column, among) if changed else 0
-                )
+                more = 0
+                if changed and then is not None:
+                    more = _count_values(now, column, among) - _count_values(then.open(now), column, among)
                 count = self._known.count + more
         self._count = _count_values(now, column, where) if count is None else count
         return self._count
@@ -243,9 +259,13 @@ class ChangeTracker:
         """Nothing is left to do, with the tables as they were noted; or the last as written since."""
         versions = self._versions
         if has_written:
-            versions = (*versions[:-1], self._tables[-1].open_version())
+            versions = (*versions[:-1], _remember(self._tables[-1].open_version()))
         complete = _Complete(self._digest, versions, self._count or 0)
         self._files.put(_COMPLETE, "", self._key, complete)
+
+
+def _remember(dataset: Any) -> RememberedVersion | None:
+    return None if dataset is None else RememberedVersion.of(dataset)
 
 
 def carry_over(lake: Lake, before: Any, after: Any) -> None:
@@ -253,9 +273,12 @@ def carry_over(lake: Lake, before: Any, after: Any) -> None:
 
     Needs the lock of the table since before the first of the two, and nothing but a compaction between them.
     """
+    if before is None or after is None:
+        return
+    then, now = RememberedVersion.of(before), RememberedVersion.of(after)
     for _, key, complete in lake.files.items(_COMPLETE):
-        if any(version is before for version in complete.versions):
-            moved = tuple(after if version is before else version for version in complete.versions)
+        if then in complete.versions:
+            moved = tuple(now if version == then else version for version in complete.versions)
             lake.files.put(_COMPLETE, "", key, replace(complete, versions=moved))
 
 
@@ -268,16 +291,19 @@ def _count_values(dataset: Any, column: str, where: Filter) -> int:
     return len(rows[column].unique())
 
 
-def _load_changes(table: Table, then: Any, now: Any) -> pa.Table | None:
+def _load_changes(table: Table, then: RememberedVersion, now: Any) -> pa.Table | None:
     """The rows that one of two versions has and the other lacks; None where those are many, or not known."""
-    key = id(then), id(now)
-    changes = table.files.get(_CHANGES, str(table.path), key)
-    if changes is None:
+    newest, path = RememberedVersion.of(now), str(table.path)
+    changes = table.files.get(_CHANGES, path)
+    if changes is None or changes.now != newest:  # changes up to an earlier version are of no use
+        changes = _Changes(newest, {})
+    if then not in changes.rows:
         names = [name for name in _COMPARED_COLUMNS if name in table.schema.names]
         try:
-            tables = find_changed_rows(then, now, names, max_rows=MAX_MOVED_ROWS)
+            tables = find_changed_rows(then.open(now), now, names, max_rows=MAX_MOVED_ROWS)
         except (OSError, ValueError):  # a compaction has dropped the files of the earlier version
             tables = None
-        changes = then, now, None if tables is None else pa.concat_tables(tables)
-        table.files.put(_CHANGES, str(table.path), key, changes)
-    return changes[2]
+        rows = None if tables is None else pa.concat_tables(tables)
+        changes = changes._replace(rows={**changes.rows, then: rows})
+        table.files.put(_CHANGES, path, None, changes)
+    return changes.rows[then]

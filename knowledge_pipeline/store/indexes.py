@@ -9,16 +9,19 @@ maintenance inspects thousands, and most need nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.store import segments
-from knowledge_pipeline.store.filters import UNEMBEDDED
+from knowledge_pipeline.store.damage import describe_damage, read_index
+from knowledge_pipeline.store.filters import UNEMBEDDED, has_any, one_of
 from knowledge_pipeline.store.fragments import MAX_TABLE_ROWS
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.lance_storage import StorePath, has_version, remove_path
+from knowledge_pipeline.store.lance_internals import ADDRESS, allow_rows, sample_addresses, take_rows
+from knowledge_pipeline.store.lance_storage import StorePath, build_index, has_version, remove_path
 from knowledge_pipeline.store.object_store import ObjectPath
 from knowledge_pipeline.store.schemas import GRAPH
 from knowledge_pipeline.store.tables import COMPACT_MIN_SMALL_FRAGMENTS, Table
@@ -30,10 +33,10 @@ HNSW_PARTITION_ROWS = 1_000_000  # smaller graphs are built sooner, and a search
 MAX_UNINDEXED_ROWS = 128  # a longer tail is taken into the indexes
 GRAPH_MAX_UNINDEXED_ROWS = 1_000  # with a tail of 5,000, each read takes 2 ms more
 
-_HNSW_OPTIONS = {"metric": "cosine", "m": 20, "ef_construction": 150}
+_HNSW_OPTIONS: dict[str, Any] = {"distance_type": "cosine", "m": 20, "ef_construction": 150}
 """Lance's 300 candidates take 1.8 times the processor, and find as many neighbours."""
 
-FTS_OPTIONS = {
+FTS_OPTIONS: dict[str, Any] = {
     "base_tokenizer": "simple",
     "stem": True,
     "remove_stop_words": False,
@@ -105,6 +108,14 @@ def rebuild_indexes(table: Table) -> None:
         _build_index(table, column, kind)
 
 
+def rebuild_index(table: Table, column: str) -> None:
+    """Build the index of one column anew, or drop it where the table needs none; its files are not read."""
+    if kind := _required_indexes(table, table.indexes).get(column):
+        _build_index(table, column, kind)
+    else:
+        table.build_index(partial(table.open_newest().drop_index, table.indexes[column]))
+
+
 def count_unindexed_rows(table: Table) -> int:
     """Rows that full-text search finds by scanning."""
     return segments.count_rows_beyond(table.open_version(), "words") if table.exists else 0
@@ -138,22 +149,26 @@ def _required_indexes(table: Table, built: Collection[str] = ()) -> dict[str, st
 
 
 def _build_index(table: Table, column: str, kind: str) -> None:
-    """Uses Lance directly: importing LanceDB takes a second, and hides how large the pages of a tree are."""
-    from lance.indices import IndexConfig
+    """By LanceDB, except for a tree with small pages, whose size LanceDB does not take."""
+    if kind == "BTREE" and (table.name in GRAPH or column in _LARGE_TABLE_INDEXES):
+        from lance.indices import IndexConfig
 
-    dataset = table.open_newest()
+        tree = IndexConfig(index_type="btree", parameters={"zone_size": _BTREE_PAGE_ROWS})
+        build = partial(table.open_newest().create_scalar_index, column, tree, replace=True)
+    else:
+        build = partial(build_index, table.path, column, _configure_index(table, kind))
+    table.build_index(build)
+
+
+def _configure_index(table: Table, kind: str) -> Any:
+    from lancedb import index
+
     if kind == "HNSW":
         partitions = max(1, table.count_rows() // HNSW_PARTITION_ROWS)
-        create = partial(
-            dataset.create_index, column, "IVF_HNSW_SQ", num_partitions=partitions, **_HNSW_OPTIONS
-        )
-    elif kind == "BTREE" and (table.name in GRAPH or column in _LARGE_TABLE_INDEXES):
-        tree = IndexConfig(index_type="btree", parameters={"zone_size": _BTREE_PAGE_ROWS})
-        create = partial(dataset.create_scalar_index, column, tree)
-    else:
-        options = FTS_OPTIONS if kind == "FTS" else {}
-        create = partial(dataset.create_scalar_index, column, kind, **options)
-    table.build_index(partial(create, replace=True))
+        return index.HnswSq(num_partitions=partitions, **_HNSW_OPTIONS)
+    if kind == "FTS":
+        return index.FTS(**FTS_OPTIONS)
+    return {"BITMAP": index.Bitmap, "BTREE": index.BTree, "LABEL_LIST": index.LabelList}[kind]()
 
 
 _DISCARDED_SUFFIX = ".discarded"
@@ -243,3 +258,63 @@ def list_half_discarded(lake: Lake) -> list[StorePath]:
     )
     unused = (table for table in tables if last_write_time(table) < latest)
     return [*local, *(table for table in unused if not (table / "_versions").is_dir())]
+
+
+_MISSES_ROWS = "it does not find rows that are there"
+_WORDS_OF_A_ROW = 16  # that a row is looked for by
+_MAX_WORD_CHARS = 40  # an index leaves longer ones out
+_ALL_PARTITIONS = 1_000_000
+
+
+def find_index_problem(dataset: Any, index: Any, rows: int) -> str:
+    """What is wrong with an index, which is read whole and asked for so many rows; empty for nothing.
+
+    What reads damaged bytes may end the whole process.
+    """
+    reader, kind = read_index(dataset, index)
+    if not kind:
+        try:
+            addresses = sample_addresses(dataset, rows) if rows else []
+            return _MISSES_ROWS if addresses and _misses_rows(reader, index.field_names[0], addresses) else ""
+        except BaseException as error:  # noqa: BLE001 - Rust's panic is no Exception
+            kind = describe_damage(error)
+    return f"it cannot be read ({kind})"
+
+
+def _misses_rows(dataset: Any, column: str, addresses: Sequence[int]) -> bool:
+    """Whether the index of a column does not find some rows by what they hold."""
+    values = take_rows(dataset, addresses, [column])[column].to_pylist()
+    rows = [(at, value) for at, value in zip(addresses, values, strict=True) if value is not None]
+    if column == "words":
+        return not all(_finds_by_words(dataset, at, words) for at, words in rows)
+    if column == "vector":
+        return not all(_finds_by_vector(dataset, at, vector) for at, vector in rows)
+    if any(isinstance(value, list) for _, value in rows):
+        condition = has_any(column, sorted({item for _, value in rows for item in value}))
+    else:
+        condition = one_of(column, {value for _, value in rows})
+    by_index, by_scan = (
+        dataset.to_table([], filter=condition.sql, with_row_address=True, use_scalar_index=is_used)
+        for is_used in (True, False)
+    )
+    return sorted(by_index[ADDRESS].to_pylist()) != sorted(by_scan[ADDRESS].to_pylist())
+
+
+def _finds_by_words(dataset: Any, address: int, text: str) -> bool:
+    from lance.query import FullTextOperator, MatchQuery
+
+    words = [word for word in text.split() if word.isalnum() and len(word) <= _MAX_WORD_CHARS]
+    words = words[:: max(1, len(words) // _WORDS_OF_A_ROW)]
+    query = MatchQuery(" ".join(words), "words", operator=FullTextOperator.AND)
+    return not words or _finds(dataset, address, full_text_query=query)
+
+
+def _finds_by_vector(dataset: Any, address: int, vector: Sequence[float]) -> bool:
+    nearest = {"column": "vector", "q": vector, "k": 1, "metric": "cosine", "nprobes": _ALL_PARTITIONS}
+    return not any(vector) or _finds(dataset, address, nearest=nearest)
+
+
+def _finds(dataset: Any, address: int, **query: Any) -> bool:
+    """Whether a query finds a row, which is all that it may find."""
+    options = {"prefilter": True, "with_row_id": True, **allow_rows([address]), **query}
+    return address in dataset.scanner([], **options).to_table()["_rowid"].to_pylist()

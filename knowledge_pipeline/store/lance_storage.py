@@ -1,4 +1,4 @@
-"""How Lance opens a table, in a folder or in an object store."""
+"""How Lance opens a table, and LanceDB makes and indexes one, in a folder or in an object store."""
 
 # Lance's signatures name types of pandas, which is not installed.
 # pyright: reportUnknownMemberType=false
@@ -7,7 +7,8 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,13 @@ VersionStamp = tuple[int | str, ...]
 
 MOST_INDEX_BYTES = 1 << 30
 _MOST_METADATA_BYTES = 256 << 20
+_FOLDER_BYTES = 16 << 20  # of tables without indexes in folders, whose metadata are read in no time
+_LEAST_INDEX_BYTES = 64 << 20  # in memory, which is more than all indexes of a few rows take
+_METADATA_SHARE = 8  # an eighth of what indexes may take: of a million rows metadata take 40 MB
+_MAX_GONE_SEGMENTS = 4  # of indexes, whose files a session keeps open; or half as many as are left
+_INDEXED_FOLDERS = ("index", "graph")  # of the store: their tables get indexes
 _OUTGROWN = 1.25  # times as large as a cache: what has outgrown it
+_MANIFEST, _MAX_VERSION = ".manifest", (1 << 64) - 1
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # options of glibc's `mallopt`
 _OWN_MAPPING_BYTES = 1 << 20  # of a block that has a mapping of its own, which ends when the block is freed
 
@@ -38,8 +45,10 @@ def build_storage_options(path: StorePath) -> dict[str, str] | None:
 
 
 @cache
-def _open_session() -> Any:
+def _open_session(*, is_local: bool) -> Any:
     """The cache of files and indexes that all datasets of this process share whose tables have none."""
+    if is_local:  # what it holds of former versions is dropped when it is full
+        return _create_session(_FOLDER_BYTES, _FOLDER_BYTES)
     return _create_session(MOST_INDEX_BYTES, _MOST_METADATA_BYTES)
 
 
@@ -70,19 +79,55 @@ def _return_freed_memory() -> None:
 def open_dataset(path: StorePath, version: int | None = None, files: FileCache | None = None) -> Any:
     """Lance's dataset, without LanceDB: a third of the cost of opening.
 
-    With the cache of its store it has the session that `bound_cache` gave to the table.
+    With the cache of its store, a table in a folder that has indexes has a session of its own.
     """
-    import lance
-
     from knowledge_pipeline.store.lance_internals import (
         describe_version,
     )  # with Arrow: a command may need none
 
-    options, own = build_storage_options(path), files.sessions.get(str(path)) if files else None
-    session = own.session if own else _open_session()
-    dataset: Any = lance.dataset(str(path), version, storage_options=options, session=session)
+    dataset = _open_in_session(path, version, files)
+    if files and isinstance(path, Path) and _renew_session(files, path, dataset):
+        dataset = _open_in_session(path, version, files)
     describe_version(dataset, files)
     return dataset
+
+
+def _open_in_session(path: StorePath, version: int | None, files: FileCache | None) -> Any:
+    import lance
+
+    options, own = build_storage_options(path), files.sessions.get(str(path)) if files else None
+    session = own.session if own else _open_session(is_local=isinstance(path, Path))
+    dataset = lance.dataset(str(path), version, storage_options=options, session=session)
+    if not dataset.version:  # as Lance reads a manifest of zeros: a table without rows and columns
+        raise OSError(f"LanceError: the manifest of {path} is empty")
+    return dataset
+
+
+def _renew_session(files: FileCache, path: Path, dataset: Any) -> bool:
+    """Give a table with indexes a session that has room for them, and another one in time.
+
+    A session keeps a file of each segment of an index open, long after the segment was merged into another
+    and its file removed. As in a copying collector, a new one is due when many are gone for what is left, so
+    that what is left is opened again seldom.
+
+    Returns:
+        Whether it is new, so that the dataset does not have it.
+    """
+    indexes: list[Any] = dataset.describe_indices()
+    if not indexes:
+        return False
+    segments = frozenset(str(segment.uuid) for index in indexes for segment in index.segments)
+    own = files.sessions.get(str(path))
+    sizes = (index.total_size_bytes or MOST_INDEX_BYTES for index in indexes)
+    index_bytes = min(max(sum(sizes), _LEAST_INDEX_BYTES), MOST_INDEX_BYTES)
+    if own and index_bytes <= own.index_bytes * _OUTGROWN:
+        seen = own.segments | segments
+        if len(seen) - len(segments) <= max(_MAX_GONE_SEGMENTS, len(segments) // 2):
+            files.sessions[str(path)] = own._replace(segments=seen)
+            return False
+    session = _create_session(index_bytes, index_bytes // _METADATA_SHARE)
+    files.sessions[str(path)] = TableSession(session, index_bytes, segments)
+    return True
 
 
 def bound_cache(files: FileCache, path: StorePath, *, index_bytes: int, metadata_bytes: int) -> bool:
@@ -102,15 +147,47 @@ def bound_cache(files: FileCache, path: StorePath, *, index_bytes: int, metadata
 
 
 def create_dataset(path: StorePath, schema: pa.Schema) -> None:
-    """Create an empty table, unless it exists."""
-    import lance
+    """Create an empty table, unless it exists: by LanceDB where it gets indexes, which LanceDB builds.
 
-    empty, options = schema.empty_table(), build_storage_options(path)
+    The first write of a new source, or of a log, which a search may cause, does not wait for that import.
+    """
     try:
-        lance.write_dataset(empty, str(path), mode="create", storage_options=options, session=_open_session())
-    except OSError as error:
+        if path.parent.name in _INDEXED_FOLDERS:
+            with _open_database(path) as database:
+                database.create_table(path.stem, schema=schema)
+        else:
+            import lance
+
+            lance.write_dataset(
+                schema.empty_table(),
+                str(path),
+                mode="create",
+                storage_options=build_storage_options(path),
+                session=_open_session(is_local=isinstance(path, Path)),
+            )
+    except (OSError, ValueError) as error:
         if "already exists" not in str(error):
             raise
+
+
+def build_index(path: StorePath, column: str, config: Any) -> None:
+    """Build an index of `lancedb.index` anew, in one commit."""
+    with _open_database(path) as database:
+        database.open_table(path.stem).create_index(column, config=config)
+
+
+@contextmanager
+def _open_database(path: StorePath) -> Generator[Any]:
+    """LanceDB's database of the folder that contains a table.
+
+    Its import takes 2 s, and it shares no cache with Lance, so only writers of new tables and indexes use it.
+    """
+    import lancedb
+
+    try:
+        yield lancedb.connect(str(path.parent), storage_options=build_storage_options(path))
+    except RuntimeError as error:  # of a disk or a bucket: Lance's own interface raises another type
+        raise OSError(str(error).removeprefix("lance error: ")) from error
 
 
 def create_in_memory(rows: pa.Table) -> Any:
@@ -167,10 +244,10 @@ def commit_operation(path: StorePath, dataset: Any, operation: Any) -> None:
 
 
 def read_version_stamp(table: StorePath) -> VersionStamp:
-    """Identifies a table's newest version among all others, and those of a table created anew.
+    """Identifies a table's newest version among all others, and those of a table created anew or restored.
 
-    Made of the file names in the table's folder and the time of the last write, without opening the
-    table: 0.05 ms instead of 2; on an object store one listing. A restored copy has another stamp.
+    Made of the file names in the table's folder, the time of the last write, and what the system says of the
+    newest manifest, without opening the table: 0.05 ms instead of 2; on an object store one listing.
     """
     if isinstance(table, ObjectPath):
         tags = [(path.name, path.stat().tag) for path in (table / "_versions").iter_objects()]
@@ -179,9 +256,47 @@ def read_version_stamp(table: StorePath) -> VersionStamp:
         versions = f"{table}/_versions"  # without a path for each of a thousand tables
         # Before the names: a commit in between gives another stamp.
         written_ns = os.stat(versions).st_mtime_ns  # noqa: PTH116
-        return os.stat(table).st_mtime_ns, written_ns, *sorted(os.listdir(versions))  # noqa: PTH116, PTH208
+        names = sorted(os.listdir(versions))  # noqa: PTH208
+        newest = _stamp_file(f"{versions}/{_find_newest(names)}")
+        return written_ns, *newest, *names
     except (FileNotFoundError, NotADirectoryError):
         return (0,)
+
+
+def _find_newest(manifests: list[str]) -> str:
+    """The name of the newest manifest of some, in the order of their names."""
+    first = next((name for name in manifests if name.endswith(_MANIFEST)), "")
+    if len(first) == len(_name_manifest(0)):
+        return first
+    names = (name for name in manifests if name.endswith(_MANIFEST))  # of a table of an early Lance
+    return max(names, key=lambda name: (len(name), name), default="")
+
+
+def _name_manifest(version: int) -> str:
+    """The newest is the first in the order of names."""
+    return f"{_MAX_VERSION - version:020}{_MANIFEST}"
+
+
+def _stamp_file(path: str) -> VersionStamp:
+    """What no other content has: whoever restores a file sets its time of writing, and not that of change."""
+    stat = os.stat(path)  # noqa: PTH116
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+def stamp_version(table: StorePath, version: int) -> VersionStamp:
+    """Identifies what has a version's number: another history of the table has another stamp for it.
+
+    In a folder that takes some µs, and on an object store a listing.
+    """
+    name = _name_manifest(version)
+    if isinstance(table, ObjectPath):
+        names = name, f"{version}{_MANIFEST}"
+        paths = (table / "_versions").iter_objects()
+        return tuple(path.stat().tag for path in paths if path.name in names)
+    for manifest in (name, f"{version}{_MANIFEST}"):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return _stamp_file(f"{table}/_versions/{manifest}")
+    return ()
 
 
 def is_written(stamp: VersionStamp) -> bool:
@@ -199,6 +314,36 @@ def has_version(table: StorePath) -> bool:
             return any(entry.name.endswith(".manifest") for entry in entries)
     except (FileNotFoundError, NotADirectoryError):
         return False
+
+
+def has_data(table: StorePath) -> bool:
+    """Whether rows were written to a table, whatever is left of it."""
+    data = table / "data"
+    if isinstance(data, ObjectPath):
+        return data.is_dir()
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(data) as entries:
+        return any(True for _ in entries)
+    return False
+
+
+def list_versions(table: StorePath) -> list[int]:
+    """The versions that a table has a manifest of, ascending."""
+    folder = table / "_versions"
+    if isinstance(folder, ObjectPath):
+        names = [path.name for path in folder.iter_objects()]
+    else:
+        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    stems = (name.removesuffix(_MANIFEST) for name in names if name.endswith(_MANIFEST))
+    numbers = (int(stem) for stem in stems if stem.isdecimal())
+    return sorted(number if number < _MAX_VERSION // 2 else _MAX_VERSION - number for number in numbers)
+
+
+def remove_version(table: StorePath, version: int) -> None:
+    """Remove the manifest of a version: what only that version has is left to a cleanup."""
+    for name in (_name_manifest(version), f"{version}{_MANIFEST}"):
+        manifest = table / "_versions" / name
+        if isinstance(manifest, ObjectPath) or manifest.exists():
+            remove_path(manifest)
 
 
 def create_folder(path: StorePath) -> None:

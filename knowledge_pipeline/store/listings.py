@@ -23,9 +23,6 @@ _log = logging.getLogger(__name__)
 
 _MAX_AGE_S = 60.0
 
-_fetched_at: dict[tuple[str, Path], float] = {}
-_lock = threading.Lock()
-
 
 def load_shared_settings(path: Path, **options: bool) -> Settings:
     """As `config.file.load_settings`, with the listings that other machines made."""
@@ -48,26 +45,33 @@ def publish_listing(settings: Settings, organisation: str) -> None:
         call_store(store, lambda: open_client(store).put(path.key, content, use_multipart=False))
 
 
-def fetch_listings(settings: Settings, *, in_background: bool = False, max_age_s: float = _MAX_AGE_S) -> None:
-    """Copy the listings that another machine made, unless that was done within `max_age_s`.
+class ListingRefresh:
+    """Fetches listings again and again, once a minute, for who asks more often. Threads may share it."""
+
+    def __init__(self) -> None:
+        """Its first fetch is due a minute from now: whoever loads settings has the listings."""
+        self._lock, self._fetched_at = threading.Lock(), time.monotonic()
+
+    def fetch_if_due(self, settings: Settings, *, in_background: bool = False) -> None:
+        """See `fetch_listings`."""
+        with self._lock:
+            if time.monotonic() < self._fetched_at + _MAX_AGE_S:
+                return
+            self._fetched_at = time.monotonic()
+        if in_background:
+            threading.Thread(target=fetch_listings, args=(settings,), name="listings", daemon=True).start()
+        else:
+            fetch_listings(settings)
+
+
+def fetch_listings(settings: Settings) -> None:
+    """Copy the listings that another machine made.
 
     Where the store does not answer, the listings of this machine stay, and the log tells.
     """
     store = settings.store
-    if not isinstance(store, ObjectStore) or not settings.organisations:
+    if not isinstance(store, ObjectStore):
         return
-    key, now = (store.url, settings.local_folder), time.monotonic()
-    with _lock:
-        if now - _fetched_at.get(key, float("-inf")) < max_age_s:
-            return
-        _fetched_at[key] = now
-    if in_background:
-        threading.Thread(target=_fetch, args=(settings, store), name="listings", daemon=True).start()
-    else:
-        _fetch(settings, store)
-
-
-def _fetch(settings: Settings, store: ObjectStore) -> None:
     folder = settings.local_folder / LISTINGS
     for organisation in settings.organisations:
         name = f"{organisation.id}.json"

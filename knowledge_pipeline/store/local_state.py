@@ -19,7 +19,7 @@ import threading
 import time
 import uuid
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -117,13 +117,17 @@ class SharedState:
         self.close()
 
     def count_request(self, caller: str, *, per_minute: int) -> float | None:
-        """Count a request, unless as many are within the last minute; then the seconds until one is not."""
+        """Count a request, unless as many are within the last minute; then the seconds until one is not.
+
+        Times are those since the machine was started, which its clock does not change; later ones are of
+        an earlier start.
+        """
         by_caller = self._server, caller
         with self._writing() as connection:
-            now = time.time()
+            now = time.monotonic()
             connection.execute(
-                "delete from requests where server = ? and caller = ? and at <= ?",
-                (*by_caller, now - WINDOW_S),
+                "delete from requests where server = ? and caller = ? and not (at > ? and at <= ?)",
+                (*by_caller, now - WINDOW_S, now),
             )
             count, oldest = connection.execute(
                 "select count(*), min(at) from requests where server = ? and caller = ?", by_caller
@@ -213,12 +217,16 @@ class SharedState:
 
     def begin_server(self) -> None:
         """Forget what a server under this name has left; a file that is damaged is begun anew."""
-        with suppress(StoreUnavailable), self._translated_errors():
-            if self._open(create=True).execute("pragma quick_check").fetchone()[0] != "ok":
-                self._discard()
+        self.renew_if_damaged()
         with self._writing() as connection:
             for table in ("requests", "entries"):
                 connection.execute(f"delete from {table} where server = ?", (self._server,))  # noqa: S608
+
+    def renew_if_damaged(self) -> None:
+        """Read all, and begin a file that is damaged anew."""
+        with suppress(StoreUnavailable), self._translated_errors():
+            if self._open(create=True).execute("pragma quick_check").fetchone()[0] != "ok":
+                self._discard()
 
     def add_rows(self, log: str, rows: Sequence[Row], *, max_bytes: int | None = None) -> bool:
         """Leave rows of JSON values, and the time `at`, for the next writer of a log.
@@ -284,7 +292,10 @@ class SharedState:
                 yield connection
                 self._writes += 1
                 if self._writes % _CLEAN_EVERY == 0:
-                    connection.execute("delete from requests where at <= ?", (time.time() - WINDOW_S,))
+                    now = time.monotonic()
+                    connection.execute(
+                        "delete from requests where not at between ? and ?", (now - WINDOW_S, now)
+                    )
                     connection.execute("delete from entries where expires_at <= ?", (time.time(),))
                 connection.execute("commit")
             except BaseException:
@@ -354,6 +365,28 @@ class SharedState:
         _log.warning("%s is damaged, and begun anew: rows that waited for the logs are lost", self._path)
         for suffix in ("-wal", "-shm", ""):
             self._path.with_name(FILE + suffix).unlink(missing_ok=True)
+
+
+def find_damaged_state(folder: Path) -> str:
+    """What is wrong with the state of a store; empty where nothing is, or there is none."""
+    path = folder / FILE
+    if not path.is_file():
+        return ""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            found = str(connection.execute("pragma quick_check(1)").fetchone()[0])
+    except sqlite3.Error as error:
+        if not _has_code(error, *_DAMAGED):
+            raise StoreUnavailable(f"the state that processes share cannot be read: {error}") from error
+        found = str(error)
+    reason = found.splitlines()[0]
+    return "" if found == "ok" else f"it is damaged ({reason}): rows that wait for the logs are lost"
+
+
+def discard_damaged_state(folder: Path) -> None:
+    """Begin the state of a store anew, if it is damaged."""
+    with SharedState(folder) as state:
+        state.renew_if_damaged()
 
 
 def _has_code(error: Exception, *codes: int) -> bool:

@@ -14,7 +14,8 @@ which gives other scores. So while there are any, conditions are evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -85,6 +86,16 @@ class ColumnValues:
         return one_of(column, matches).sql if is_list else pattern.sql
 
 
+def count_values(dataset: Any, columns: Sequence[str], condition: str) -> Counter[tuple[Any, ...]]:
+    """How many rows that meet a condition have which values; of a batch only its counts are kept."""
+    counts = Counter[tuple[Any, ...]]()
+    for batch in dataset.scanner(list(columns), condition).to_batches():
+        groups: Any = pa.Table.from_batches([batch]).group_by(list(columns)).aggregate([([], "count_all")])
+        rows = zip(*(groups[name].to_pylist() for name in (*columns, "count_all")), strict=True)
+        counts.update({tuple(values): rows_of for *values, rows_of in rows})
+    return counts
+
+
 MAX_LISTED_VALUES = 200_000  # of a column; about 100 bytes each
 _MIN_SEARCHES = 2  # of one version: a process that asks once would read more than it saves
 
@@ -120,6 +131,16 @@ class ListedValues:
             if len(values) > self._max_values:
                 return None
         return frozenset(values)
+
+
+def read_values(dataset: Any, column: str, where: Filter) -> Sequence[str]:
+    """The distinct values of a column of text in the rows that match, or enough of them, sorted."""
+    values = set[str]()
+    for batch in dataset.to_batches(columns=[column], filter=where.sql):
+        values.update(pc.unique(batch.column(0)).drop_null().to_pylist())
+        if len(values) > MAX_LISTED_VALUES:
+            break
+    return sorted(values)
 
 
 MAX_ROWS = 300_000  # of the index: packing the rows of a condition holds a thread. Of more, few rows are kept

@@ -27,11 +27,11 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from knowledge_pipeline.store.damage import LANCE_ERRORS, is_damage
 from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.fragments import RowChanges, StaleRows, find_changed_rows
 from knowledge_pipeline.store.lance_internals import ADDRESS
-from knowledge_pipeline.store.lance_storage import VersionStamp
 from knowledge_pipeline.store.tables import Table
 
 WriteTask = Callable[[], None]
@@ -178,8 +178,9 @@ TypedSource = tuple[str, str]
 """Type and id of a source."""
 
 _COMPARED_COLUMNS = ("id", "source_type", "source", "archived")
-_CHANGED_SOURCES = Kind[tuple[VersionStamp, frozenset[TypedSource]]](lambda stamped: 200 * len(stamped[1]))
-_ROW_CHANGES = Kind[tuple[VersionStamp, RowChanges]](lambda stamped: sum(rows.nbytes for rows in stamped[1]))
+_CHANGED_SOURCES = Kind[tuple[Any, frozenset[TypedSource]]](lambda stamped: 200 * len(stamped[1]))
+_ROW_CHANGES = Kind[tuple[Any, RowChanges]](lambda stamped: sum(rows.nbytes for rows in stamped[1]))
+"""Each with the two versions that were compared last: what differed up to earlier ones is of no use."""
 
 
 def find_changed_sources(
@@ -208,8 +209,8 @@ def find_changed_sources(
         return frozenset(differing | _count_rows_by_source(recent).keys())
 
     # Every check of a release needs the sources of each type.
-    key = version, since, time_column
-    return table.files.load(_CHANGED_SOURCES, str(table.path), key, table.version_stamp, find)
+    stamp = version, since, table.version_stamp
+    return table.files.load(_CHANGED_SOURCES, str(table.path), time_column, stamp, find)
 
 
 def find_new_ids(table: Table, version: int | None) -> frozenset[str]:
@@ -250,14 +251,24 @@ def find_differing_sources(then: Any, now: Any) -> frozenset[str] | None:
 
 
 def _diff_rows(table: Table, version: int | None, time_column: str) -> RowChanges:
-    """Read once: each check of a release looks at the same rows."""
-    columns = [name for name in (*_COMPARED_COLUMNS, time_column) if name in table.schema.names]
+    """Read once: each check of a release looks at the same rows. All are new beside a damaged version."""
+    names = (*_COMPARED_COLUMNS, time_column)
+    columns = [*(name for name in names if name in table.schema.names), ADDRESS]
+
+    def diff() -> RowChanges:
+        try:
+            return table.diff_rows(columns, version)
+        except LANCE_ERRORS as error:
+            if version is None or not is_damage(error):
+                raise
+            return table.diff_rows(columns, None)
+
     return table.files.load(
         _ROW_CHANGES,
         str(table.path),
-        (version, time_column),
-        table.version_stamp,
-        lambda: table.diff_rows([*columns, ADDRESS], version),
+        time_column,
+        (version, table.version_stamp),
+        diff,
     )
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,11 +25,12 @@ from operator import itemgetter
 import pyarrow as pa
 
 from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.store.damage import build_loss, explain_loss
 from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import MATCH_NONE, UNEMBEDDED
 from knowledge_pipeline.store.fragments import StaleRows
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.lance_storage import VersionStamp
+from knowledge_pipeline.store.lance_storage import VersionStamp, has_data, stamp_version
 from knowledge_pipeline.store.search import read_locations
 from knowledge_pipeline.store.tables import Table
 
@@ -49,6 +50,13 @@ class Release:
     unembedded: int = 0  # rows without a vector, which only full text finds
     pinned_since: datetime | None = None  # when refreshes were told to publish nothing instead of it
     ranker: str | None = None  # JSON: the weights that rank its results; None: those of the package
+    stamps: Mapping[str, VersionStamp] = field(default_factory=dict[str, VersionStamp])
+    """What has the versions' numbers, by table as the row names it, where `stamp_tables` looked."""
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """Equal for releases whose tables are the same versions of the same tables."""
+        return tuple(tuple(sorted(part.items())) for part in (self.tables, self.graph, self.stamps))
 
     @property
     def embedded_share(self) -> float:
@@ -66,6 +74,7 @@ class Release:
 
 _GRAPH_PREFIX = "graph/"  # of the code graph's tables in a release's row; no space has a slash
 _UNEMBEDDED = "rows/unembedded"
+_LIST = "the list of releases", "releases"
 _RELEASES = Kind[tuple[VersionStamp, tuple[Release, ...]]](lambda stamped: 2_000 * len(stamped[1]))
 
 
@@ -73,10 +82,14 @@ def list_releases(lake: Lake) -> list[Release]:
     """All releases that can still be read, the live one last."""
     table = lake.releases()  # read once for each version: a refresh lists the releases a dozen times
     stamp = table.version_stamp
-    return list(lake.files.load(_RELEASES, str(table.path), None, stamp, lambda: _read_releases(table)))
+    with explain_loss(*_LIST):
+        return list(lake.files.load(_RELEASES, str(table.path), None, stamp, lambda: _read_releases(table)))
 
 
 def _read_releases(table: Table) -> tuple[Release, ...]:
+    """Raises StoreError: no version of the list is left."""
+    if not table.exists and has_data(table.path):
+        raise build_loss(*_LIST, "has lost all its versions")
     releases: list[Release] = []
     for row in sorted(table.read_rows(table.schema.names).to_pylist(), key=itemgetter("release")):
         tables, graph = dict[str, int](), dict[str, int]()
@@ -102,6 +115,15 @@ def _read_releases(table: Table) -> tuple[Release, ...]:
 def find_live_release(lake: Lake) -> Release | None:
     """The release that queries read; None before the first."""
     return max(list_releases(lake), key=lambda release: release.release, default=None)
+
+
+def stamp_tables(lake: Lake, release: Release) -> dict[str, VersionStamp]:
+    """What has the numbers of a release's versions now, by table: another one after a restoration."""
+    stamps: dict[str, VersionStamp] = {}
+    for name, version in _to_versions(release).items():
+        path = name if name.startswith(_GRAPH_PREFIX) else f"index/{name}"
+        stamps[name] = stamp_version(lake.root / f"{path}.lance", version)
+    return stamps
 
 
 def first_released_at(lake: Lake, release: Release | None) -> datetime | None:
@@ -230,10 +252,11 @@ def _append_release(lake: Lake, contents: Release, keep: int) -> Release:
     }
     table = lake.releases()
     kept, stale = _split_kept([*list_releases(lake), new], keep)
-    table.replace_rows(
-        [StaleRows("release", stale)], pa.Table.from_pylist([row], schema=table.schema).to_batches()
-    )
-    table.compact_if_due()
+    with explain_loss(*_LIST):
+        table.replace_rows(
+            [StaleRows("release", stale)], pa.Table.from_pylist([row], schema=table.schema).to_batches()
+        )
+        table.compact_if_due()
     _delete_stray_tags(lake, kept)
     return new
 
@@ -253,9 +276,24 @@ def delete_old_releases(lake: Lake, *, keep: int) -> None:
     kept, stale = _split_kept(list_releases(lake), keep)
     if stale:
         table = lake.releases()
-        table.replace_rows([StaleRows("release", stale)])
-        table.compact_if_due()
+        with explain_loss(*_LIST):
+            table.replace_rows([StaleRows("release", stale)])
+            table.compact_if_due()
     _delete_stray_tags(lake, kept)
+
+
+def give_up_releases(lake: Lake, table: str, version: int) -> None:
+    """Delete releases, but the live one, that name a version of a table, "index/small" or "graph/edges".
+
+    It cannot be read any more. Needs the index lock.
+    """
+    name = table.removeprefix("index/")
+    releases = list_releases(lake)
+    lost = [release.release for release in releases[:-1] if _to_versions(release).get(name) == version]
+    if lost:
+        with explain_loss(*_LIST):
+            lake.releases().replace_rows([StaleRows("release", lost)])
+        _delete_stray_tags(lake, [release.release for release in releases if release.release not in lost])
 
 
 def _split_kept(releases: Sequence[Release], keep: int) -> tuple[list[int], list[int]]:

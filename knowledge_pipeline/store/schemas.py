@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 VERSION = "4"
-WORDS_KEY, WORDS_VERSION = "knowledge_words", "2"
+WORDS_KEY, WORDS_VERSION = "knowledge_words", "3"
 """Of the form of `words` in an index table, which its schema notes. A table of another form stays readable:
 the next refresh gives the rows that differ new words (`stages.index`)."""
 

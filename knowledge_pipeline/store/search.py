@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -23,13 +23,18 @@ import numpy as np
 import pyarrow as pa
 
 from knowledge_pipeline.errors import StoreError
-from knowledge_pipeline.records import ABSENT_KEY, BRANCHES_KEY, hash_strings, is_pull_name
-from knowledge_pipeline.store import lance_storage
+from knowledge_pipeline.records import (
+    ABSENT_KEY,
+    ABSENT_TAG,
+    BRANCHES_KEY,
+    VARIANT_TAG,
+    hash_strings,
+    is_pull_name,
+)
+from knowledge_pipeline.store.damage import LANCE_ERRORS, IndexDamage, explain_lance_error, is_damage
 from knowledge_pipeline.store.file_cache import open_file_cache
 from knowledge_pipeline.store.filters import (
-    ABSENT_TAG,
     MATCH_NONE,
-    VARIANT_TAG,
     BranchCondition,
     Filter,
     any_of,
@@ -37,10 +42,16 @@ from knowledge_pipeline.store.filters import (
     has_any,
     one_of,
 )
-from knowledge_pipeline.store.fragments import OutlineColumns
-from knowledge_pipeline.store.lance_internals import take_rows
-from knowledge_pipeline.store.lance_storage import StorePath
-from knowledge_pipeline.store.matching_rows import ListedValues, RowSet, ScanOptions
+from knowledge_pipeline.store.fragments import OutlineColumns, find_covered_fragments
+from knowledge_pipeline.store.lance_internals import set_indexes_aside, take_rows
+from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
+from knowledge_pipeline.store.matching_rows import (
+    ListedValues,
+    RowSet,
+    ScanOptions,
+    count_values,
+    read_values,
+)
 from knowledge_pipeline.store.vectors import IndexedVectors, VectorMemory
 from knowledge_pipeline.text import matches_any
 
@@ -125,17 +136,20 @@ class Locations:
             self._parsed[source] = SourceLocation.from_json(text) if text else SourceLocation()
         return self._parsed[source]
 
-    def fill_row(self, row: dict[str, Any]) -> None:
-        """Give a row its `url` and `branch`, as far as it has these columns; it also has source and path."""
-        if not self._texts or _NOTE + row.get("source", "") not in self._texts:
+    def fill_rows(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Give rows their `url` and `branch`, as far as they have these columns; each has source and path."""
+        if not self._texts:
             return
-        location = self.find(row["source"])
-        if location.branches and isinstance(row.get("metadata"), dict):
-            _fill_branches(row, location)
-        if "url" in row and row["url"] is None:
-            row["url"] = location.build_url(row["path"])
-        if "branch" in row and row["branch"] is None:
-            row["branch"] = location.branch
+        for row in rows:
+            if _NOTE + row.get("source", "") not in self._texts:
+                continue
+            location = self.find(row["source"])
+            if location.branches and isinstance(row.get("metadata"), dict):
+                _fill_branches(row, location)
+            if "url" in row and row["url"] is None:
+                row["url"] = location.build_url(row["path"])
+            if "branch" in row and row["branch"] is None:
+                row["branch"] = location.branch
 
     def fill_columns(self, rows: ArrowRows) -> ArrowRows:
         """The same for rows of Arrow."""
@@ -145,10 +159,11 @@ class Locations:
             return rows
         filled: list[dict[str, Any]] = rows.select(names).to_pylist()
         for row in filled:
-            if branch := _find_branch_of_variant(row.get("tags", ())):
-                url = self.find(row["source"]).build_url(row["path"], branch)
+            location = self.find(row["source"])
+            if location.branches and (branch := _find_branch_of_variant(row.get("tags", ()))):
+                url = location.build_url(row["path"], branch)
                 row |= {"branch": branch} | ({"url": url} if "url" in row else {})
-            self.fill_row(row)
+        self.fill_rows(filled)
         for name in columns:
             values = pa.array([row[name] for row in filled], pa.string())
             rows = rows.set_column(rows.schema.names.index(name), name, values)  # pyright: ignore[reportArgumentType, reportUnknownMemberType]  # a table takes an array, too
@@ -192,7 +207,7 @@ def _find_branch_of_variant(tags: Sequence[str]) -> str | None:
     """The first branch that a variant stands in, by its tags; None: it is none."""
     if VARIANT_TAG not in tags:
         return None
-    return next(tag.partition(":")[2] for tag in tags if tag.startswith(f"{VARIANT_TAG}:"))
+    return next((tag.partition(":")[2] for tag in tags if tag.startswith(f"{VARIANT_TAG}:")), None)
 
 
 def _fill_branches(row: dict[str, Any], location: SourceLocation) -> None:
@@ -255,9 +270,6 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _FEW_ROWS = 30_000  # whose words take 25 MB; all of 100,000 take 73, and those of 200 questions 17
-_LEAST_INDEX_BYTES = 64 << 20  # in memory, which is more than all indexes of a few rows take
-_LEAST_METADATA_BYTES = 32 << 20
-_METADATA_SHARE = 8  # an eighth of what indexes may take: of a million rows metadata take 40 MB
 _HNSW_EF = 200  # candidates of the HNSW search: recall@10 .977 at 100,000 rows
 _ENOUGH = 0.85  # of them that have to match: where fewer do, a vector is far from the rows that match
 
@@ -325,30 +337,35 @@ class SpaceUnreadable(StoreError):
         return type(self), (str(self), self.space)
 
 
-LANCE_ERRORS = (OSError, RuntimeError, ValueError)
-"""What Lance raises where a table is broken or gone."""
-
-
 def _translate_errors(
     read: Callable[Concatenate[IndexReader, _P], Awaitable[_T]],
 ) -> Callable[Concatenate[IndexReader, _P], Coroutine[Any, Any, _T]]:
-    """Turn errors of Lance into one that names the index."""
+    """Read without the indexes that are damaged, if that is what an error of Lance comes from.
+
+    Other errors become one that names the index.
+    """
 
     @wraps(read)
     async def read_or_translate(reader: IndexReader, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        used = reader.damage.sound or reader
         try:
-            return await read(reader, *args, **kwargs)
-        except LANCE_ERRORS as error:
+            return await read(used, *args, **kwargs)
+        except BaseException as error:  # Rust's panic is no Exception
+            if not (isinstance(error, LANCE_ERRORS) or is_damage(error)):
+                raise
+            try:
+                if sound := await reader.set_damaged_aside(error, used):
+                    return await read(sound, *args, **kwargs)
+            except LANCE_ERRORS as later:
+                error = later
             raise _to_space_unreadable(reader.space, reader.version, error) from error
 
     return read_or_translate
 
 
-def _to_space_unreadable(space: str, version: int, error: Exception) -> SpaceUnreadable:
+def _to_space_unreadable(space: str, version: int, error: BaseException) -> SpaceUnreadable:
     return SpaceUnreadable(
-        f"version {version} of the index {space!r} cannot be read ({type(error).__name__}): "
-        "run `knowledge index`, or `knowledge rollback`",
-        space,
+        f"version {version} of the index {space!r} cannot be read{explain_lance_error(error)}", space
     )
 
 
@@ -370,13 +387,33 @@ class IndexReader:
     listed: ListedValues
     locations: Locations
     fragments: Sequence[Any] | None = field(default=None, kw_only=True)  # of Lance: searches look at no other
+    damage: IndexDamage = field(default_factory=IndexDamage, kw_only=True)
 
     def narrow_to_row(self, row: int) -> IndexReader:
         """A reader whose searches look at the fragment of a row alone, in the indexes too.
 
         By a condition on `_rowid` other searches find the same, and read the columns of every row for it.
         """
-        return replace(self, fragments=[self.dataset.get_fragment(row >> 32)])
+        reader = self.damage.sound or self
+        fragments = [reader.dataset.get_fragment(row >> 32)]
+        damage = IndexDamage(reader.damage.columns, probe=self.damage.probe)
+        return replace(reader, fragments=fragments, damage=damage)
+
+    async def set_damaged_aside(self, error: BaseException, used: IndexReader) -> IndexReader | None:
+        """A reader without the indexes that cannot be read; None where all can, or `used` did without."""
+        known: Mapping[str, str] = {} if used is self else self.damage.columns
+        if not self.damage.columns.keys() > known.keys():  # else they were set aside meanwhile
+            damaged: Mapping[str, str] = {}
+            if is_damage(error):
+                damaged = await asyncio.to_thread(self.damage.probe.find_damaged, self.dataset)
+            if damaged.keys() <= known.keys():
+                return None
+            if damaged.keys() != self.damage.columns.keys():
+                dataset, aside = set_indexes_aside(self.dataset, damaged), IndexDamage(damaged)
+                memory = VectorMemory(dataset, self.dimensions, self.locations.resolve)
+                own = {"memory": memory, "listed": ListedValues(dataset), "damage": aside}
+                self.damage.columns, self.damage.sound = damaged, replace(self, dataset=dataset, **own)
+        return self.damage.sound
 
     async def is_readable(self) -> bool:
         """Whether any row can be read."""
@@ -407,8 +444,7 @@ class IndexReader:
     async def advance_from(self, earlier: IndexReader) -> None:
         """Hold the vectors in memory if the reader of an earlier version of the space does."""
         if earlier.memory.loaded:
-            files = self.files.items()
-            unchanged = {fragment for fragment, name in files if earlier.files.get(fragment) == name}
+            unchanged = await asyncio.to_thread(find_covered_fragments, earlier.dataset, self.dataset)
             await asyncio.to_thread(self.memory.advance_from, earlier.memory, unchanged)
 
     @_translate_errors
@@ -504,7 +540,9 @@ class IndexReader:
         return await self._match(query, where, limit)
 
     async def _match(self, query: Any, where: Filter, limit: int) -> ScoredRows:
-        """Rows by a query of Lance, best first."""
+        """Rows by a query of Lance, best first; none where the index of words is damaged."""
+        if "words" in self.damage.columns:
+            return NO_ROWS
         columns = ["_score", "_rowid"]
 
         def scan() -> pa.Table:
@@ -591,12 +629,12 @@ class IndexReader:
     def _to_rows(self, table: pa.Table) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = table.to_pylist()
         if rows and "shown" in rows[0]:
-            for row, payload in zip(rows, parse_payloads(row["shown"] for row in rows), strict=True):
+            payloads = parse_payloads([row["shown"] for row in rows])
+            self.locations.fill_rows(payloads)
+            for row, payload in zip(rows, payloads, strict=True):
                 row["shown"] = payload
-                self.locations.fill_row(payload)
         if rows and "source" in rows[0]:
-            for row in rows:
-                self.locations.fill_row(row)
+            self.locations.fill_rows(rows)
         return rows
 
     @_translate_errors
@@ -611,9 +649,23 @@ class IndexReader:
         return await self.find_rows(where & has_any(column, listed), limit=limit, columns=columns)
 
     @_translate_errors
+    async def list_values(self, column: str, where: Filter) -> Sequence[str]:
+        """What a column of text holds in the rows that match; see `read_values`."""
+        return await asyncio.to_thread(read_values, self.dataset, column, self.memory.values.resolve(where))
+
+    @_translate_errors
     async def count_rows(self, where: Filter) -> int:
         """How many rows match."""
         return await asyncio.to_thread(self.dataset.count_rows, self.locations.resolve(where).sql)
+
+    @_translate_errors
+    async def count_by(self, columns: Sequence[str], where: Filter) -> Counter[tuple[Any, ...]]:
+        """How many rows match, by their values of some columns."""
+
+        def count() -> Counter[tuple[Any, ...]]:
+            return count_values(self.dataset, columns, self.memory.values.resolve(where).sql)
+
+        return await asyncio.to_thread(count)
 
 
 def count_with_tied(limit: int) -> int:
@@ -637,31 +689,20 @@ def _to_scored_rows(ids: np.ndarray, scores: np.ndarray) -> ScoredRows:
     return ScoredRows(ids.astype(np.int64, copy=False), scores.astype(np.float64, copy=False))
 
 
-def _open_dataset(root: StorePath, space: str, version: int) -> Any:
-    """A local one has a cache as large as its indexes are on disk, which takes them and half of all words."""
-    path, cache = root / "index" / f"{space}.lance", open_file_cache(root)
-    dataset = lance_storage.open_dataset(path, version, cache)
-    if not isinstance(path, Path):  # every index that is not held there is a request
-        return dataset
-    most = lance_storage.MOST_INDEX_BYTES
-    sizes = (index.total_size_bytes or most for index in dataset.describe_indices())
-    index_bytes = min(max(sum(sizes), _LEAST_INDEX_BYTES), most)
-    metadata_bytes = max(index_bytes // _METADATA_SHARE, _LEAST_METADATA_BYTES)
-    is_new = lance_storage.bound_cache(cache, path, index_bytes=index_bytes, metadata_bytes=metadata_bytes)
-    return lance_storage.open_dataset(path, version, cache) if is_new else dataset
-
-
 async def open_index(root: StorePath, space: str, version: int) -> IndexReader:
     """Open one space's index at a version that a release names. Raises `SpaceUnreadable`."""
     try:
-        dataset = await asyncio.to_thread(_open_dataset, root, space, version)
+        path = root / "index" / f"{space}.lance"
+        dataset = await asyncio.to_thread(open_dataset, path, version, open_file_cache(root))
         dimensions, locations = dataset.schema.field("vector").type.list_size, Locations(dataset.metadata)
         digest = locations.compute_digest()
         files = {
             fragment.fragment_id: " ".join((*(file.path for file in fragment.data_files()), digest))
             for fragment in dataset.get_fragments()
         }
-    except LANCE_ERRORS as error:
+    except BaseException as error:  # Rust's panic is no Exception
+        if not (isinstance(error, LANCE_ERRORS) or is_damage(error)):
+            raise
         raise _to_space_unreadable(space, version, error) from error
     memory, listed = VectorMemory(dataset, dimensions, locations.resolve), ListedValues(dataset)
     is_local = isinstance(root, Path)

@@ -29,7 +29,7 @@ from knowledge_pipeline.store.fragments import (
     read_matching,
     stage_replacement,
 )
-from knowledge_pipeline.store.lance_internals import ADDRESS, describe_version, take_rows
+from knowledge_pipeline.store.lance_internals import ADDRESS, RememberedVersion, describe_version, take_rows
 from knowledge_pipeline.store.lance_storage import StorePath, VersionStamp
 from knowledge_pipeline.store.locks import confirm_lock
 from knowledge_pipeline.store.object_store import ObjectPath
@@ -198,6 +198,10 @@ class Table:
             describe_version(dataset, self.files)
         return dataset
 
+    def identify_version(self, version: int) -> str:
+        """What no other version of any table has, not even one with this number that was written anew."""
+        return RememberedVersion.of(self.open_version(version)).identity
+
     def _open_by_stamp(self, stamp: VersionStamp) -> Any:
         """In 0.05 ms instead of 0.3 where it is open already."""
         return self.files.load(_NEWEST_DATASET, str(self.path), None, stamp, self._open_dataset)
@@ -346,6 +350,13 @@ class Table:
         """Remove any number of rows by key, in one commit."""
         merge = self.open_newest().merge_insert(self.key).when_matched_delete()
         self._merge(merge, pa.Table.from_pydict({self.key: keys}))
+
+    def drop_fragments(self, fragments: Sequence[int]) -> None:
+        """Leave out whole fragments, which are not read, in one commit."""
+        from lance import LanceOperation
+
+        dataset, operation = self.open_newest(), LanceOperation.Delete([], list(fragments), "true")
+        self._commit(lambda: lance_storage.commit_operation(self.path, dataset, operation))
 
     def delete_where(self, where: Filter) -> None:
         """Remove all rows that match, in one commit; there is none when nothing matches."""

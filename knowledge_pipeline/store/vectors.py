@@ -300,7 +300,7 @@ class VectorMemory:
     def advance_from(self, earlier: VectorMemory, unchanged: Collection[int]) -> None:
         """Hold at once what an earlier version held, if it did, and what was added since.
 
-        `unchanged` are the fragments that have the same data files in both versions.
+        `unchanged` are the fragments that have the same data files in both versions, and no row more in this.
         """
         with self._reading:
             if earlier.loaded and not self.loaded and not self._has_too_many():

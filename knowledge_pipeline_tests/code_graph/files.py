@@ -10,11 +10,12 @@ from knowledge_pipeline.code_graph import (
     Earlier,
     Edge,
     FileFacts,
+    IndexedFile,
+    Project,
     ResolvedFile,
     Trace,
     extract,
     find_changed_names,
-    interface_digest,
     list_defined_names,
     renew_trace,
     resolve,
@@ -22,27 +23,29 @@ from knowledge_pipeline.code_graph import (
 from knowledge_pipeline.file_languages import detect_language
 
 
-class Files:
+class Files(Project):
     """Texts by their paths, as a project."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        self._facts = {
-            path: extract(path, text, detect_language(path, text) or "text") for path, text in texts.items()
+        super().__init__()
+        self._own = {
+            path: IndexedFile(extract(path, text, detect_language(path, text) or "text"))
+            for path, text in texts.items()
         }
         self._defining: dict[str, set[str]] = {}
-        for path, facts in self._facts.items():
-            for name in list_defined_names(facts):
+        for path, file in self._own.items():
+            for name in list_defined_names(file.facts):
                 self._defining.setdefault(name, set()).add(path)
 
     def paths(self) -> set[str]:
-        return set(self._facts)
+        return set(self._own)
 
-    def facts(self, path: str) -> FileFacts:
-        return self._facts[path]
+    def file(self, path: str) -> IndexedFile:
+        return self._own[path]
 
     def interfaces(self) -> dict[str, str]:
         """What the stage keeps beside the facts."""
-        return {path: interface_digest(facts) for path, facts in self._facts.items()}
+        return {path: file.interface_digest for path, file in self._own.items()}
 
     def files_defining(self, name: str) -> set[str]:
         return self._defining.get(name, set())
@@ -86,14 +89,14 @@ class Kept:
     def update(self, texts: Mapping[str, str]) -> None:
         files = Files(texts)
         changes = find_changed_names(self._facts, {path: files.facts(path) for path in files.paths()})
-        before = self._facts
+        before = {path: IndexedFile(facts) for path, facts in self._facts.items()}
         for path in set(self.results) - files.paths():
             del self.results[path]
         interfaces = files.interfaces()
         due = [path for path in sorted(files.paths()) if self._is_due(path, files, interfaces, changes)]
         for path in due:
             earlier = None
-            if before.get(path) == files.facts(path):
+            if self._facts.get(path) == files.facts(path):
                 held = self.results[path]
                 earlier = Earlier(held.edges, held.trace, interfaces, before)
             self.results[path] = resolve(path, files, earlier)

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from knowledge_pipeline.code_graph import resolve
-from knowledge_pipeline.code_graph.languages.base import split_words
-from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
-from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
-from knowledge_pipeline_tests.thoroughness import examples
+from knowledge_pipeline_tests.code_graph.files import Kept, edges_of, targets
 
 SCRIPTS = {
     "bin/run.sh": """#!/usr/bin/env bash
@@ -57,21 +49,3 @@ def test_an_edit_gives_the_edges_of_a_full_run() -> None:
     after = SCRIPTS | {"lib/log.sh": "stamp() { date; }\n"}
     kept.update(after)
     assert kept.edges == edges_of(after)
-
-
-_PIECES = sorted(
-    split_words("source . a.sh f() { } x=1 $x ${y} $( ) | && ; if then fi local export \" ' << EOF é \x00")
-)
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.sampled_from([*_PIECES, "\n"]), max_size=60).map(" ".join) | st.text(max_size=80))
-def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
-    files = Files({"a.sh": text, "lib/log.sh": SCRIPTS["lib/log.sh"]})
-    assert resolve("a.sh", files) == resolve("a.sh", files)
-
-
-@pytest.mark.slow
-def test_reading_takes_steps_in_proportion_to_the_text() -> None:
-    text = "".join(f'f{n}() {{ local a="$b"; g{n} "$a" | h; }}\nX{n}=1\n' for n in range(200))
-    assert_in_proportion("a.sh", "bash", text)

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from knowledge_pipeline.code_graph import full_name, resolve
-from knowledge_pipeline.code_graph.languages.base import split_words
+from knowledge_pipeline.code_graph import full_name
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
-from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
-from knowledge_pipeline_tests.thoroughness import examples
 
 LIST = {
     "include/list.h": """#ifndef LIST_H
@@ -188,33 +181,3 @@ def test_an_edit_redoes_what_depends_on_it_and_gives_the_edges_of_a_full_run() -
     kept.update(LIST)
     kept.update(LIST | {LIST_C: LIST[LIST_C].replace("helper(value)", "value")})
     assert kept.resolved == [LIST_C]
-
-
-_PIECES = sorted(
-    split_words(
-        """
-        int struct union enum typedef class namespace n :: { } ( ) < > * & , ; : public = x y . -> [ ] new
-        #include "a.h" #define static extern template using auto for if return 'c' é \x00 ~ operator+ T
-        """
-    )
-)
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.sampled_from([*_PIECES, "\n"]), max_size=60).map(" ".join) | st.text(max_size=80))
-def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
-    for path in ("src/a.c", "src/a.cpp"):
-        files = Files({path: text, HEADER: LIST[HEADER]})
-        assert resolve(path, files) == resolve(path, files)
-
-
-@pytest.mark.slow
-def test_reading_takes_steps_in_proportion_to_the_text() -> None:
-    body = "".join(
-        f"struct s{n} {{ int *a[3]; }};\nint f{n}(struct s{n} *p) {{ int x = p->a[1]; g(&x); }}\n"
-        for n in range(100)
-    )
-    chain = "int g() { return x" + "->a()" * 1_000 + "; }\n"
-    for text in (body, chain):
-        assert_in_proportion("a.c", "c", text)
-        assert_in_proportion("a.cpp", "cpp", text)

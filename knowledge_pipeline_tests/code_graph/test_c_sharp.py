@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from knowledge_pipeline.code_graph import full_name, resolve
-from knowledge_pipeline.code_graph.languages.base import split_words
+from knowledge_pipeline.code_graph import full_name
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
-from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
-from knowledge_pipeline_tests.thoroughness import examples
 
 STORE, MORE, MODEL = "Shop/Store.cs", "Shop/Store.More.cs", "Model/Item.cs"
 TOOLS, MAIN, USINGS = "Tools/Extensions.cs", "App/Main.cs", "App/Usings.cs"
@@ -192,29 +185,3 @@ def test_what_a_global_using_brings_is_resolved_again_when_it_changes() -> None:
     kept.update(less)
     assert kept.edges == edges_of(less)
     assert MAIN in kept.resolved
-
-
-_PIECES = sorted(
-    split_words(
-        """
-        namespace A.B ; { } using static global = class record struct interface enum partial X : Y < T > where
-        ( ) [ ] => ?. ?? ! new this base is as switch case var foreach in await async return $"a{x}" " ' // /*
-        */ # \x00 é delegate event get set operator + out params
-        """
-    )
-)
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.sampled_from([*_PIECES, "\n"]), max_size=60).map(" ".join) | st.text(max_size=80))
-def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
-    files = Files({"A.cs": text, STORE: SHOP[STORE]})
-    assert resolve("A.cs", files) == resolve("A.cs", files)
-
-
-@pytest.mark.slow
-def test_reading_takes_steps_in_proportion_to_the_text() -> None:
-    body = "".join(f"T F{n}(T a) {{ var b = a?.B(x => x.C())?.D(); return b.E[{n}]; }}\n" for n in range(150))
-    chain = "int f = x" + "?.A()" * 300 + ";"
-    for small in (body, chain):
-        assert_in_proportion("A.cs", "c_sharp", small, before="class A { ", after=" }")

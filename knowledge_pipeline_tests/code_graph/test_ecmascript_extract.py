@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.code_graph import extract, from_json, interface_digest, to_json
+from knowledge_pipeline.code_graph import IndexedFile, extract, from_json, to_json
 from knowledge_pipeline.code_graph.languages.base import split_words
 from knowledge_pipeline_tests.code_graph.files import targets
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
@@ -24,7 +24,7 @@ _texts = st.lists(st.one_of(st.sampled_from(_TOKENS.split()), st.text(max_size=8
 def test_no_text_makes_extraction_raise(text: str, language: str) -> None:
     facts = extract("a", text, language)
     assert from_json(to_json(facts)) == facts
-    assert interface_digest(facts)
+    assert IndexedFile(facts).interface_digest
 
 
 @settings(max_examples=examples(100), deadline=None)

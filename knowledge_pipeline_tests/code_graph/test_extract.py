@@ -11,7 +11,7 @@ import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge_pipeline.code_graph import extract, from_json, interface_digest, to_json
+from knowledge_pipeline.code_graph import IndexedFile, extract, from_json, to_json
 from knowledge_pipeline.code_graph.facts import Binding, Import, Use
 from knowledge_pipeline.file_languages import GRAPH_LANGUAGES
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
@@ -35,7 +35,7 @@ _pieces = st.lists(
 def test_no_text_makes_extraction_raise(text: str, language: str) -> None:
     facts = extract("a/b", text, language)
     assert from_json(to_json(facts)) == facts
-    assert interface_digest(facts)
+    assert IndexedFile(facts).interface_digest
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -140,7 +140,9 @@ def test_a_change_within_a_body_leaves_the_interface() -> None:
     before = "class A:\n    def f(self):\n        x = 1\n        return g(x)\n"
     within = "class A:\n    def f(self):\n        y = h()\n        print(y)\n\n        return g(y)\n"
     result = "class A:\n    def f(self):\n        x = 1\n        return h(x)\n"
-    digests = [interface_digest(extract("a.py", text, "python")) for text in (before, within, result)]
+    digests = [
+        IndexedFile(extract("a.py", text, "python")).interface_digest for text in (before, within, result)
+    ]
     assert digests[0] == digests[1] != digests[2]
 
 

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from knowledge_pipeline.code_graph import full_name, resolve
-from knowledge_pipeline.code_graph.languages.base import split_words
+from knowledge_pipeline.code_graph import full_name
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
-from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
-from knowledge_pipeline_tests.thoroughness import examples
 
 APP = {
     "go.mod": "module example.com/app // shop\n\ngo 1.21\n",
@@ -203,37 +196,9 @@ def test_an_edit_of_a_method_redoes_those_who_call_it_and_no_others() -> None:
     assert kept.resolved == [METHODS]
 
 
-_PIECES = sorted(
-    split_words(
-        """
-        package p import "a/b" func ( ) { } type struct interface * [] map [ ] . := = , ; T x y range for if
-        switch case chan <- var const iota & go defer return ... 'c' ` // /* */ "x \x00 é any select
-        """
-    )
-)
-
-
 def test_what_is_converted_to_a_slice_holds_what_the_slice_does() -> None:
     texts = {
         "a.go": "package a\ntype Other struct{}\nfunc (o *Other) Put() {}\ntype Row struct{}\n"
         "func (r *Row) Put() {}\nfunc f(given any) { for _, each := range []*Row(given) { each.Put() } }\n"
     }
     assert targets(texts, "calls", "a.go:f") == {"a.go:Row.Put"}
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.sampled_from([*_PIECES, "\n"]), max_size=60).map(" ".join) | st.text(max_size=80))
-def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
-    files = Files({"go.mod": text, "store/a.go": text, STORE: APP[STORE]})
-    assert resolve("store/a.go", files) == resolve("store/a.go", files)
-
-
-@pytest.mark.slow
-def test_reading_takes_steps_in_proportion_to_the_text() -> None:
-    body = "".join(
-        f"func f{n}(a T) (R, error) {{\n\tb, err := a.B(&T{{k: {n}}}).C()\n\tvar c = func() {{ b.D() }}\n}}\n"
-        for n in range(150)
-    )
-    chain = "func g() { x" + ".a()" * 2_000 + " }\n"
-    for small in (body, chain):
-        assert_in_proportion("a.go", "go", small, before="package a\n")

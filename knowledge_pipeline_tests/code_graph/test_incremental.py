@@ -114,8 +114,8 @@ def test_a_second_method_of_a_name_redoes_those_who_guessed() -> None:
 def _resolve_after_renaming(earlier_edges: list[Edge], trace: Trace) -> ResolvedFile:
     before = Files(TWO_USES)
     after = Files(TWO_USES | {"a.py": TWO_USES["a.py"].replace("def first", "def renamed")})
-    facts = {path: before.facts(path) for path in before.paths()}
-    return resolve("b.py", after, Earlier(earlier_edges, trace, after.interfaces(), facts))
+    earlier = {path: before.file(path) for path in before.paths()}
+    return resolve("b.py", after, Earlier(earlier_edges, trace, after.interfaces(), earlier))
 
 
 TWO_USES = {

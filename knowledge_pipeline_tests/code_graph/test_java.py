@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from knowledge_pipeline.code_graph import full_name, resolve
-from knowledge_pipeline.code_graph.languages.base import split_words
+from knowledge_pipeline.code_graph import full_name
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
-from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
-from knowledge_pipeline_tests.thoroughness import examples
 
 SHOP = {
     "src/com/acme/store/Store.java": """package com.acme.store;
@@ -181,31 +174,3 @@ def test_a_new_type_in_the_package_changes_what_a_name_means() -> None:
     kept.update(moved)
     assert kept.edges == edges_of(moved)
     assert "c/Z.java" not in kept.resolved
-
-
-_PIECES = sorted(
-    split_words(
-        """
-        class A { } interface B extends < T > ( ) , ; . :: -> new this super = int String var for : @ X
-        import package a.b * static record enum " ' /* */ // ? & | [ ] instanceof switch case default
-        try catch return \x00 é 🂡 throws yield
-        """
-    )
-)
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.sampled_from([*_PIECES, "\n"]), max_size=60).map(" ".join) | st.text(max_size=80))
-def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
-    files = Files({"A.java": text, "B.java": SHOP[STORE]})
-    assert resolve("A.java", files) == resolve("A.java", files)
-
-
-@pytest.mark.slow
-def test_reading_takes_steps_in_proportion_to_the_text() -> None:
-    body = "".join(
-        f"void m{n}(Item a{n}) {{ a{n}.b().c(x{n}).d = new Foo<Bar>(a{n}); }}\n" for n in range(150)
-    )
-    chain = "x" + ".a()" * 2_000
-    for small in (f"class A {{ {body} }}\n", f"class A {{ int f = {chain}; }}\n"):
-        assert_in_proportion("A.java", "java", small)

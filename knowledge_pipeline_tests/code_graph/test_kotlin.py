@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from knowledge_pipeline.code_graph import full_name, resolve
-from knowledge_pipeline.code_graph.languages.base import split_words
+from knowledge_pipeline.code_graph import full_name
 from knowledge_pipeline_tests.code_graph.files import Files, targets
-from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
-from knowledge_pipeline_tests.thoroughness import examples
 
 STORE, MODEL, MAIN, TOOLS, OLD = (
     "shop/Store.kt",
@@ -208,30 +201,3 @@ def test_bases_and_imports_with_other_names() -> None:
 def test_java_and_kotlin_meet() -> None:
     assert targets(SHOP, "calls", f"{OLD}:Old.greet") == {f"{STORE}:Store.get", f"{MODEL}:Item.weigh"}
     assert full_name(STORE, "Store.create", Files(SHOP)) == "com.acme.shop.Store.create"
-
-
-_PIECES = sorted(
-    split_words(
-        """
-        package import a.b.* as class object companion interface fun val var by lazy { } ( ) < > : ? ?. ?: !!
-        :: -> = , it this super @ X y when is in if else for return "s $x ${ /* */ // ` \x00 é data enum
-        """
-    )
-)
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.sampled_from([*_PIECES, "\n"]), max_size=60).map(" ".join) | st.text(max_size=80))
-def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
-    files = Files({"A.kt": text, STORE: SHOP[STORE]})
-    assert resolve("A.kt", files) == resolve("A.kt", files)
-
-
-@pytest.mark.slow
-def test_reading_takes_steps_in_proportion_to_the_text() -> None:
-    body = "".join(
-        f"fun f{n}(a: T) {{\n    val b = a.b {{ it.c() }}?.d()\n    b.e()\n}}\n" for n in range(150)
-    )
-    chain = "fun g() = x" + ".map { it.a() }" * 300 + "\n"
-    for small in (body, chain):
-        assert_in_proportion("A.kt", "kotlin", small)

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from knowledge_pipeline.code_graph import full_name, resolve
-from knowledge_pipeline.code_graph.languages.base import split_words
+from knowledge_pipeline.code_graph import full_name
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
-from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
-from knowledge_pipeline_tests.thoroughness import examples
 
 SHOP = {
     "src/Model/Item.php": r"""<?php
@@ -121,30 +114,3 @@ def test_an_edit_gives_the_edges_of_a_full_run() -> None:
     after = SHOP | {STORE: SHOP[STORE].replace("first(): ?Item", "first(): ?Store")}
     kept.update(after)
     assert kept.edges == edges_of(after)
-
-
-_PIECES = sorted(
-    split_words(
-        r"""
-        <?php namespace App\Model ; use { } as ( ) class extends implements function const $x $this -> :: = [
-        new static self parent return foreach catch try ?-> , ? : fn => enum case trait 'c' é \ ... & \x00
-        """
-    )
-)
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.sampled_from([*_PIECES, "\n"]), max_size=60).map(" ".join) | st.text(max_size=80))
-def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
-    files = Files({"a.php": "<?php " + text, ITEM: SHOP[ITEM]})
-    assert resolve("a.php", files) == resolve("a.php", files)
-
-
-@pytest.mark.slow
-def test_reading_takes_steps_in_proportion_to_the_text() -> None:
-    body = "".join(
-        f"function f{n}(A $a): B {{ $b = $a->c(new D({n}))->e; return $b; }}\n" for n in range(150)
-    )
-    chain = "$x" + "->a()" * 1_000 + ";\n"
-    for text in (body, chain):
-        assert_in_proportion("a.php", "php", "<?php " + text)

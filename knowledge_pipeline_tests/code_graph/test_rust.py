@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from knowledge_pipeline.code_graph import full_name, resolve
-from knowledge_pipeline.code_graph.languages.base import split_words
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
-from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
-from knowledge_pipeline_tests.thoroughness import examples
 
 SHOP = {
     "shop/Cargo.toml": '[package]\nname = "shop-core"\nversion = "0.1.0"\n',
@@ -198,31 +191,3 @@ def test_an_edit_redoes_what_depends_on_it_and_gives_the_edges_of_a_full_run() -
     kept.update(SHOP)
     kept.update(SHOP | {MODEL: SHOP[MODEL].replace("* 2", "* 3")})
     assert kept.resolved == [MODEL] or kept.resolved == []
-
-
-_PIECES = sorted(
-    split_words(
-        """
-        fn pub mod use self super crate :: { } ( ) < > * as , ; impl for struct enum trait T x y . ! = let if
-        match => & mut dyn Box Some macro_rules! # [ ] -> 'a " | where : x! é \x00 ? Self in
-        """
-    )
-)
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.sampled_from([*_PIECES, "\n"]), max_size=60).map(" ".join) | st.text(max_size=80))
-def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
-    files = Files({"shop/Cargo.toml": text, "shop/src/a.rs": text, MODEL: SHOP[MODEL]})
-    assert resolve("shop/src/a.rs", files) == resolve("shop/src/a.rs", files)
-
-
-@pytest.mark.slow
-def test_reading_takes_steps_in_proportion_to_the_text() -> None:
-    body = "".join(
-        f"impl T{n} {{ fn f{n}(&self, a: &T) -> Result<T, E> {{ let b = a.c(|d| d.e())?; m!(b.g()); }} }}\n"
-        for n in range(100)
-    )
-    chain = "fn g() { x" + ".a()?" * 1_000 + "; a" + "::b" * 1_000 + "; }\n"
-    for text in (body, chain):
-        assert_in_proportion("src/a.rs", "rust", text)

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from knowledge_pipeline.code_graph import full_name, resolve
-from knowledge_pipeline.code_graph.languages.base import split_words
+from knowledge_pipeline.code_graph import full_name
 from knowledge_pipeline_tests.code_graph.files import Files, targets
-from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
-from knowledge_pipeline_tests.thoroughness import examples
 
 STORE, MODEL, MAIN, TOOLS = "shop/Store.scala", "model/Model.scala", "Main.scala", "tools/Tools.scala"
 SHOP = {
@@ -173,31 +166,3 @@ def test_full_names_are_package_type_and_member() -> None:
     files = Files(SHOP)
     assert full_name(STORE, "Store.get", files) == "com.acme.shop.Store.get"
     assert full_name(TOOLS, "heavy", files) == "com.acme.tools.heavy"
-
-
-_PIECES = sorted(
-    split_words(
-        """
-        package import a.b.{C, D => E, _} class object trait case enum extension given implicit def val var
-        type = => <- ( ) [ ] { } : <: , . _ this super new match if else for yield with extends return s"$x"
-        "" ' /* */ // ` \x00 é @ X y
-        """
-    )
-)
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.sampled_from([*_PIECES, "\n"]), max_size=60).map(" ".join) | st.text(max_size=80))
-def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
-    files = Files({"A.scala": text, STORE: SHOP[STORE]})
-    assert resolve("A.scala", files) == resolve("A.scala", files)
-
-
-@pytest.mark.slow
-def test_reading_takes_steps_in_proportion_to_the_text() -> None:
-    body = "".join(
-        f"  def f{n}(a: T) = {{\n    val b = a.b(_.c()).d({n})\n    b.e()\n  }}\n" for n in range(150)
-    )
-    chain = "  def g = x" + ".map(_.a())" * 200 + "\n"
-    for small in (body, chain):
-        assert_in_proportion("A.scala", "scala", small, before="class A {\n", after="}\n")

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from knowledge_pipeline.code_graph import full_name, resolve
-from knowledge_pipeline.code_graph.languages.base import split_words
+from knowledge_pipeline.code_graph import full_name
 from knowledge_pipeline_tests.code_graph.files import Files, targets
-from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
-from knowledge_pipeline_tests.thoroughness import examples
 
 MODEL, MODE, STORE, MORE, MAIN, TEST = (
     "Sources/Model/Item.swift",
@@ -243,31 +236,3 @@ def test_modules_lie_where_the_package_says() -> None:
     assert found == {"Source/Core/Session.swift:Session", "Source/Core/Session.swift:Session.send"}
     assert full_name("Source/Core/Session.swift", "Session.send", Files(texts)) == "Net.Session.send"
     assert full_name(STORE, "Store.get", Files(SHOP)) == "Shop.Store.get"
-
-
-_PIECES = sorted(
-    split_words(
-        """
-        import A.B class struct enum extension protocol func var let init { } ( ) [ ] < > : ? ?? ! . .x -> = ,
-        self super Self $0 if case guard for in switch default: return as? is where some any & @a #if #endif
-        "s \\(x)" /* */ // ` \x00 é static private subscript typealias catch do try await
-        """
-    )
-)
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.sampled_from([*_PIECES, "\n"]), max_size=60).map(" ".join) | st.text(max_size=80))
-def test_no_text_makes_reading_or_resolving_fail(text: str) -> None:
-    files = Files({"Sources/Shop/A.swift": text, STORE: SHOP[STORE]})
-    assert resolve("Sources/Shop/A.swift", files) == resolve("Sources/Shop/A.swift", files)
-
-
-@pytest.mark.slow
-def test_reading_takes_steps_in_proportion_to_the_text() -> None:
-    body = "".join(
-        f"func f{n}(a: T) {{\n    let b = a.b {{ $0.c() }}?.d()\n    b.e(.x)\n}}\n" for n in range(150)
-    )
-    chain = "let g = x" + ".map { $0.a() }" * 150 + "\n"
-    for text in (body, chain):
-        assert_in_proportion("A.swift", "swift", text)

@@ -372,9 +372,9 @@ def test_every_problem_is_listed_with_its_line(refusal):
         "knowledge.yaml:7: sources[0].chunking.max_tokens: found '5'; allowed: a number of at least 16",
         "knowledge.yaml:8: sources[0].acess: found an unknown key; allowed: access, attachments, branches, "
         "channels, chunking, columns, comments, connection, content_type, content_types, custom_fields, "
-        "depth, embedding, exclude, exclude_labels, files, id, include, issue_types, jql, labels, languages, "
-        "max_bytes, max_results, metadata, namespace, parts, projects, refresh, sanitize, since, spaces, "
-        "state, statuses, type, upstream; "
+        "depth, embedding, encoding, exclude, exclude_labels, files, id, include, issue_types, jql, labels, "
+        "languages, max_bytes, max_results, metadata, namespace, parts, projects, refresh, sanitize, since, "
+        "spaces, state, statuses, type, upstream; "
         "did you mean 'access'?",
     ]
 

@@ -55,6 +55,7 @@ def test_all_that_is_there_is_declared(folder):
         ("README", "", "markdown"),
         ("a.json", '{\n  "swagger": "2.0"}', "openapi"),
         ("a.json", '{"openapi": "3.0.1"}', "openapi"),
+        ("a.json", '{"components": "' + "x" * 100_000 + '", "openapi": "3.0.1"}', "openapi"),
         ("a.docx", "", "files"),
     ],
 )

@@ -10,6 +10,10 @@ import yaml
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from dagster._core.storage.defs_state.base import DefsStateStorage
+from dagster._core.storage.event_log.sqlite import sqlite_event_log
+from dagster._core.storage.runs.sqlite import sqlite_run_storage
+from dagster._core.storage.schedules.sqlite import sqlite_schedule_storage
+from sqlalchemy import Engine, create_engine
 
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
@@ -141,6 +145,24 @@ def read_migrations_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ScriptDirectory, "from_config", read_once)
         yield
+
+
+@pytest.fixture(autouse=True)
+def keep_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Dagster open each SQLite database by one engine in a test, not by a new one for each statement.
+
+    A new one compiles its statement anew, which was a third of a run. Connections are none's but theirs
+    who open them, as before.
+    """
+    engines = dict[str, Engine]()
+
+    def create_once(url: str, **options: Any) -> Engine:
+        if url not in engines:
+            engines[url] = create_engine(url, **options)
+        return engines[url]
+
+    for module in (sqlite_event_log, sqlite_run_storage, sqlite_schedule_storage):
+        monkeypatch.setattr(module, "create_engine", create_once)
 
 
 @pytest.fixture(autouse=True)

@@ -186,7 +186,9 @@ def the_other_one_does_what_a_killed_one_had(
 def one_that_replaces_a_killed_one_takes_its_turn_over(
     daemon: Daemon, place: Workplace, server: OpenAIServer, workers: Workers, gone: str
 ) -> None:
-    server.wait_s = 3.0
+    # The first to have its turn still has it when the other one waits for its own.
+    server.wait_s = 10.0
+    before = set(begun(daemon.instance, "code"))
     places = daemon.instance.event_log_storage
 
     def holders() -> set[str]:
@@ -194,7 +196,11 @@ def one_that_replaces_a_killed_one_takes_its_turn_over(
         return {slot.run_id for slot in pool.claimed_slots}
 
     def kill_the_holder() -> None:
-        daemon.until(holders, "a worker has its turn", WAIT_S)
+        daemon.until(
+            lambda: holders() and len(set(begun(daemon.instance, "code")) - before) == 2,
+            "a worker has its turn and another one waits for it",
+            WAIT_S,
+        )
         (held,) = holders()
         (worker,) = [by for run, by in begun(daemon.instance, "code") if run == held]
         assert worker != gone

@@ -7,6 +7,7 @@ import pytest
 
 from knowledge_pipeline.defs.jobs import build_maintenance_job
 from knowledge_pipeline.stages import pipeline
+from knowledge_pipeline.stages.verify import verify
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
@@ -50,6 +51,20 @@ def test_a_run_shows_what_each_action_did(workplace: Workplace, instance: dg.Dag
 def test_what_is_switched_off_is_not_done(workplace: Workplace, instance: dg.DagsterInstance) -> None:
     churned(workplace)
     assert "actions" not in metadata(run(workplace, instance, grace_s=0.0, versions=False, compact=False))
+
+
+def test_what_is_damaged_is_mended_when_it_is_asked_for(
+    workplace: Workplace, instance: dg.DagsterInstance
+) -> None:
+    churned(workplace)
+    for path in (workplace.lake.root / "chunks/code/shop.lance/data").iterdir():
+        path.write_bytes(bytes(path.stat().st_size))
+    assert verify(workplace.lake) != []
+    shown = metadata(run(workplace, instance, repair=True))
+    assert "repairs: `chunks/code/shop.lance`" in str(shown["touched"])
+    settings = workplace.settings
+    assert pipeline.refresh(workplace.lake, settings, settings.sources).failures == {}
+    assert verify(workplace.lake) == []
 
 
 def test_a_source_that_is_being_refreshed_is_named(

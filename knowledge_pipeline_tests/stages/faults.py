@@ -32,6 +32,7 @@ from knowledge_pipeline import maintenance as maintain
 from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.maintenance import MaintenanceOptions
+from knowledge_pipeline.stages.verify import verify
 from knowledge_pipeline.store import locks as leases
 from knowledge_pipeline.store.lance_storage import open_dataset
 from knowledge_pipeline.store.object_store import ObjectPath
@@ -270,6 +271,29 @@ class Aftermath:
     wrong_tables: tuple[str, ...] = ()  # whose rows differ from those of an undisturbed refresh
 
 
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "zeroed": lambda path: path.write_bytes(bytes(path.stat().st_size)),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "removed": lambda path: path.unlink(),
+}
+DAMAGED_FILES = {
+    "rows": "*/*/**/data/*.lance",
+    "newest versions": "*/*/**/_versions/*.manifest",
+    "indexes": "index/*/_indices/*/*",
+    "local state": "state.sqlite",
+}
+
+
+@dataclass(frozen=True)
+class DamageAftermath:
+    """What a damaged file did: to the first answer, and to what a repair and a refresh left."""
+
+    asked: str  # "right", "degraded", "refused" or "wrong"
+    is_found: bool  # by `verify`
+    wrong: tuple[str, ...]  # tables that differ from those of a sound store, and failures
+    last: str  # as `asked`, after the repair
+
+
 @dataclass
 class Matrix:
     """A store that is about to be refreshed, and the faults that may befall it.
@@ -343,6 +367,40 @@ class Matrix:
         wrong_answers = tuple(map(str, reader.wrong))
         shutil.rmtree(root)
         return Aftermath(True, told, reader.count, wrong_answers, tuple(unreadable), tuple(wrong))
+
+    def list_files(self, pattern: str) -> list[Path]:
+        """The files of the store without faults that a pattern names, from its root; logs are no part."""
+        root = self.calm.root / "store"
+        paths = (path.relative_to(root) for path in root.glob(pattern))
+        return sorted(path for path in paths if path.parts[0] != "logs")
+
+    def damage(self, path: Path, how: str) -> DamageAftermath:
+        """A question, a repair, a refresh and a question more after one file of the store was damaged."""
+        root = self.folder / f"{path.name} {how}"
+        shutil.copytree(self.calm.root / "store", root / "store")
+        project = Project(root, self.calm.embedding)
+        project.sources = self.calm.sources
+        DAMAGES[how](root / "store" / path)
+        is_found = bool(verify(project.lake))  # before a question begins a damaged local state anew
+        asked = self._ask_damaged(project)
+        maintain.refresh(project.lake, project.settings, options=MaintenanceOptions(repair=True))
+        failures = project.refresh().failures
+        found, expected = tables(project), tables(self.calm)
+        wrong = [name for name in {**found, **expected} if found.get(name) != expected.get(name)]
+        last = self._ask_damaged(project)
+        shutil.rmtree(root)
+        return DamageAftermath(asked, is_found, (*wrong, *map(str, failures.values())), last)
+
+    def _ask_damaged(self, project: Project) -> str:
+        try:
+            with KnowledgeBase(unlogged(project)) as base:
+                response = base.search(QUESTION, limit=20)
+        except KnowledgeError:
+            return "refused"
+        if response.degraded:
+            return "degraded"
+        results = [(result.citation.path, result.content) for result in response.results]
+        return "right" if results == self.releases[1] else "wrong"
 
     def _strike(self, job: Job, project: Project, *, beside: bool) -> str | None:
         """What the writer says at its end; None if it never came to the fault."""

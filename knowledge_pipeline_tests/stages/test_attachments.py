@@ -220,6 +220,15 @@ def test_an_attachment_says_what_it_hangs_on_and_follows_it(attached):
 
 
 @pytest.mark.parametrize("attached", ["jira server"], indirect=True)
+def test_attachments_of_other_formats_are_counted_in_the_notes_of_a_refresh(attached):
+    ticket = attached.place.create("Fees")
+    for name in ("fees.txt", "a.png", "b.png", "c.vsd"):
+        attached.place.attach(ticket, name, "Fees are waived.")
+    stats = {stats.stage: stats for stats in attached.project.refresh().stats}
+    assert stats["snapshot"].notes["attachments of other formats (2 .png, 1 .vsd)"] == 3
+
+
+@pytest.mark.parametrize("attached", ["jira server"], indirect=True)
 def test_an_attachment_is_read_by_whom_its_document_is_read_by(attached):
     place, site = attached.place, attached.place.server.site
     site.emails["Ada Lovelace"] = "ada@example.org"

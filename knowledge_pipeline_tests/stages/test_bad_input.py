@@ -151,6 +151,41 @@ def test_files_that_are_not_what_their_name_says_are_skipped(project: Project, t
     assert found["fake.docx"]
 
 
+FRAIL = """
+import os
+from pathlib import Path
+
+def read(name, payload):
+    tries = Path(payload.decode())
+    tries.write_text(tries.read_text() + name[0] if tries.exists() else name[0])
+    if name == "never.txt" or tries.read_text().count(name[0]) < 2:
+        os.kill(os.getpid(), 9)
+    return "read at last"
+"""
+
+
+def test_a_file_whose_parser_ended_is_tried_once_more(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins/frail_extractor.py").write_text(FRAIL)
+    monkeypatch.syspath_prepend(tmp_path / "plugins")
+    folder, tries = tmp_path / "files", tmp_path / "tries"
+    folder.mkdir()
+    for name in ("late.txt", "never.txt"):
+        (folder / name).write_text(str(tries))
+    project.declare("main", "files", folder)
+    project.sources["main"]["files"] = {"extractor": "frail_extractor:read"}
+    read: list[str] = []
+    for _ in range(4):
+        project.refresh()
+        read.append("".join(sorted(tries.read_text())))
+    # Each is tried twice, not for ever.
+    assert read == ["ln", "llnn", "llnn", "llnn"]
+    found = reasons(project, "main", "files")
+    assert found == {"late.txt": None, "never.txt": "its parser crashed, or needed too much memory"}
+
+
 def test_an_empty_repository_gives_nothing_and_fails_nothing(project: Project, tmp_path: Path) -> None:
     folder = tmp_path / "repo"
     folder.mkdir()

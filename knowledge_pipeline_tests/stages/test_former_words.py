@@ -23,7 +23,7 @@ from knowledge_pipeline_tests.query.search.test_languages import QUESTIONS
 from knowledge_pipeline_tests.store.migration.conftest import endpoint  # noqa: F401 - a fixture
 
 STORE = Path(__file__).parents[1] / "corpus" / "words" / "v1.tar.xz"
-UNCHANGED = {"nfc.md", "dash.md", *(f"en{number}.md" for number in range(9))}
+UNCHANGED = {"nfc.md", *(f"en{number}.md" for number in range(9))}
 
 pytestmark = pytest.mark.usefixtures("endpoint")
 

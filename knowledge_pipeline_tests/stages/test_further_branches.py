@@ -9,13 +9,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowledge_pipeline import Filters, KnowledgeBase
 from knowledge_pipeline import maintenance as purge
+from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.extensions.publish import (
+    PublishedSpace,
+    _Rows,  # pyright: ignore[reportPrivateUsage]
+)
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.records import is_variant_uri
@@ -24,13 +30,14 @@ from knowledge_pipeline.sql_models.run import run_query
 from knowledge_pipeline.stages import pipeline as release
 from knowledge_pipeline.stages.export import iter_documents
 from knowledge_pipeline.store.filters import eq
-from knowledge_pipeline.store.search import read_locations
+from knowledge_pipeline.store.reconcile import plan_changes
+from knowledge_pipeline.store.search import Locations, read_locations
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.connectors.repositories import Repository
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.stages.test_reconciliation import Crash, crash_before_write
-from knowledge_pipeline_tests.thoroughness import examples
+from knowledge_pipeline_tests.thoroughness import examples, stride
 
 URL = "https://github.com/ann/shop.git"
 PAGES = "https://github.com/ann/shop/blob/"
@@ -525,15 +532,14 @@ def _leave_out_archived(held: dict[str, list[dict[str, Any]]]) -> dict[str, list
     }
 
 
-@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_crash_before_each_single_write_is_healed(
-    project: Project, repository: Repository, tmp_path: Path, stride: int
+    project: Project, repository: Repository, tmp_path: Path
 ) -> None:
     calm = Project(tmp_path / "calm", project.embedding)
     declare(calm, branches=["release/*"])
     calm.refresh()
     crashes = 0
-    for write in range(1, 60, stride):
+    for write in range(1, 60, stride(3)):
         hit = Project(tmp_path / f"hit{write}", project.embedding)
         declare(hit, branches=["release/*"])
         try:
@@ -564,3 +570,51 @@ def test_a_variant_is_seen_by_those_who_see_the_source(project: Project, reposit
             assert not base.search("albatross", filters=filters, access=other).results
             with pytest.raises(NotFound):
                 base.get(found[-1].id, access=other)
+
+
+RESERVED = ["in-branch", "in-branch:evil", "not-in-branch:release/1", "not-in-branch"]
+
+
+def test_the_tags_of_a_document_say_nothing_of_branches(
+    shop: Project, repository: Repository, tmp_path: Path, base: KnowledgeBase
+) -> None:
+    """A note that calls itself a variant: `sql` and `publish` end for nobody, and it hides from no branch."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    matter = "\n".join(f"  - {tag!r}" for tag in [*RESERVED, "plain"])
+    (notes / "a.md").write_text(f"---\ntags:\n{matter}\n---\n# Plan\n\nAlbatross plan of the shop.\n")
+    shop.declare("notes", "markdown", notes)
+    repository.write({"docs/b.md": f"---\ntags:\n{matter}\n---\n# Hidden\n\nAlbatross b.\n"}).commit()
+    connection = {"type": "git", "url": URL, "branch": "main"}
+    shop.sources["docs"] = {
+        "id": "docs", "type": "markdown", "connection": connection, "branches": ["release/*"],
+    }  # fmt: skip
+    shop.refresh()
+    rows = run_query(shop.lake, [], "select path, tags, branch from raw_index", limit=None).rows.to_pylist()
+    tags = {row["path"]: row["tags"] for row in rows}
+    assert tags["a.md"] == ["plain"]
+    assert set(tags["docs/b.md"]) & set(RESERVED) <= {"not-in-branch:release/1"}  # which git says
+    chunks = shop.lake.chunks("markdown", "notes").read_rows(["metadata"])["metadata"].to_pylist()
+    assert all("is one of branches" in chunk for chunk in chunks)
+    table = index_table(shop)
+    space = PublishedSpace(table.name, shop.lake.list_spaces()[table.name])
+    published = _Rows(shop.lake, space, table.version, ())
+    written = pa.Table.from_batches(list(published.iter_batches(plan_changes(published.load_marks(), {}))))
+    assert len(written) == table.count_rows()
+
+
+def test_rows_that_an_earlier_program_wrote_of_such_a_document_are_read(shop: Project) -> None:
+    table = index_table(shop)
+    locations = read_locations(table)
+    names = {"source": ["shop", "other"], "path": ["goods/f1.py", "x.md"], "tags": [["in-branch"]] * 2}
+    forged = pa.table(names | {"branch": pa.array([None, None], pa.string())})
+    assert locations.fill_columns(forged)["branch"].to_pylist() == ["main", None]
+    unbranched = Locations({"location/other": '["main", null]'})
+    forged = forged.set_column(2, "tags", pa.array([["in-branch", "in-branch:evil"]] * 2))
+    assert unbranched.fill_columns(forged)["branch"].to_pylist() == [None, "main"]
+
+
+def test_the_configuration_has_no_tag_of_branches() -> None:
+    keys = {"id": "a", "type": "markdown", "connection": {"type": "local", "path": "."}}
+    with pytest.raises(ValueError, match="'in-branch:x' is one of branches"):
+        SourceConfig.model_validate(keys | {"metadata": {"tags": ["in-branch:x"]}})

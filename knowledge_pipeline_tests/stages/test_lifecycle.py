@@ -6,11 +6,10 @@ of documents that change, and of a service that fails, is in `lives`, for every 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,26 +18,22 @@ from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.stages.context import RefreshOutcome
 from knowledge_pipeline_tests.conftest import Project, tables
-from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
-from knowledge_pipeline_tests.fakes.github.server import GithubServer
-from knowledge_pipeline_tests.fakes.gitlab.server import GitlabServer
-from knowledge_pipeline_tests.fakes.jira.server import JiraServer
-from knowledge_pipeline_tests.fakes.slack.server import SlackServer
-
-SOON = {"Retry_After": "0.01"}
+from knowledge_pipeline_tests.stages.lives.services import ServiceOrigin
+from knowledge_pipeline_tests.stages.lives.table import KINDS
+from knowledge_pipeline_tests.stages.test_named_documents import SERVICES
 
 
-@dataclass
 class Lived:
     """A service with documents, and a project that reads it."""
 
-    project: Project
-    server: Any
-    fail: Callable[[int, int], None]  # so many answers with a status
-    token: str
+    def __init__(self, project: Project, origin: ServiceOrigin) -> None:
+        self.project, self.origin, self.server = project, origin, origin.server
+        project.sources["service"] = {"id": "service", **origin.declare()}
 
-    def create(self, title: str, text: str) -> str:
-        return self.server.create(title, text)
+    def create_many(self, count: int) -> list[str]:
+        """Documents with the texts "number0", "number1"; their keys."""
+        texts = [f"Text number{number} of the archive." for number in range(count)]
+        return [self.origin.create(f"Document {number}", text) for number, text in enumerate(texts)]
 
     @property
     def calls(self) -> int:
@@ -56,72 +51,11 @@ class Lived:
             return any(words in each.content for each in knowledge.search(words, limit=20).results)
 
 
-def _github(kind: str) -> Callable[[], tuple[GithubServer, dict[str, Any], Callable[[int, int], None]]]:
-    def made() -> tuple[GithubServer, dict[str, Any], Callable[[int, int], None]]:
-        server = GithubServer(kind=cast("Any", "pull" if kind == "github_pr" else "issue"))
-        headers = {"Retry-After": "0.01"}
-        told = {"type": kind, "connection": server.connection()}
-        return server, told, lambda times, status: server.fail_next(times, status=status, headers=headers)
-
-    return made
-
-
-def _jira(*, cloud: bool) -> Callable[[], tuple[JiraServer, dict[str, Any], Callable[[int, int], None]]]:
-    def made() -> tuple[JiraServer, dict[str, Any], Callable[[int, int], None]]:
-        server = JiraServer(cloud=cloud)
-        told = {"type": "jira", "connection": server.connection()}
-        return server, told, lambda times, status: server.fail_next(times, status=status)
-
-    return made
-
-
-def _confluence(
-    edition: str,
-) -> Callable[[], tuple[ConfluenceServer, dict[str, Any], Callable[[int, int], None]]]:
-    def made() -> tuple[ConfluenceServer, dict[str, Any], Callable[[int, int], None]]:
-        server = ConfluenceServer(edition)
-        told = {"type": "confluence", "connection": server.connection}
-        return server, told, lambda times, status: server.fail_next(times, status=status, **SOON)
-
-    return made
-
-
-def _gitlab(kind: str) -> Callable[[], tuple[GitlabServer, dict[str, Any], Callable[[int, int], None]]]:
-    def made() -> tuple[GitlabServer, dict[str, Any], Callable[[int, int], None]]:
-        server = GitlabServer(kind=cast("Any", "merge_request" if kind == "github_pr" else "issue"))
-        headers = {"Retry-After": "0.01"}
-        told = {"type": kind, "connection": server.connection()}
-        return server, told, lambda times, status: server.fail_next(times, status=status, headers=headers)
-
-    return made
-
-
-def _slack() -> tuple[SlackServer, dict[str, Any], Callable[[int, int], None]]:
-    server = SlackServer()
-    told = {"type": "slack", "connection": server.connection}
-    return server, told, lambda times, status: server.fail_next(times, status=status, **SOON)
-
-
-SERVICES = {
-    "github_pr": _github("github_pr"),
-    "github_issues": _github("github_issues"),
-    "jira cloud": _jira(cloud=True),
-    "jira server": _jira(cloud=False),
-    "confluence cloud": _confluence("cloud"),
-    "confluence server": _confluence("server"),
-    "gitlab merge requests": _gitlab("github_pr"),
-    "gitlab issues": _gitlab("github_issues"),
-    "slack": _slack,
-}
-
-
 @pytest.fixture(params=SERVICES)
-def lived(request: pytest.FixtureRequest, project: Project) -> Iterator[Lived]:
-    server, told, fail = SERVICES[request.param]()
-    with ExitStack() as stack:
-        stack.enter_context(server)
-        project.sources["service"] = {"id": "service", **told}
-        yield Lived(project, server, fail, server.token)
+def lived(request: pytest.FixtureRequest, project: Project, tmp_path: Path) -> Iterator[Lived]:
+    with KINDS[request.param].open(tmp_path / "origin") as origin:
+        assert isinstance(origin, ServiceOrigin)
+        yield Lived(project, origin)
 
 
 @pytest.fixture
@@ -133,8 +67,7 @@ def always_whole(lived: Lived, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.sampled
 def test_another_filter_lists_everything_anew(lived: Lived) -> None:
-    for number in range(3):
-        lived.create(f"Document {number}", f"Text number{number} of the archive.")
+    lived.create_many(3)
     declared = lived.project.sources["service"]
     lived.project.sources["service"] = {**declared, "since": "800 days"}
     (narrow,) = (stats for stats in lived.refresh().stats if stats.stage == "snapshot")
@@ -149,8 +82,7 @@ def test_another_filter_lists_everything_anew(lived: Lived) -> None:
 
 @pytest.mark.sampled
 def test_a_second_refresh_asks_little_and_changes_nothing(lived: Lived) -> None:
-    for number in range(30):
-        lived.create(f"Document {number}", f"Text number{number} of the archive.")
+    lived.create_many(30)
     lived.refresh()
     first, before = lived.calls, tables(lived.project)
     lived.refresh()
@@ -160,9 +92,7 @@ def test_a_second_refresh_asks_little_and_changes_nothing(lived: Lived) -> None:
 
 @pytest.mark.sampled
 def test_one_edit_costs_few_calls_and_changes_one_document(lived: Lived) -> None:
-    uris = [
-        lived.create(f"Document {number}", f"Text number{number} of the archive.") for number in range(30)
-    ]
+    uris = lived.create_many(30)
     lived.refresh()
     first = lived.calls
     lived.server.edit(uris[7], "A new text about the harbour pilot.")
@@ -176,11 +106,10 @@ def test_one_edit_costs_few_calls_and_changes_one_document(lived: Lived) -> None
 @pytest.mark.sampled
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refusal_is_told_at_once_and_loses_nothing(lived: Lived, always_whole: None, status: int) -> None:
-    lived.create("Rota", "The lighthouse keeper wakes at midnight.")
+    lived.create_many(1)
     lived.refresh()
     before, calls = tables(lived.project), lived.calls
-    lived.fail(40, status)
-    with pytest.raises(SourceRefused) as refused:
+    with lived.origin.answer(status), pytest.raises(SourceRefused) as refused:
         lived.refresh()
     assert "connection." in str(refused.value) or "permission" in str(refused.value)
     assert lived.calls - calls <= 8
@@ -189,8 +118,7 @@ def test_a_refusal_is_told_at_once_and_loses_nothing(lived: Lived, always_whole:
 
 @pytest.mark.sampled
 def test_a_limit_is_waited_for(lived: Lived) -> None:
-    for number in range(12):
-        lived.create(f"Document {number}", f"Text number{number} of the archive.")
+    lived.create_many(12)
     lived.server.limit(after=2, reset_s=1)
     lived.refresh()
     assert lived.finds("number11")
@@ -198,8 +126,7 @@ def test_a_limit_is_waited_for(lived: Lived) -> None:
 
 @pytest.mark.sampled
 def test_a_long_limit_is_told_with_its_end_and_the_rest_comes_later(lived: Lived) -> None:
-    for number in range(12):
-        lived.create(f"Document {number}", f"Text number{number} of the archive.")
+    lived.create_many(12)
     lived.server.limit(after=1, reset_s=3600)
     with pytest.raises(SourceUnavailable, match=r"until \d{4}-\d\d-\d\d \d\d:\d\d UTC"):
         lived.refresh()

@@ -26,7 +26,7 @@ from knowledge_pipeline.stages import pipeline as early_release
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
-from knowledge_pipeline_tests.thoroughness import examples
+from knowledge_pipeline_tests.thoroughness import examples, stride
 
 NAMES = ["a.py", "b.py", "pkg/c.py", "pkg/d.go", "odd 'name\".py", "é😀.py"]
 FEW_CHUNKS = "".join(f"def f{number}():\n    return {number}\n\n\n" for number in range(30))
@@ -184,19 +184,16 @@ def test_a_file_that_is_gone_after_a_kill_leaves_nothing(
     history_ends_as_a_full_index_does(steps, embedding_server, words_first=False)
 
 
-@pytest.mark.parametrize(
-    ("words_first", "stride"),
-    [(True, 3), *(pytest.param(words_first, 1, marks=pytest.mark.slow) for words_first in (False, True))],
-)
+@pytest.mark.parametrize("words_first", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_crash_before_each_single_write_is_healed(
-    project: Project, tmp_path: Path, words_first: bool, stride: int
+    project: Project, tmp_path: Path, words_first: bool
 ) -> None:
     files = "test_failures.py" if words_first else "test_b*.py"
     with release_words_first() if words_first else nullcontext():
-        crash_before_writes(project, tmp_path, files, stride)
+        crash_before_writes(project, tmp_path, files)
 
 
-def crash_before_writes(project: Project, tmp_path: Path, files: str, stride: int) -> None:
+def crash_before_writes(project: Project, tmp_path: Path, files: str) -> None:
     """Crash before each write, or one of some."""
     folder = tmp_path / "repo"
     folder.mkdir()
@@ -206,7 +203,7 @@ def crash_before_writes(project: Project, tmp_path: Path, files: str, stride: in
     undisturbed.declare("main", "code", folder)
     undisturbed.refresh()
     crashes = 0
-    for write in range(1, 200, stride):
+    for write in range(1, 200, stride(3)):
         disturbed = Project(tmp_path / f"hit{write}", project.embedding)
         disturbed.declare("main", "code", folder)
         try:

@@ -10,6 +10,7 @@ from knowledge_pipeline.stages import pipeline, upkeep
 from knowledge_pipeline.stages.upkeep import PostponedUpkeep
 from knowledge_pipeline.store import held_terms as change_tracker
 from knowledge_pipeline.store import indexes
+from knowledge_pipeline.store.lance_internals import RememberedVersion
 from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project
@@ -82,10 +83,10 @@ def test_after_an_upkeep_no_row_is_compared_again_and_an_edit_leaves_what_a_full
     before = [table.version for table in compared]
     postponed.run(docs.lake, keep_releases=docs.settings.releases.keep)
     assert all(table.version > version for table, version in zip(compared, before, strict=True))
-    newest = {id(table.open_version()) for table in compared}
+    newest = {RememberedVersion.of(table.open_version()) for table in compared}
     complete = docs.lake.files.items(change_tracker._COMPLETE)  # pyright: ignore[reportPrivateUsage]
     known = [remembered.versions for _, _, remembered in complete]
-    assert known and {id(version) for versions in known for version in versions} <= newest
+    assert known and {version for versions in known for version in versions} <= newest
     (folder / "0.md").write_text("# First\n\nOther words.\n")
     (folder / "1.md").unlink()
     refresh(docs, postponed)

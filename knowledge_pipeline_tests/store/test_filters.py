@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from datetime import UTC, datetime
 from fnmatch import fnmatch
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
 
 from knowledge_pipeline.store import filters, schemas
 from knowledge_pipeline.store.tables import Table
@@ -125,6 +127,54 @@ def test_globs_match_paths(tmp_path: Path, pattern: str, path: str, matches: boo
         assert fnmatch(path, pattern) == matches
 
 
+SEGMENTS = st.sampled_from(["src", "a.py", "b.go", "x", "test_a.py"])
+PATTERN_PARTS = st.sampled_from(["src", "*.py", "a.p?", "**", "*", "test_*", "x", "[ab].*", "a**y", "b.go"])
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(
+    st.lists(PATTERN_PARTS, min_size=1, max_size=4),
+    st.sampled_from(["", "/"]),
+    st.sampled_from(["", "/"]),
+    st.lists(st.lists(SEGMENTS, min_size=1, max_size=4), min_size=1, max_size=5),
+)
+@example(["*.py"], "", "", [["src", "a.py"], ["a.py"]])
+@example(["src"], "/", "", [["src", "a.py"], ["x", "src", "a.py"]])
+@example(["src", "*"], "", "", [["src", "x", "a.py"]])
+@example(["src"], "", "/", [["src"], ["x", "src", "a.py"]])
+def test_a_pattern_of_paths_means_what_git_says(parts, before, after, paths):
+    """The oracle is what reads `.gitignore` for sources."""
+    pattern = before + "/".join(parts) + after
+    spec = GitIgnoreSpec.from_lines([pattern])
+    expression = re.compile(filters.gitignore("path", pattern).patterns[0].pattern)
+    for path in map("/".join, paths):
+        assert bool(expression.search(path)) == spec.match_file(path), (pattern, path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("*.py", "src/a.py", True),
+        ("/*.py", "src/a.py", False),
+        ("auth.py", "src/auth.py", True),
+        ("src/auth", "lib/src/auth/a.py", False),
+        ("app/[slug]/page.tsx", "app/[slug]/page.tsx", True),
+        ("[ab].py", "src/b.py", True),
+        ("[z-a].py", "[z-a].py", True),
+        ("a+b(c).py", "x/a+b(c).py", True),
+    ],
+)
+def test_the_store_finds_paths_by_patterns_as_git_does(tmp_path, pattern, path, matches):
+    table = Table(tmp_path / "t.lance", SCHEMA)
+    row = {"id": "1", "path": path, "tags": [], "at": None}
+    table.append([pa.RecordBatch.from_pylist([row], schema=SCHEMA)])
+    assert table.count_rows(filters.gitignore("path", pattern)) == int(matches)
+    listed = {**row, "path": json.dumps({"files": ["other", path]})}
+    in_json = Table(tmp_path / "j.lance", SCHEMA)
+    in_json.append([pa.RecordBatch.from_pylist([listed], schema=SCHEMA)])
+    assert in_json.count_rows(filters.gitignore_in_json_list("path", "files", pattern)) == int(matches)
+
+
 @pytest.mark.parametrize(
     ("path", "value", "found"),
     [
@@ -192,8 +242,8 @@ def test_a_list_of_paths_in_json_matches_where_one_of_its_paths_does(paths: list
         listed = json.dumps({"deletions": 1, "files": paths, "note": '"files": ["src/a.py"]', "other": PATHS})
         in_json = {"id": "json", "path": listed, "tags": []}
         table.append([pa.RecordBatch.from_pylist([*stored, in_json], schema=SCHEMA)])
-        expected = table.count_rows(filters.glob("path", pattern) & ~filters.eq("id", "json")) > 0
-        condition = filters.glob_in_json_list("path", "files", pattern) & filters.eq("id", "json")
+        expected = table.count_rows(filters.gitignore("path", pattern) & ~filters.eq("id", "json")) > 0
+        condition = filters.gitignore_in_json_list("path", "files", pattern) & filters.eq("id", "json")
         assert table.count_rows(condition) == expected
 
 

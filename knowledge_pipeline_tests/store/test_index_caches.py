@@ -40,7 +40,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """A store whose indexes are larger than the smallest cache."""
     monkeypatch.setattr(indexes, "SCALAR_INDEX_MIN_ROWS", 100)
     monkeypatch.setattr(indexes, "VECTOR_INDEX_MIN_ROWS", 1000)
-    monkeypatch.setattr(readers, "_LEAST_INDEX_BYTES", 1 << 16)
+    monkeypatch.setattr(lance_storage, "_LEAST_INDEX_BYTES", 1 << 16)
     monkeypatch.setattr(readers, "_FEW_ROWS", ROWS - 1)
     lake = Lake(tmp_path)
     grow(lake.index("space", DIMENSIONS), 0, ROWS)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
+import weakref
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +14,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from knowledge_pipeline.store.damage import LANCE_ERRORS
 from knowledge_pipeline.store.lance_internals import (
     ADDRESS,
     OFFSET_BITS,
+    RememberedVersion,
     allow_rows,
     count_rows,
     describe_version,
     list_columns,
     list_fragments,
+    open_again,
+    sample_addresses,
+    set_indexes_aside,
     take_rows,
 )
 
@@ -86,3 +94,71 @@ def test_a_dataset_carries_what_is_known_of_its_version_and_no_other_has_it(data
     assert (count_rows(dataset), list_columns(dataset)) == (309, {"id", "words", "vector"})
     earlier = dataset.checkout_version(1)
     assert describe_version(earlier) is not describe_version(dataset) and count_rows(earlier) == 300
+
+
+def test_a_version_is_known_by_the_transaction_that_its_manifest_names(dataset: Any) -> None:
+    identities = []
+    for number in (1, 2, 3):
+        version = dataset.checkout_version(number)
+        identities.append(RememberedVersion.of(version).identity)
+        assert identities[-1].endswith(version.read_transaction(number).uuid)
+    assert len(set(identities)) == 3
+
+
+def test_a_version_is_opened_without_its_manifest(dataset: Any, tmp_path: Path) -> None:
+    first = RememberedVersion.of(dataset.checkout_version(1))
+    (tmp_path / "t.lance" / "_versions" / f"{(1 << 64) - 2:020}.manifest").unlink()
+    opened = first.open(dataset)
+    assert (opened.version, count_rows(opened)) == (1, 300)
+    assert opened.session().is_same_as(dataset.session())
+
+
+def test_a_dataset_is_read_without_some_of_its_indexes(dataset: Any) -> None:
+    dataset.create_scalar_index("id", "BTREE")
+    dataset.create_index("vector", "IVF_HNSW_SQ", num_partitions=1, metric="cosine")
+    for folder in (Path(dataset.uri) / "_indices").iterdir():
+        for file in folder.iterdir():
+            file.write_bytes(bytes(file.stat().st_size))
+    damaged = open_again(dataset)
+    nearest = {"column": "vector", "q": np.ones(DIMENSIONS, "f4"), "k": 3, "metric": "cosine"}
+    with pytest.raises(BaseException, match="rust"):  # Rust's panic is no Exception
+        damaged.to_table(["id"], filter="id = '5'")
+    for sound in (
+        set_indexes_aside(damaged, ["id", "vector"]),
+        copy(set_indexes_aside(damaged, ["id", "vector"])),
+    ):
+        assert sound.to_table(["id"], filter="id = '5'")["id"].to_pylist() == ["5"]
+        assert sound.count_rows("id = '5'") == 1 and sound.count_rows() == 309
+        assert sound.to_table(["id"], nearest=nearest).num_rows == 3
+        assert sound.describe_indices() == [] and sound.version == dataset.version
+    assert type(damaged) is lance.LanceDataset
+    assert [it.field_names for it in set_indexes_aside(damaged, ["id"]).describe_indices()] == [["vector"]]
+
+
+def test_a_dataset_is_read_again_from_its_files(dataset: Any) -> None:
+    assert dataset.to_table(["id"]).num_rows == 309
+    (Path(dataset.uri) / "data" / dataset.get_fragment(1).data_files()[0].path).write_bytes(b"")
+    again = open_again(dataset)
+    assert (again.version, again.uri) == (dataset.version, dataset.uri)
+    assert not again.session().is_same_as(dataset.session())
+    with pytest.raises(LANCE_ERRORS, match="Invalid range"):
+        again.to_table(["id"])
+
+
+def test_a_sample_of_rows_is_from_all_of_the_table(dataset: Any) -> None:
+    addresses = sample_addresses(dataset, 10)
+    assert 10 <= len(addresses) <= 11 and addresses[0] == 0 and addresses[-1] >= 1 << OFFSET_BITS
+    ids = take_rows(dataset, addresses, ["id"])["id"].to_pylist()
+    assert "7" not in ids and len(set(ids)) == len(ids)
+
+
+def test_a_dataset_ends_with_its_last_user(dataset: Any) -> None:
+    version = dataset.checkout_version(2)
+    assert list_fragments(version)
+    ended = weakref.ref(version)
+    gc.disable()
+    try:
+        del version
+        assert ended() is None
+    finally:
+        gc.enable()

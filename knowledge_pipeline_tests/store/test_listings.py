@@ -9,7 +9,7 @@ from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.organisations import LISTINGS
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.stages.organisations import discover, select_organisations
-from knowledge_pipeline.store.listings import fetch_listings, load_shared_settings
+from knowledge_pipeline.store.listings import ListingRefresh, fetch_listings, load_shared_settings
 from knowledge_pipeline_tests.fakes.bucket.s3_server import REGION, Fault, S3Bucket
 
 
@@ -44,12 +44,13 @@ def test_what_one_machine_discovers_the_others_know(
     assert load_shared_settings(two).unlisted_organisations == ("mine",)
     settings = load_settings(one)
     assert discover(settings, *select_organisations(settings)).problem == ""
-    assert load_shared_settings(two).unlisted_organisations == ("mine",)  # it looks once a minute
-    fetch_listings(load_settings(two), max_age_s=0)
+    ListingRefresh().fetch_if_due(load_settings(two))  # once a minute
+    assert load_settings(two).unlisted_organisations == ("mine",)
+    fetch_listings(load_settings(two))
     assert ids(load_settings(two)) == ids(load_settings(one)) == ["mine-api-code", "mine-web-code"]
 
     s3.server.faults.extend([Fault(status=403)] * 9)
     with caplog.at_level(logging.WARNING):
-        fetch_listings(load_settings(two), max_age_s=0)
+        fetch_listings(load_settings(two))
     assert "those known before" in caplog.text and len(ids(load_settings(two))) == 2
     assert not list((tmp_path / "two" / ".knowledge" / LISTINGS).glob(".*"))

@@ -25,7 +25,7 @@ def problems(folder: Path) -> list[str | None]:
 
 
 def test_a_watcher_is_known_while_it_lives_and_missed_when_it_was_killed(tmp_path: Path) -> None:
-    assert (problems(tmp_path), check_watchers(tmp_path).status) == ([], "absent")
+    assert (problems(tmp_path), check_watchers(tmp_path, with_counts=True).status) == ([], "absent")
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
     assert problems(tmp_path) == ["it was killed: start `knowledge watch` again"]
     held = PublishedHeartbeat(tmp_path, create_heartbeat())
@@ -33,9 +33,12 @@ def test_a_watcher_is_known_while_it_lives_and_missed_when_it_was_killed(tmp_pat
     held.heartbeat.behind, held.heartbeat.sources = ("secret-source",), 3
     held.heartbeat.last_error = "secret-source: gone"
     held.write()
-    health = check_watchers(tmp_path)
+    health = check_watchers(tmp_path, with_counts=True)
     assert (health.status, health.watchers[0].behind, health.watchers[0].sources) == ("ok", 1, 3)
-    assert "secret" not in str(health.as_json())  # anybody may ask
+    assert "secret" not in str(health.as_json())
+    health = check_watchers(tmp_path, with_counts=False)  # as anybody may ask
+    assert (health.status, health.watchers[0].behind, health.watchers[0].sources) == ("ok", None, None)
+    assert "behind" not in (health.detail or "")
     held.remove()
     assert problems(tmp_path) == []
 

@@ -26,6 +26,7 @@ from knowledge_pipeline.syntax.grammars import (
     first_of_type,
     has_child,
     has_type,
+    iter_ancestors,
     part_of,
 )
 from knowledge_pipeline.syntax.outline import OutlineDefinition
@@ -65,10 +66,12 @@ class CSharpReader(FactsBuilder):
 
     def _binding_path(self, node: Node) -> str | None:
         """`.b` of `a?.b` as `a.b`."""
-        name, around, inner = self.path(part_of(node, "name")), node.parent, node
-        while around is not None and around.type != "conditional_access_expression":
-            around, inner = around.parent, around
-        condition = part_of(around, "condition")
+        name, inner, condition = self.path(part_of(node, "name")), node, None
+        for around in iter_ancestors(node):
+            if around.type == "conditional_access_expression":
+                condition = part_of(around, "condition")
+                break
+            inner = around
         of = self.path(condition) if condition is not None and condition.id != inner.id else None
         return f"{of}.{name}" if of and name else None
 
@@ -123,11 +126,9 @@ class CSharpReader(FactsBuilder):
 
     def _namespace_name(self, node: Node) -> str:
         parts: list[str] = []
-        around: Node | None = node
-        while around is not None:
+        for around in (node, *iter_ancestors(node)):
             if around.type in _NAMESPACES and (name := part_of(around, "name")) is not None:
                 parts.append(self.path(name) or "")
-            around = around.parent
         return ".".join(reversed(parts))
 
     def _read_using(self, node: Node) -> None:

@@ -34,6 +34,7 @@ from knowledge_pipeline.code_graph.facts_builder import (
 from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.project import Layout
 from knowledge_pipeline.syntax.grammars import (
+    MAX_CHAIN,
     ancestor_of_type,
     children_of,
     children_of_type,
@@ -128,7 +129,9 @@ def _index_modules(layout: Layout) -> list[tuple[str, str]]:
 
 def _unwrap_type(node: Node) -> Node:
     """The name in `*pkg.Type[T]`."""
-    while node.type in ("pointer_type", "generic_type", "qualified_type") and node.named_child_count:
+    for _ in range(MAX_CHAIN):
+        if node.type not in ("pointer_type", "generic_type", "qualified_type") or not node.named_child_count:
+            break
         node = node.named_children[0]
     return node
 

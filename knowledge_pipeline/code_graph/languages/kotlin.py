@@ -25,6 +25,7 @@ from knowledge_pipeline.syntax.grammars import (
     first_of_type,
     has_child,
     has_type,
+    iter_ancestors,
     part_of,
 )
 from knowledge_pipeline.syntax.outline import OutlineDefinition
@@ -73,11 +74,11 @@ class KotlinReader(FactsBuilder):
         label = part_of(node, 0)
         if label is not None:
             return f"{self.text(label)}()"
-        around = node.parent
-        while around is not None and around.type not in ("class_body", "source_file"):
+        for around in iter_ancestors(node):
+            if around.type in ("class_body", "source_file"):
+                break
             if around.type in ("function_declaration", "property_declaration") and _find_receiver(around):
                 return "@receiver"
-            around = around.parent
         return "@self"
 
     def _identifier_path(self, node: Node) -> str | None:
@@ -91,9 +92,8 @@ class KotlinReader(FactsBuilder):
 
     def _lambda_argument_values(self, literal: Node) -> Values:
         """What a lambda is given by the function that it is an argument of."""
-        call = literal.parent
-        while has_type(call, "annotated_lambda", "value_argument", "value_arguments"):
-            call = call.parent
+        within = ("annotated_lambda", "value_argument", "value_arguments")
+        call = next((around for around in iter_ancestors(literal) if around.type not in within), None)
         called = part_of(call, 0) if has_type(call, "call_expression") else None
         if not has_type(called, "navigation_expression"):
             return []

@@ -10,6 +10,7 @@ import builtins
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from tree_sitter import Node
@@ -27,8 +28,16 @@ from knowledge_pipeline.code_graph.facts import (
 from knowledge_pipeline.code_graph.facts_builder import Captures, Handler, returns
 from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.languages.python_values import PythonValues, values_of_annotation
-from knowledge_pipeline.code_graph.project import Layout, count_shared_folders, iter_folders
-from knowledge_pipeline.syntax.grammars import children_of, children_of_type, has_child, has_type, part_of
+from knowledge_pipeline.code_graph.project import Layout, count_shared_folders
+from knowledge_pipeline.syntax.grammars import (
+    MAX_CHAIN,
+    children_of,
+    children_of_type,
+    has_child,
+    has_type,
+    iter_ancestors,
+    part_of,
+)
 
 _WORDS = load_words("python")
 
@@ -63,6 +72,7 @@ _ANNOTATION = re.compile(r"""[^\W\d][\w.]*(?:\[[\w., \[\]|]*\])?(?:\s*\|\s*[\w.\
 _NAME = re.compile(r"[^\W\d][\w.]*")
 _PATTERNS = ("pattern_list", "tuple_pattern", "tuple", "list_pattern", "list")
 _TARGET_NODES = ("identifier", "attribute", "subscript")
+_MAX_TYPE_NESTING = 32  # of a quoted name in what annotates
 _NODES_WITHIN_TYPES = ("type_parameter", "generic_type", "binary_operator", "subscript")
 _SUFFIXES = (".py", ".pyi", ".pyw")
 _BUILTIN_TYPES = (str, bytes, dict, list, set, frozenset, tuple, int, float, bool, object)
@@ -244,8 +254,8 @@ class PythonReader(PythonValues):
         if node.type == "assignment":
             self._define_variables(scope, left, node)
         if right is not None or declared is None:
-            while has_type(right, "assignment"):  # a = b = c
-                right = part_of(right, "right")
+            for _ in range(MAX_CHAIN):  # a = b = c
+                right = part_of(right, "right") if has_type(right, "assignment") else right
             self._bind_target(scope, left, self.values(right))
 
     def _define_variables(self, scope: str, left: Node, node: Node) -> None:
@@ -334,9 +344,8 @@ class PythonReader(PythonValues):
 
     def _read_quoted_annotation(self, node: Node) -> None:
         """A quoted annotation names what it means."""
-        around, text = node.parent, self.text(node).strip("\"'")
-        while has_type(around, *_NODES_WITHIN_TYPES):
-            around = around.parent
+        ancestors, text = islice(iter_ancestors(node), _MAX_TYPE_NESTING), self.text(node).strip("\"'")
+        around = next((around for around in ancestors if not has_type(around, *_NODES_WITHIN_TYPES)), None)
         if has_type(around, "type") and _ANNOTATION.fullmatch(text):
             for name in _NAME.findall(text):
                 self.add_use("references", name, node)
@@ -385,7 +394,7 @@ class Python(Language):
             file = _find_module_file(f"{folder}/{rest}".strip("/"), layout)
             return (file,) if file else ()
         parts = name.split(".")
-        roots = layout.get_or_build_of_paths(_index_import_roots).get(parts[0], ())
+        roots = layout.get_or_build(_index_import_roots).get(parts[0], ())
         if parts[0] in sys.stdlib_module_names:
             roots = tuple(root for root in roots if root == path.rpartition("/")[0])
         ranked = sorted(roots, key=lambda root: (-count_shared_folders(f"{root}/", path), len(root), root))
@@ -414,9 +423,9 @@ class Python(Language):
         """`package.module.Class.method`, counted from the outermost folder with an `__init__`."""
         stem = path.rpartition(".")[0]
         folder, _, last = stem.rpartition("/")
-        root = next(
-            around for around in iter_folders(folder) if not around or not _is_package(around, layout.paths)
-        )
+        names, root = layout.get_or_build(_index_module_names), folder
+        while root and "__init__" in names.get(root, ()):
+            root = root.rpartition("/")[0]
         module = [] if last == "__init__" else [last]
         inner = folder[len(root) :].strip("/").split("/") if folder != root else []
         return ".".join([*inner, *module, *([name] if name else [])])
@@ -428,32 +437,37 @@ def _find_module_file(base: str, layout: Layout) -> str | None:
             return path
         if (path := f"{base}{suffix}") in layout.paths:
             return path
-    return f"{base}/" if base in layout.get_or_build_of_paths(_list_folders) else None
+    return f"{base}/" if base in layout.get_or_build(_list_folders) else None
 
 
-def _list_folders(paths: frozenset[str]) -> frozenset[str]:
-    """All folders with Python files somewhere within."""
-    names: set[str] = set()
-    for path in paths:
-        if path.endswith(_SUFFIXES):
-            names.update(iter_folders(path.rpartition("/")[0]))
-    return frozenset(names - {""})
-
-
-def _index_import_roots(paths: frozenset[str]) -> dict[str, tuple[str, ...]]:
-    """The folders from which an absolute import may start, by its first name: no packages."""
-    modules: dict[str, set[str]] = {}
-    for path in paths:
+def _index_module_names(layout: Layout) -> dict[str, set[str]]:
+    """By folder, the names of the Python files that lie in it."""
+    names: dict[str, set[str]] = {}
+    for path in layout.paths:
         if path.endswith(_SUFFIXES):
             folder, _, name = path.rpartition("/")
-            if not _is_package(folder, paths):
-                modules.setdefault(name.rpartition(".")[0], set()).add(folder)
-    for around in _list_folders(paths):
-        folder, _, name = around.rpartition("/")
-        if not _is_package(folder, paths):
+            names.setdefault(folder, set()).add(name.rpartition(".")[0])
+    return names
+
+
+def _list_folders(layout: Layout) -> frozenset[str]:
+    """All folders with Python files somewhere within."""
+    folders = set[str]()
+    for folder in layout.get_or_build(_index_module_names):
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    return frozenset(folders)
+
+
+def _index_import_roots(layout: Layout) -> dict[str, tuple[str, ...]]:
+    """The folders from which an absolute import may start, by its first name: no packages."""
+    names, modules = layout.get_or_build(_index_module_names), dict[str, set[str]]()
+    for folder, files in names.items():
+        for name in () if "__init__" in files else files:
+            modules.setdefault(name, set()).add(folder)
+    for within in layout.get_or_build(_list_folders):
+        folder, _, name = within.rpartition("/")
+        if "__init__" not in names.get(folder, ()):
             modules.setdefault(name, set()).add(folder)
     return {name: tuple(sorted(roots)) for name, roots in modules.items()}
-
-
-def _is_package(folder: str, paths: frozenset[str]) -> bool:
-    return any(f"{folder}/__init__{suffix}".lstrip("/") in paths for suffix in _SUFFIXES)

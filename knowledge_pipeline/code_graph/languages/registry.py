@@ -1,52 +1,43 @@
-"""The languages: how their files are read, and how their names are resolved."""
+"""The languages: how their files are read, and how their names are resolved; imported once they are met."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 
-from knowledge_pipeline.code_graph.languages import (
-    bash,
-    c_family,
-    c_sharp,
-    ecmascript,
-    ecmascript_modules,
-    go,
-    java,
-    kotlin,
-    php,
-    python,
-    ruby,
-    rust,
-    scala,
-    swift,
-)
 from knowledge_pipeline.code_graph.languages.base import Language
 
-_DEFAULT_LANGUAGE = Language()
-_ECMASCRIPT = ecmascript.EcmaScript()
-_C_FAMILY = c_family.CFamily()
 _LANGUAGES = {
-    "bash": bash.Bash(), "c": _C_FAMILY, "cpp": _C_FAMILY, "c_sharp": c_sharp.CSharp(), "go": go.Go(),
-    "java": java.Java(), "javascript": _ECMASCRIPT, "kotlin": kotlin.Kotlin(), "php": php.Php(),
-    "python": python.Python(), "ruby": ruby.Ruby(), "rust": rust.Rust(), "scala": scala.Scala(),
-    "swift": swift.Swift(), "tsx": _ECMASCRIPT, "typescript": _ECMASCRIPT,
+    "bash": "bash.Bash", "c": "c_family.CFamily", "cpp": "c_family.CFamily", "c_sharp": "c_sharp.CSharp",
+    "go": "go.Go", "java": "java.Java", "javascript": "ecmascript.EcmaScript", "kotlin": "kotlin.Kotlin",
+    "php": "php.Php", "python": "python.Python", "ruby": "ruby.Ruby", "rust": "rust.Rust",
+    "scala": "scala.Scala", "swift": "swift.Swift", "tsx": "ecmascript.EcmaScript",
+    "typescript": "ecmascript.EcmaScript",
 }  # fmt: skip
-"""By the names of `knowledge_pipeline.file_languages`."""
+"""Module and class, by the names of `knowledge_pipeline.file_languages`."""
 
 _MANIFESTS = {
-    "Cargo.toml": rust.parse_manifest, "Package.swift": swift.parse_manifest, "go.mod": go.parse_manifest,
-    "package.json": ecmascript_modules.parse_manifest,
+    "Cargo.toml": "rust", "Package.swift": "swift", "go.mod": "go", "package.json": "ecmascript_modules",
 }  # fmt: skip
+"""The modules whose `parse_manifest` reads a file."""
 
 
 def find_manifest_parser(path: str) -> Callable[[str, str], dict[str, str]] | None:
     """What reads a file that says how modules are named, from its path and text; None for other files."""
     name = path.rpartition("/")[2]
-    if name.startswith(("tsconfig", "jsconfig")) and name.endswith(".json"):
-        return ecmascript_modules.parse_manifest
-    return _MANIFESTS.get(name)
+    is_config = name.startswith(("tsconfig", "jsconfig")) and name.endswith(".json")
+    module = "ecmascript_modules" if is_config else _MANIFESTS.get(name)
+    return import_module(f"{__package__}.{module}").parse_manifest if module else None
 
 
+@cache
 def get_language(name: str) -> Language:
     """How a language is read and its names are resolved; within a file alone, for an unknown one."""
-    return _LANGUAGES.get(name, _DEFAULT_LANGUAGE)
+    return _open_language(_LANGUAGES.get(name, "base.Language"))
+
+
+@cache
+def _open_language(name: str) -> Language:
+    module, _, of_class = name.partition(".")
+    return getattr(import_module(f"{__package__}.{module}"), of_class)()

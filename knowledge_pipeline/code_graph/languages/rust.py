@@ -32,7 +32,13 @@ from knowledge_pipeline.code_graph.facts_builder import (
 )
 from knowledge_pipeline.code_graph.languages.base import Language, load_words, split_scoped_name, split_words
 from knowledge_pipeline.code_graph.project import Layout, iter_folders
-from knowledge_pipeline.syntax.grammars import children_of, children_of_type, has_type, part_of
+from knowledge_pipeline.syntax.grammars import (
+    children_of,
+    children_of_type,
+    has_type,
+    iter_ancestors,
+    part_of,
+)
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 from knowledge_pipeline.text import is_object
 
@@ -100,12 +106,8 @@ class RustReader(FactsBuilder):
         """A path with `self` and `super` as the file sees them, whatever modules are written within it."""
         if parts[0] not in ("self", "super"):
             return ".".join(parts)
-        around: list[str] = []
-        parent = node.parent
-        while parent is not None:
-            if parent.type == "mod_item" and (name := part_of(parent, "name")) is not None:
-                around.insert(0, self.text(name))
-            parent = parent.parent
+        modules = (parent for parent in iter_ancestors(node) if parent.type == "mod_item")
+        around = [self.text(name) for module in modules if (name := part_of(module, "name"))][::-1]
         rest = parts[1:] if parts[0] == "self" else parts
         while rest and rest[0] == "super" and around:
             around.pop()

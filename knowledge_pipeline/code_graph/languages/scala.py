@@ -21,7 +21,14 @@ from knowledge_pipeline.code_graph.facts_builder import (
 )
 from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words
 from knowledge_pipeline.code_graph.languages.java import Java
-from knowledge_pipeline.syntax.grammars import children_of_type, first_of_type, has_child, has_type, part_of
+from knowledge_pipeline.syntax.grammars import (
+    children_of_type,
+    first_of_type,
+    has_child,
+    has_type,
+    iter_ancestors,
+    part_of,
+)
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
 _WORDS = load_words("scala")
@@ -63,17 +70,18 @@ class ScalaReader(FactsBuilder):
 
     def _wildcard_path(self, node: Node) -> str | None:
         """`_` of `xs.map(_.weigh())`: an element of `xs`."""
-        around, inner = node.parent, node
-        while around is not None and around.type != "arguments":
-            around, inner = around.parent, around
+        inner = node
+        for around in iter_ancestors(node):
+            if around.type == "arguments":
+                break
+            inner = around
         values = self._lambda_argument_values(inner)
         return values[0][1] if values else None
 
     def _lambda_argument_values(self, argument: Node) -> Values:
         """What a function that is an argument is given by the one that it is handed to."""
-        call = argument.parent
-        while has_type(call, "arguments", "block", "case_block", "case_clause"):
-            call = call.parent
+        within = ("arguments", "block", "case_block", "case_clause")
+        call = next((around for around in iter_ancestors(argument) if around.type not in within), None)
         called = part_of(call, "function") if has_type(call, "call_expression") else None
         if not has_type(called, "field_expression"):
             return []

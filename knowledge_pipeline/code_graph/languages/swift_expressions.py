@@ -6,6 +6,8 @@ label; what it hands to a closure to `@LABEL.@0`, and to `@closure.@0` if that m
 
 from __future__ import annotations
 
+from itertools import chain
+
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import Values, add_prefix, own_value, tuple_values
@@ -17,6 +19,7 @@ from knowledge_pipeline.syntax.grammars import (
     children_of_type,
     first_of_type,
     has_type,
+    iter_ancestors,
     part_of,
 )
 
@@ -51,9 +54,8 @@ _FUNCTION_NODES = (
 
 def _find_called(node: Node) -> Node | None:
     """What the call around an argument calls."""
-    around = node.parent
-    while has_type(around, "value_argument", "value_arguments", "call_suffix", "constructor_suffix"):
-        around = around.parent
+    within = ("value_argument", "value_arguments", "call_suffix", "constructor_suffix")
+    around = next((around for around in iter_ancestors(node) if around.type not in within), None)
     return part_of(around, 0) if has_type(around, "call_expression", "constructor_expression") else None
 
 
@@ -115,9 +117,8 @@ class SwiftExpressions(FactsBuilder):
 
     def _declared_path(self, node: Node) -> str | None:
         """What the property or function around a node, or that it is, declares to give."""
-        around: Node | None = node
-        while around is not None and around.type not in _FUNCTION_NODES:
-            around = around.parent
+        ancestors = chain((node,), iter_ancestors(node))
+        around = next((around for around in ancestors if around.type in _FUNCTION_NODES), None)
         if around is None or around.type == "lambda_literal":
             return None
         is_property = around.type == "property_declaration"

@@ -235,7 +235,7 @@ def quick_retries() -> Iterator[None]:
 
 @contextmanager
 def keep_logs() -> Iterator[list[str]]:
-    """Everything that is logged meanwhile, down to DEBUG."""
+    """Everything that is logged meanwhile, down to DEBUG; pytest does not format it as well."""
     kept: list[str] = []
 
     class Keep(logging.Handler):
@@ -243,11 +243,11 @@ def keep_logs() -> Iterator[list[str]]:
             kept.append(self.format(record))
 
     root, handler = logging.getLogger(), Keep()
-    usual = root.level
-    root.addHandler(handler)
+    usual, handlers = root.level, list(root.handlers)
+    root.handlers[:] = [handler]
     root.setLevel(logging.DEBUG)
     try:
         yield kept
     finally:
-        root.removeHandler(handler)
+        root.handlers[:] = handlers
         root.setLevel(usual)

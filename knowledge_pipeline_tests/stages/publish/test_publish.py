@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import re
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,6 +113,28 @@ def test_a_first_publication_holds_the_release_and_a_second_one_writes_nothing(
         "select indexdef from pg_indexes where schemaname = 'knowledge' and indexdef like '%hnsw%'"
     )
     assert "vector_cosine_ops" in index[0]
+
+
+def test_a_store_that_is_made_anew_with_the_same_versions_is_published(
+    released: Project, query: Query, tmp_path: Path
+) -> None:
+    def make_anew() -> tuple[int, dict[str, int]]:
+        shutil.rmtree(released.lake.root)
+        released.refresh()
+        live = find_live_release(released.lake)
+        assert live
+        return live.release, dict(live.tables)
+
+    versions = make_anew()
+    publish_now(released)
+    (tmp_path / "repo" / "retry.py").write_text("def retry(send):\n    return send() or wait(send)\n")
+    released.sources["docs"]["access"] = {"visibility": "private", "tenant": "acme", "principals": ["board"]}
+    assert make_anew() == versions  # else this tests nothing
+    assert publish_now(released).changed
+    assert_published(released, query)
+    assert query("select distinct principals from knowledge.chunks where visibility = 'private'") == [
+        (["board"],)
+    ]
 
 
 def test_an_increment_writes_what_changed_and_no_more_and_a_rollback_takes_it_back(
@@ -400,3 +423,14 @@ def test_exact_answers_of_the_database_are_those_of_the_store(released: Project,
         )
         assert [score for _, score in found] == pytest.approx(scores.tolist(), abs=1e-5)
         assert {id_ for id_, _ in found} == {by_row[row] for row in rows.tolist()}
+
+
+def test_a_source_that_is_not_declared_any_more_is_withheld(released: Project, query: Query) -> None:
+    publish_now(released)
+    assert query("select distinct source from knowledge.chunks order by source") == [("docs",), ("main",)]
+    entry = released.sources.pop("docs")
+    result = publish_now(released)
+    assert result.removed and query("select distinct source from knowledge.chunks") == [("main",)]
+    assert not publish_now(released).removed
+    released.sources["docs"] = entry
+    assert publish_now(released).added == result.removed

@@ -12,9 +12,8 @@ from knowledge_pipeline.extensions.tuning_examples import Example, Pair, build_e
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.hits import Hit
 from knowledge_pipeline.query.open_release import PinnedIndex
-from knowledge_pipeline.query.plan import SearchQuestion
+from knowledge_pipeline.query.plan import ParsedQuery, SearchQuestion, understand
 from knowledge_pipeline.query.search import Engine
-from knowledge_pipeline.query.understand import ParsedQuery, understand
 from knowledge_pipeline.stages.progress import ignore_progress
 from knowledge_pipeline.store.federation import count_terms, split_terms
 from knowledge_pipeline.store.release import find_live_release
