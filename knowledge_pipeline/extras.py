@@ -10,12 +10,12 @@ from importlib.util import find_spec
 from knowledge_pipeline.errors import ConfigError
 
 _INDEX = (
-    *("atlassian", "bs4", "docx", "github", "jira", "lancedb", "lxml", "markdownify", "pathspec"),
-    *("pypdf", "requests", "sentencex", "slack_sdk", "tree_sitter", "watchfiles", "yaml"),
+    *("atlassian", "bs4", "github", "jira", "lancedb", "lxml", "markdownify", "pathspec", "pypdfium2"),
+    *("requests", "sentencex", "slack_sdk", "tree_sitter", "watchfiles", "webencodings", "yaml"),
 )
 _SERVE = (
     *("fastapi", "fastapi_offline", "jwt", "limits", "markdown_it", "mcp", "mcp_types", "prometheus_client"),
-    *("pygments", "sse_starlette", "starlette", "uvicorn"),
+    *("sse_starlette", "starlette", "uvicorn"),
 )
 _EXTRAS = {
     **dict.fromkeys(_INDEX, "index"),
@@ -24,8 +24,14 @@ _EXTRAS = {
     **dict.fromkeys(("onnx", "sentence_transformers", "torch", "transformers"), "local"),
     **dict.fromkeys(("PIL", "dagster", "dagster_shared", "matplotlib", "sqlalchemy"), "dagster"),
     **dict.fromkeys(("openinference", "opentelemetry"), "tracing"),
-    **dict.fromkeys(("pptx", "python_calamine"), "office"),
-    **{"ir_measures": "eval", "dagster_celery": "celery", "ray": "ray", "langchain_core": "langchain"},
+    **{
+        "python_calamine": "office",
+        "xlrd": "office",
+        "ir_measures": "eval",
+        "dagster_celery": "celery",
+        "ray": "ray",
+        "langchain_core": "langchain",
+    },
     **{"botocore": "s3", "google": "gcs", "azure": "azure", "obstore": "object-store", "psycopg2": "publish"},
 }
 

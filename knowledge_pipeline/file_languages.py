@@ -5,6 +5,7 @@ One table of languages serves sources (what counts as code) and chunkers (how to
 
 from __future__ import annotations
 
+import json
 import re
 from functools import lru_cache
 from typing import Literal
@@ -123,7 +124,13 @@ def detect_language(path: str, head: str = "") -> str | None:
     file_name = path.rpartition("/")[2].lower()
     candidate = _detect_by_name(file_name)
     if candidate is None:
-        return _detect_by_shebang(head)
+        match = _SHEBANG.match(head)
+        if match is None:
+            return None
+        program = match["path"].rpartition("/")[2]
+        if program == "env":
+            program = (match["argument"] or "").rpartition("/")[2]
+        return _BY_INTERPRETER.get(re.sub(r"[\d.]+$", "", program.lower()))
     return _disambiguate(file_name, candidate, head[:_HEAD_CHARS]) if head else candidate
 
 
@@ -155,16 +162,6 @@ def _detect_by_name(file_name: str) -> str | None:
     if extension in {"in", "tmpl", "tpl", "template"} and "." in stem:
         extension = stem.rpartition(".")[2]
     return _BY_EXTENSION.get(extension) or ("makefile" if stem == "makefile" else None)
-
-
-def _detect_by_shebang(head: str) -> str | None:
-    match = _SHEBANG.match(head)
-    if match is None:
-        return None
-    program = match["path"].rpartition("/")[2]
-    if program == "env":
-        program = (match["argument"] or "").rpartition("/")[2]
-    return _BY_INTERPRETER.get(re.sub(r"[\d.]+$", "", program.lower()))
 
 
 def _disambiguate(file_name: str, candidate: str, head: str) -> str | None:
@@ -230,8 +227,8 @@ def classify_file(path: str) -> FileRole:
     *folders, name = path.split("/")
     if not _GENERATED_FOLDERS.isdisjoint(map(str.lower, folders)) or _GENERATED_NAME.search(name):
         return "generated"
-    folder_words = {word.lower() for folder in folders for word in _NAME_WORD.findall(folder)}
-    stem_words = [word.lower() for word in _NAME_WORD.findall(name.rpartition(".")[0] or name)]
+    folder_words = set(map(str.lower, _NAME_WORD.findall("/".join(folders))))
+    stem_words = list(map(str.lower, _NAME_WORD.findall(name.rpartition(".")[0] or name)))
     is_test = _TEST_FOLDERS & folder_words or _TEST_STEMS.intersection(stem_words[:1] + stem_words[-1:])
     return "test" if is_test else "source"
 
@@ -247,3 +244,22 @@ def find_side_role(path: str) -> SideRole | None:
         if form.search(lower):
             return side_role
     return "generated" if role == "generated" else None
+
+
+_OPENAPI_YAML = re.compile(
+    rb"""^(?:\xef\xbb\xbf)?["']?(?:openapi|swagger)["']?[ \t]*:[ \t]*["']?[23]\b""", re.MULTILINE
+)
+_OPENAPI_JSON = re.compile(rb'"(?:openapi|swagger)"\s*:\s*"[23]\b')
+
+
+def is_openapi(payload: bytes) -> bool:
+    """Whether a YAML or JSON file says that it is OpenAPI 3 or Swagger 2, wherever in it that key stands."""
+    if _OPENAPI_YAML.search(payload):
+        return True
+    if not _OPENAPI_JSON.search(payload):
+        return False
+    try:
+        root = json.loads(payload)
+    except (ValueError, RecursionError):  # cut off, or YAML that looks alike: its chunker says more
+        return True
+    return isinstance(root, dict) and ("openapi" in root or "swagger" in root)

@@ -3,27 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from knowledge_pipeline.background import BackgroundProcess
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.filters import Filters, Judgement, SearchMode, SearchType
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.contract.filters import (
+    Filters,
+    FiltersLike,
+    Judgement,
+    SearchMode,
+    SearchType,
+    SourceType,
+    build_filters,
+)
 from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
+from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.garbage import collect_less_often
-from knowledge_pipeline.llm.model_calls import ModelCall
+from knowledge_pipeline.llm.model_calls import ModelCall, build_reported_call
 from knowledge_pipeline.query import limits
-from knowledge_pipeline.query.access import Access, Audiences, DeclaredSources
+from knowledge_pipeline.query.access import Access, Audiences, DeclaredSources, may_see_source
 from knowledge_pipeline.query.answer_cache import AnswerCache
-from knowledge_pipeline.query.background import BackgroundProcess
+from knowledge_pipeline.query.code_places import (
+    CodePlace,
+    CodePlaces,
+    iter_graph_places,
+    iter_neighbour_places,
+    mark_graph,
+    mark_neighbours,
+)
 from knowledge_pipeline.query.documents import describe_relations, trace_result
 from knowledge_pipeline.query.graph_queries import AsyncGraph, Graph, GraphRequest
 from knowledge_pipeline.query.logs import FeedbackLog, ModelCallLog, QueryIds, QueryLog
 from knowledge_pipeline.query.open_release import Index, LiveIndex
+from knowledge_pipeline.query.places import SourceFolders
 from knowledge_pipeline.query.plan import SearchQuestion, choose_type
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.working_tree import Blame, WorkingTree
@@ -32,7 +52,12 @@ from knowledge_pipeline.store.listings import load_shared_settings
 from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
 
 if TYPE_CHECKING:
-    from knowledge_pipeline.contract.operation import ComponentHealth, ModelCallResponse, StatusResponse
+    from knowledge_pipeline.contract.operation import (
+        ComponentHealth,
+        IndexedSourcesResponse,
+        ModelCallResponse,
+        StatusResponse,
+    )
     from knowledge_pipeline.contract.requests import ModelCallRequest, Task
     from knowledge_pipeline.contract.responses import ContextResponse, TraceResponse
     from knowledge_pipeline.extensions.federation import FederatedIndex, MemberStores
@@ -56,6 +81,7 @@ class ContextBuilder:
 
     engine: Engine
     blame: Blame
+    working_tree: WorkingTree
     settings: ContextSettings
 
     async def build(
@@ -66,7 +92,14 @@ class ContextBuilder:
 
         blame = self.blame if task.kind == "code_review" else None
         return await get_context(
-            self.engine, access, task, self.settings, max_tokens=max_tokens, template=template, blame=blame
+            self.engine,
+            access,
+            task,
+            self.settings,
+            max_tokens=max_tokens,
+            template=template,
+            blame=blame,
+            working_tree=self.working_tree,
         )
 
 
@@ -159,7 +192,7 @@ class AsyncKnowledgeBase:
         )
         self._working_tree = WorkingTree(settings.sources)
         self._blame = Blame(settings.sources, self._lake.cache, self._index)
-        self._contexts = ContextBuilder(self._engine, self._blame, settings.context)
+        self._contexts = ContextBuilder(self._engine, self._blame, self._working_tree, settings.context)
         self.components: Mapping[type[Any], Any] = {Engine: self._engine, ContextBuilder: self._contexts}
         self._query_ids = QueryIds(self._lake)
         self._feedback = FeedbackLog(self._lake, self._query_ids)
@@ -189,7 +222,7 @@ class AsyncKnowledgeBase:
         text: str,
         *,
         type: SearchType | None = "semantic",
-        filters: Filters = _NO_FILTERS,
+        filters: FiltersLike = _NO_FILTERS,
         limit: int | None = None,
         explain: bool = False,
         blame: bool = False,
@@ -201,6 +234,7 @@ class AsyncKnowledgeBase:
         Without a type it is the one that suits the intent of the question. With `blame` results say who last
         changed their lines: see `Blame.mark_results`.
         """
+        filters, mode = build_filters(filters), mode or "hybrid"
         question = SearchQuestion(text, type or "semantic", filters, limit=limit, explain=explain, mode=mode)
         limits.check_search(self.settings.limits, question)
         access, is_expensive = await self._resolve_access(access), limits.is_expensive(text, filters)
@@ -208,7 +242,10 @@ class AsyncKnowledgeBase:
             compute = self._background.compute
             chosen = await compute(choose_type, text) if is_expensive else choose_type(text)
             question = replace(question, type=chosen)
-        search = self._background.choose(self._engine, Engine.search, is_expensive)
+        question = replace(question, filters=self._localize_filters(question.filters, access))
+        search = self._engine.search
+        if is_expensive:
+            search = self._background.choose(self._engine, Engine.search)
         response = await self._ask(lambda: search(question, access))
         return await self._record_search(question.type, text, access, response, blame=blame)
 
@@ -219,7 +256,7 @@ class AsyncKnowledgeBase:
         text: str | None = None,
         path: str | None = None,
         source: str | None = None,
-        filters: Filters = _NO_FILTERS,
+        filters: FiltersLike = _NO_FILTERS,
         limit: int | None = None,
         explain: bool = False,
         mode: SearchMode = "hybrid",
@@ -227,12 +264,26 @@ class AsyncKnowledgeBase:
     ) -> SearchResponse:
         """Chunks like a text, or like the file at a path: see `Engine.search` and `SearchQuestion`."""
         question = SearchQuestion(
-            text, "similar", filters, limit=limit, explain=explain, mode=mode, path=path, source=source
+            text or None,
+            "similar",
+            build_filters(filters),
+            limit=limit,
+            explain=explain,
+            mode=mode or "hybrid",
+            path=path or None,
+            source=source or None,
         )
         limits.check_search(self.settings.limits, question)
         access = await self._resolve_access(access)
-        similar = self._background.choose(self._engine, Engine.search, True)
-        response = await self._ask(lambda: similar(question, access))
+        question = replace(question, filters=self._localize_filters(question.filters, access))
+        similar = self._background.choose(self._engine, Engine.search)
+        response, places = None, self._locate(question.path, access)
+        for at, (place, of_source) in enumerate(places, start=1):
+            located = replace(question, path=place, source=question.source or of_source)
+            with suppress(NotFound) if at < len(places) else nullcontext():
+                response = await self._ask(partial(similar, located, access))
+                break
+        assert response
         return await self._record_search("similar", text or path or "", access, response)
 
     @_on_background_loop
@@ -240,7 +291,9 @@ class AsyncKnowledgeBase:
         """See `Engine.get`; `blame` as for `search`."""
         limits.check_id(self.settings.limits, id)
         access = await self._resolve_access(access)
-        get = self._background.choose(self._engine, Engine.get, limits.is_document(id))
+        id = self._folders_of(access).localize(id)
+        is_document = limits.is_document(id)
+        get = self._background.choose(self._engine, Engine.get) if is_document else self._engine.get
         response = await self._ask(lambda: get(id, access))
         return await self._record_search("get", id, access, response, blame=blame)
 
@@ -251,7 +304,10 @@ class AsyncKnowledgeBase:
         """See `Engine.build_document`; `build` is a function of a module, or a `partial` of one."""
         limits.check_id(self.settings.limits, id)
         access = await self._resolve_access(access)
-        read = self._background.choose(self._engine, Engine.build_document, limits.is_document(id))
+        id = self._folders_of(access).localize(id)
+        read = self._engine.build_document
+        if limits.is_document(id):
+            read = self._background.choose(self._engine, Engine.build_document)
         response, built = await self._ask(lambda: read(id, access, build))
         return self._record("get", id, access, response), built
 
@@ -264,6 +320,7 @@ class AsyncKnowledgeBase:
         """
         limits.check_id(self.settings.limits, id)
         access = await self._resolve_access(access)
+        id = self._folders_of(access).localize(id)
         response = self._record("trace", id, access, await self._ask(lambda: self._engine.get(id, access)))
         source = response.results[0].citation.source
         lake = self._members.find_lake(source) if self._members else self._lake
@@ -274,6 +331,7 @@ class AsyncKnowledgeBase:
         """See `describe_relations`."""
         limits.check_id(self.settings.limits, target)
         access = await self._resolve_access(access)
+        target = self._folders_of(access).localize(target)
         response = await self._ask(lambda: describe_relations(self._index, target, access))
         return self._record("related", target, access, response)
 
@@ -295,10 +353,17 @@ class AsyncKnowledgeBase:
         access = await self._resolve_access(access)
         task = Task(task) if isinstance(task, str) else task
         limits.check_task(self.settings.limits, task, max_tokens)
-        build = self._background.choose(self._contexts, ContextBuilder.build, True)
+        task = self._localize_task(task, access)
+        build = self._background.choose(self._contexts, ContextBuilder.build)
         context = await self._ask(lambda: build(access, task, max_tokens=max_tokens, template=template))
         response = SearchResponse(
-            context.query_id, context.took_ms, context.release, context.degraded, context.results, {}
+            context.query_id,
+            context.took_ms,
+            context.release,
+            context.degraded,
+            context.results,
+            {},
+            steps=context.steps,
         )
         query_id = self._record("context", task.text, access, response).query_id
         return await asyncio.to_thread(self._working_tree.mark_context, replace(context, query_id=query_id))
@@ -320,6 +385,20 @@ class AsyncKnowledgeBase:
         from knowledge_pipeline.query.status import read_status  # most processes only search
 
         return await read_status(self.settings, self._lake, self._index, access)
+
+    @_on_background_loop
+    async def list_sources(
+        self, *, filters: Filters = _NO_FILTERS, access: Access | None = None
+    ) -> IndexedSourcesResponse:
+        """The sources that can be searched, what filters can name of them: see `list_indexed_sources`.
+
+        With filters, those that have a chunk which the filters take.
+        """
+        from knowledge_pipeline.query.inventory import list_indexed_sources  # most processes only search
+
+        limits.check_filters(self.settings.limits, filters)
+        access = await self._resolve_access(access)
+        return await self._ask(lambda: list_indexed_sources(self._index, filters, access))
 
     @_on_background_loop
     async def health(self) -> Mapping[str, ComponentHealth]:
@@ -367,11 +446,13 @@ class AsyncKnowledgeBase:
         Raises:
             InvalidQuery: see `build_reported_call`.
         """
-        from knowledge_pipeline.contract.operation import ModelCallResponse
-        from knowledge_pipeline.query.logs import build_reported_call  # most processes only search
+        from knowledge_pipeline.contract.operation import ModelCallResponse  # most processes only search
 
         access = (access or self.access).with_current_labels()
-        call = build_reported_call(report, access, self.settings)
+        caller = access.caller
+        call = build_reported_call(
+            report, access.account, self.settings, interface=caller.interface, token=caller.token
+        )
         self._record_call(call)
         reached = await self._budgets.describe_reached(call.account) if self._budgets else None
         return ModelCallResponse(call.cost, reached)
@@ -416,9 +497,26 @@ class AsyncKnowledgeBase:
     async def _query_graph(self, request: GraphRequest, access: Access | None) -> GraphResponse:
         limits.check_graph(self.settings.limits, request)
         access = await self._resolve_access(access)
-        query = self._background.choose(self._engine, Engine.query_graph, True)
-        response = await self._ask(lambda: query(request, access))
-        return self._record("graph", f"{request.operation.path} {request.target}", access, response)
+        located = replace(
+            request,
+            target=self._folders_of(access).localize(request.target),
+            filters=self._localize_filters(request.filters, access),
+        )
+        query = self._background.choose(self._engine, Engine.query_graph)
+        response = replace(await self._ask(lambda: query(located, access)), target=request.target)
+        response = self._record("graph", f"{request.operation.path} {request.target}", access, response)
+        if not self._working_tree:
+            return response
+        return mark_graph(response, await self._find_lines_of_now(iter_graph_places(response), access))
+
+    async def _find_lines_of_now(self, places: Iterable[tuple[CodePlace, str]], access: Access) -> CodePlaces:
+        """Where places in code stand in the files of this machine by now."""
+        located = await asyncio.to_thread(self._working_tree.check_places, places)
+        if located.doubtful:
+            read_lines, code = self._engine.read_lines, Filters(source_types=("code",))
+            chunks = await self._ask(lambda: read_lines(located.doubtful, access, code))
+            await asyncio.to_thread(located.search, chunks.results)
+        return located
 
     async def _aclose(self) -> None:
         await self._background.aclose()
@@ -428,11 +526,43 @@ class AsyncKnowledgeBase:
         """What the engine or the code graph answers; of several stores, without one that fails."""
         return await operation() if isinstance(self._index, LiveIndex) else await self._index.ask(operation)
 
+    def list_visible_types(self, access: Access) -> set[SourceType]:
+        """The types of the declared sources that a caller may know of."""
+        return {source.type for source in self._list_sources() if may_see_source(source.access, access)}
+
+    def _list_sources(self) -> tuple[SourceConfig, ...]:
+        return self.settings.sources if self._members else self._declared.list_known()
+
+    def _folders_of(self, access: Access) -> SourceFolders:
+        return SourceFolders(self._list_sources(), access)
+
+    def _locate(self, path: str | None, access: Access) -> list[tuple[str | None, str | None]]:
+        return [*self._folders_of(access).locate(path)] if path else [(None, None)]
+
+    def _localize_filters(self, filters: Filters, access: Access) -> Filters:
+        if not filters.paths:
+            return filters
+        folders = self._folders_of(access)
+        return replace(filters, paths=tuple(map(folders.localize_pattern, filters.paths)))
+
+    def _localize_task(self, task: Task, access: Access) -> Task:
+        """The task with the paths that its sources have, and with the source if only one has them."""
+        located = [self._folders_of(access).locate(path) for path in task.paths]
+        sources = {source for places in located for _, source in places}
+        return replace(
+            task,
+            file=located[0][0][0] if task.file else None,
+            files=tuple(path for (path, _), *_ in located[1 if task.file else 0 :]),
+            source=task.source or (sources.pop() if len(sources) == 1 else None),
+            filters=self._localize_filters(task.filters, access),
+        )
+
     async def _resolve_access(self, access: Access | None) -> Access:
         access = (access or self.access).with_current_labels()
         if self._members:
             return await self._members.resolve_access(access)
-        return await self._audiences.add(self._declared.narrow(access))
+        stored = frozenset[str]() if access.everything else await self._audiences.list_stored()
+        return await self._audiences.add(self._declared.narrow(access, stored))
 
     async def _record_search(
         self, kind: str, text: str, access: Access, response: SearchResponse, *, blame: bool = False
@@ -443,7 +573,13 @@ class AsyncKnowledgeBase:
             response = await self._blame.mark_search(response, access)
         if not self._working_tree:
             return response
-        return await asyncio.to_thread(self._working_tree.mark_search, response)
+        response = await asyncio.to_thread(self._working_tree.mark_search, response)
+        if not any(result.graph for result in response.results):
+            return response
+        places = await self._find_lines_of_now(iter_neighbour_places(response.results), access)
+        return replace(
+            response, results=tuple(mark_neighbours(result, places) for result in response.results)
+        )
 
     def _record(self, kind: str, text: str, access: Access, response: ResponseT) -> ResponseT:
         """The response with the id that its caller gets, logged."""
@@ -487,6 +623,7 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
     related = blocking(AsyncKnowledgeBase.related)
     context = blocking(AsyncKnowledgeBase.context)
     status = blocking(AsyncKnowledgeBase.status)
+    list_sources = blocking(AsyncKnowledgeBase.list_sources)
     health = blocking(AsyncKnowledgeBase.health)
     prewarm = blocking(AsyncKnowledgeBase.prewarm)
     feedback = blocking(AsyncKnowledgeBase.feedback)
@@ -504,7 +641,6 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
 
 
 def _load_settings(location: Path | str | Settings) -> tuple[Settings, Path | None]:
-    """The settings, and the file that they are from."""
     if isinstance(location, Settings):
         return location, None
     path = Path(location).expanduser()

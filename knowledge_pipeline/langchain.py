@@ -28,6 +28,9 @@ _NO_FILTERS = Filters()
 class KnowledgeRetriever(BaseRetriever):
     """Results as documents, best first.
 
+    The text of a document begins with its citation, `[src/store.py:10-24]` on a line of its own, because most
+    chains and `create_retriever_tool` show a model the text alone; `cite=False` leaves it out.
+
     The metadata of a document is that of the result, with `citation` ("src/store.py:10-24"), `source`,
     `path`, `lines`, `title`, `url`, `score`, `query_id` (for `feedback`), `release`, and `degraded`, the
     steps that were skipped. `id` is the result's. `invoke` and `ainvoke` take `k` and `filters`
@@ -42,6 +45,7 @@ class KnowledgeRetriever(BaseRetriever):
     type: SearchType = "semantic"
     mode: SearchMode = "hybrid"
     filters: Filters = _NO_FILTERS
+    cite: bool = True  # begin the text of each document with its citation
     access: Access | None = None  # whose query it is; a client has that of its token
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -56,8 +60,8 @@ class KnowledgeRetriever(BaseRetriever):
     ) -> list[Document]:
         options = self._choose_options(k, filters)
         if isinstance(self.base, KnowledgeClient):
-            return _to_documents(self.base.search(query, **options))
-        return _to_documents(self.base.search(query, **options, access=self.access).as_json())
+            return self._to_documents(self.base.search(query, **options))
+        return self._to_documents(self.base.search(query, **options, access=self.access).as_json())
 
     async def _aget_relevant_documents(
         self,
@@ -69,9 +73,9 @@ class KnowledgeRetriever(BaseRetriever):
     ) -> list[Document]:
         options = self._choose_options(k, filters)
         if isinstance(self.base, KnowledgeClient):
-            return _to_documents(await self.base.run(AsyncKnowledgeClient.search, query, **options))
+            return self._to_documents(await self.base.run(AsyncKnowledgeClient.search, query, **options))
         response = await self.base.asynchronous.search(query, **options, access=self.access)
-        return _to_documents(response.as_json())
+        return self._to_documents(response.as_json())
 
     def _choose_options(self, k: int | None, filters: Filters | None) -> dict[str, Any]:
         return {
@@ -81,13 +85,19 @@ class KnowledgeRetriever(BaseRetriever):
             "mode": self.mode,
         }
 
-
-def _to_documents(answer: Mapping[str, Any]) -> list[Document]:
-    shared = {name: answer[name] for name in ("query_id", "release", "degraded")}
-    documents = list[Document]()
-    for result in answer["results"]:
-        citation = result["citation"]
-        cited = f"{citation['path']}:{citation['lines'].replace('L', '')}"
-        metadata = {**result["metadata"], **citation, "citation": cited, "score": result["score"], **shared}
-        documents.append(Document(id=result["id"], page_content=result["content"], metadata=metadata))
-    return documents
+    def _to_documents(self, answer: Mapping[str, Any]) -> list[Document]:
+        shared = {name: answer[name] for name in ("query_id", "release", "degraded")}
+        documents = list[Document]()
+        for result in answer["results"]:
+            citation = result["citation"]
+            cited = f"{citation['path'] or citation['url']}:{citation['lines'].replace('L', '')}"
+            metadata = {
+                **result["metadata"],
+                **citation,
+                "citation": cited,
+                "score": result["score"],
+                **shared,
+            }
+            text = f"[{cited}]\n{result['content']}" if self.cite else result["content"]
+            documents.append(Document(id=result["id"], page_content=text, metadata=metadata))
+        return documents

@@ -19,16 +19,19 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from knowledge_pipeline.config.connections import ArchiveFileConnection, GitConnection
+from knowledge_pipeline.config.connections import ArchiveFileConnection, GitConnection, LocalConnection
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.connectors.archive_file import ARCHIVE_LISTINGS, build_listing_name
-from knowledge_pipeline.connectors.git.command import build_remote
+from knowledge_pipeline.connectors.git.checkout import CHECKOUTS, name_checkout
+from knowledge_pipeline.connectors.git.command import build_remote, find_repository
 from knowledge_pipeline.connectors.git.mirror import Mirror
 from knowledge_pipeline.errors import Busy, ConfigError, KnowledgeError, NotFound
 from knowledge_pipeline.records import is_variant_uri
+from knowledge_pipeline.stages import verify
 from knowledge_pipeline.stages.pipeline import select_stages
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.store import indexes, schemas
+from knowledge_pipeline.store.damage import LANCE_ERRORS
 from knowledge_pipeline.store.filters import Filter, below, eq, is_null, one_of
 from knowledge_pipeline.store.indexes import (
     count_versions_in_use,
@@ -60,7 +63,7 @@ from knowledge_pipeline.store.release import (
 from knowledge_pipeline.store.search import SourceLocation, write_location
 from knowledge_pipeline.store.tables import Table, split_batches
 
-Action = Literal["vectors", "compaction", "indexes", "releases", "versions", "logs", "leftovers"]
+Action = Literal["repairs", "vectors", "compaction", "indexes", "releases", "versions", "logs", "leftovers"]
 GRACE_S = 600.0
 """After so long, nobody reads an out-of-date version any more."""
 UNFINISHED_GRACE_S = 6 * 3600.0
@@ -79,6 +82,7 @@ class MaintenanceOptions:
     leftovers: bool = True
     grace_s: float = GRACE_S  # how long a version stays after another one took its place
     dry_run: bool = False  # only report what would be done
+    repair: bool = False  # first read everything, and leave out what is damaged
 
 
 @dataclass(slots=True)
@@ -172,7 +176,7 @@ class MaintenanceRun:
         """Record an error of one source or table, and go on with the rest."""
         try:
             yield
-        except (KnowledgeError, OSError, RuntimeError) as error:  # Lance raises the last two
+        except (KnowledgeError, *LANCE_ERRORS) as error:
             message = str(error) or type(error).__name__
             self.record_skip(name, message.splitlines()[0][:500])
 
@@ -271,6 +275,16 @@ def discard_leftovers(run: MaintenanceRun, settings: Settings) -> None:
                 with suppress(Busy), acquire_lock(folder, name, timeout_s=0):  # the lock of `Mirror.update`
                     run.discard(path)
 
+    with run.skip_on_error("last commits of checkouts"):
+        folders = [
+            it.connection.path for it in settings.sources if isinstance(it.connection, LocalConnection)
+        ]
+        found = filter(None, map(find_repository, folders))
+        named = {name_checkout(repository) for repository, _ in found}
+        for path in sorted((run.lake.cache / CHECKOUTS).glob("*")):
+            if path.name not in named and _is_unused(path):
+                run.discard(path)
+
     with run.skip_on_error("listings of archives"):
         connections = [it.connection for it in settings.sources]
         read = {build_listing_name(it) for it in connections if isinstance(it, ArchiveFileConnection)}
@@ -310,7 +324,18 @@ def refresh(
     return work.report
 
 
+def _repair_tables(run: MaintenanceRun, report: ProgressCallback) -> None:
+    """Build damaged indexes anew, and leave out rows that cannot be read or are wrong."""
+    lake = run.lake
+    for finding in verify.list_repairs(verify.verify(lake, report)):
+        mend = partial(verify.repair, lake, finding)
+        with run.skip_on_error(finding.table), verify.lock(lake, finding):
+            run.run_action("repairs", verify.locate(lake, finding), mend, removed_count=len(finding.keys))
+
+
 def _run_maintenance(run: MaintenanceRun, settings: Settings, report: ProgressCallback) -> None:
+    if run.options.repair:
+        _repair_tables(run, report)
     lake, vectors = run.lake, list_vector_tables(run.lake)
     stored: dict[str, list[Table]] = {}  # by source, of every type that it ever had
     for stage, open_table in (("snapshot", lake.snapshot), ("chunks", lake.chunks), ("facts", lake.facts)):
@@ -519,7 +544,6 @@ def _find_stored_type(lake: Lake, source: str) -> str:
 
 
 def _erase_shared_rows(lake: Lake, settings: Settings, filters: list[Filter]) -> None:
-    """Erase rows from the index, the code graph and all releases."""
     tables = [*_list_index_tables(lake), *lake.graph_tables().values()]
     _delete_indexed_rows(tables, filters)
     _drop_old_releases(lake, settings, tables)

@@ -19,6 +19,14 @@ _VARIANT = re.compile(f"{VARIANT_MARK}[0-9a-f]{{40,64}}$")
 BRANCHES_KEY, ABSENT_KEY = "in_branches", "not_in_branches"
 """Keys of a document's metadata: the further branches that a variant stands in; those that a file of the main
 branch does not stand in."""
+VARIANT_TAG, ABSENT_TAG = "in-branch", "not-in-branch"
+"""Tags of variants, also with `:` and a further branch that has it; of rows with one that has them not."""
+
+
+def is_branch_tag(tag: object) -> bool:
+    """Whether a tag says in which branches a row stands: a document has none of its own."""
+    return str(tag).partition(":")[0] in (VARIANT_TAG, ABSENT_TAG)
+
 
 SPACE_BEFORE_KEY = "space_before"
 """Key of `Chunk.space_before` in the metadata that the index stores."""
@@ -39,6 +47,7 @@ class Item:
     revision: str
     locator: str = ""  # how the source finds it: a blob id, a file path
     skip: str | None = None  # a reason not to read it at all: "larger than 1000000 bytes"
+    keeps: tuple[str, ...] = ()  # documents whose uri or path begins so could not be listed, and stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +116,15 @@ def hash_strings(*values: str) -> str:
         hashed.update(len(encoded).to_bytes(8, "big"))
         hashed.update(encoded)
     return hashed.hexdigest()[:32]
+
+
+def hash_each(firsts: Iterable[str], *others: str) -> list[str]:
+    """`hash_strings` of each of some strings, followed by the same others."""
+    tail = b"".join(len(end).to_bytes(8, "big") + end for end in map(str.encode, others))
+    encoded = map(str.encode, firsts)
+    return [
+        hashlib.sha256(len(first).to_bytes(8, "big") + first + tail).hexdigest()[:32] for first in encoded
+    ]
 
 
 @dataclass(frozen=True, slots=True)

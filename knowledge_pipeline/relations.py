@@ -99,7 +99,13 @@ def resolve_name(reference: str, context: DocumentContext) -> str | None:
         return None
     if context.source_type == "confluence":
         return f"page:{context.host}/{target.removeprefix('page/')}".lower()
-    return _resolve_path(target, context)
+    bare = unquote(re.split(r"[?#]", target, maxsplit=1)[0])
+    if "/" not in bare and "." not in bare:
+        return f"called:{context.source}/{target}".lower()
+    if bare.startswith("/"):
+        return _format_file_name(context, bare.lstrip("/"))
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(context.path), bare))
+    return _format_file_name(context, path)
 
 
 @lru_cache(4_096)  # files have the same addresses again and again
@@ -139,17 +145,6 @@ def _iter_file_names(context: DocumentContext, title: str, metadata: Metadata) -
     ids = [metadata.get("id"), matter.get("id") if isinstance(matter, dict) else None]
     for name in filter(None, (stem, number, title, *map(str, filter(None, ids)))):
         yield f"key:{name}" if _KEY.match(name) else f"called:{context.source}/{name}".lower()
-
-
-def _resolve_path(target: str, context: DocumentContext) -> str:
-    """A path from the document's folder or the top of its repository, or else the name of a record."""
-    bare = unquote(re.split(r"[?#]", target, maxsplit=1)[0])
-    if "/" not in bare and "." not in bare:
-        return f"called:{context.source}/{target}".lower()
-    if bare.startswith("/"):
-        return _format_file_name(context, bare.lstrip("/"))
-    path = posixpath.normpath(posixpath.join(posixpath.dirname(context.path), bare))
-    return _format_file_name(context, path)
 
 
 def _format_file_name(context: DocumentContext, path: str) -> str:

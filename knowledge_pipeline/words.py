@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
+
+import Stemmer
 
 VOWEL_SIGNS = (
     r"\u0900-\u093b\u093e-\u094c\u094e-\u094f\u0955-\u0963\u0981-\u0983\u09be-\u09cc\u09d7-\u09e3"
@@ -153,6 +155,33 @@ def list_single_characters(text: str) -> list[str]:
     return list(singles)
 
 
+def list_plain_forms(text: str) -> list[str]:
+    """Latin words of normalised text without their accents, each once, where full text needs them.
+
+    It stems words before it takes their accents away, and by English rules, which know plain vowels alone:
+    `réglage` stays as it is, `reglage` becomes reglag.
+    """
+    if text.isascii() or not _ACCENTED.search(text):
+        return []
+    words = {word.lower(): None for word in _LETTERS.findall(text) if not word.isascii()}
+    plain = {word: remove_accents(word) for word in words}
+    return [
+        form for word, form in plain.items() if form.isascii() and stem(form) != remove_accents(stem(word))
+    ]
+
+
+def remove_accents(word: str) -> str:
+    """A word in lower case with plain letters in place of Latin ones, as full text has them; others stay."""
+    return "".join(map(_to_plain_letters, word)) if not word.isascii() else word
+
+
+@cache
+def _to_plain_letters(letter: str) -> str:
+    parts = unicodedata.normalize("NFKD", letter)
+    plain = "".join(part for part in parts if not unicodedata.combining(part))
+    return plain if plain.isascii() else _PLAIN_LETTERS.get(letter, letter)
+
+
 def join_split_words(text: str) -> str:
     """The text with each word that is hyphenated at the end of a line also as a whole."""
     if not any(hyphen in text for hyphen in _HYPHENS):
@@ -174,10 +203,29 @@ def _cut_run(run: str) -> Iterator[str]:
         yield from _LONE_HAN.findall(run)
 
 
+_ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_PLAIN_LETTERS = {
+    "ß": "ss",
+    "æ": "ae",
+    "œ": "oe",
+    "ø": "o",
+    "đ": "d",
+    "ł": "l",
+    "ı": "i",
+    "þ": "th",
+    "ð": "d",
+}
+
 _WORD = re.compile(r"([^\W_]+(?:_+[^\W_]+)*)", re.UNICODE)
 _WORD_NOT_CUT = re.compile(rf"((?![{CUT_LETTERS}])[^\W_]+(?:_+[^\W_]+)*)", re.UNICODE)
 _LETTER_RUN = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
 _CASE_PART = re.compile(r"u+(?=ul)|ul+|u+|l+")
+_ASCII_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+_NUMBER_OF_NAME = r"(?<=[A-Za-z_])[0-9]+"
+_ASCII_PART_OF_NAME = re.compile(rf"{_ASCII_PART.pattern}|{_NUMBER_OF_NAME}")
+_TWO_CHARACTERS = re.compile("..")
+_NAME = re.compile(rf"[^\W\d][\w{VOWEL_SIGNS}]+")
 _MAX_KEPT_CHARS = 4_000  # of a text that is kept with its parts
 
 
@@ -187,11 +235,69 @@ def split_identifier(word: str) -> list[str]:
 
 
 def _split_case(run: str) -> list[str]:
-    """Parts of a run of letters, cut where the case says so, in any alphabet."""
     if run.islower() or run.isdigit():
         return [run]
     cases = "".join("u" if letter.isupper() else "l" for letter in run)
     return [run[match.start() : match.end()].lower() for match in _CASE_PART.finditer(cases)]
+
+
+@lru_cache(maxsize=1_024)
+def split_words(text: str) -> tuple[str, ...]:
+    """The lower-case words of a text in their order, those of identifiers apart, without numbers."""
+    return _split_words(text)
+
+
+@lru_cache(maxsize=2_048)
+def read_words(text: str) -> frozenset[str]:
+    """The words of a text as `split_words` has them, each once."""
+    return frozenset(_split_words(text))
+
+
+def _split_words(text: str) -> tuple[str, ...]:
+    if text.isascii():
+        return tuple(map(str.lower, _ASCII_PART.findall(text)))
+    parts = list[str]()
+    for run in _LETTER_RUN.findall(text):
+        if run.isascii():
+            parts += map(str.lower, _ASCII_PART.findall(run))
+        else:
+            parts += [part for part in _split_case(run) if not part.isdigit()]
+    return tuple(parts)
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """What the forms of an English word have in common."""
+    # A stemmer is made for each word, in 2 us, because threads cannot share one.
+    return cast("Any", Stemmer).Stemmer("english", 0).stemWord(word)
+
+
+@lru_cache(maxsize=4_096)
+def stem_all(words: frozenset[str]) -> frozenset[str]:
+    """The stems of some words."""
+    return frozenset(map(stem, words))
+
+
+@lru_cache(maxsize=16_384)
+def split_stems(identifier: str) -> tuple[str, ...]:
+    """The stems of an identifier's words, without numbers: `routing_table2` gives rout, tabl."""
+    return tuple(map(stem, _split_words(identifier)))
+
+
+def list_stems(texts: Iterable[str]) -> list[set[str]]:
+    """Of each text the stems of its words of two characters or more, and of the numbers in identifiers.
+
+    Scripts without spaces are cut.
+    """
+    stems = list[set[str]]()
+    for text in texts:
+        if text.isascii():
+            parts = map(str.lower, _ASCII_PART_OF_NAME.findall(text))
+        else:
+            names = _NAME.findall(cut(normalize(text)))
+            parts = (part for name in names for part in split_identifier(name))
+        stems.append(set(map(stem, filter(_TWO_CHARACTERS.match, parts))))
+    return stems
 
 
 @lru_cache(maxsize=65_536)
@@ -212,7 +318,7 @@ def expand_identifiers(text: str) -> str:
 
 
 def expand_indexed_text(text: str, *, is_prose: bool) -> str:
-    """The words of a text that is indexed: those of a question, and the single characters that one may be.
+    """The words of a text that is indexed: those of a question, single characters, and words without accents.
 
     Args:
         text: of a chunk, or its header.
@@ -222,10 +328,9 @@ def expand_indexed_text(text: str, *, is_prose: bool) -> str:
         text = join_split_words(text)
     plain = normalize(text)
     words = _expand_normalized(plain)
-    if not needs_cut(plain):
-        return words
-    singles = list_single_characters(plain)
-    return f"{words}\n{' '.join(singles)}" if singles else words
+    more = list_single_characters(plain) if needs_cut(plain) else []
+    more += list_plain_forms(plain)
+    return f"{words}\n{' '.join(more)}" if more else words
 
 
 def _expand_normalized(text: str) -> str:

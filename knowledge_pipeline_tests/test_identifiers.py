@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_pipeline.words import expand_identifiers, expand_indexed_text, normalize, split_identifier
+from knowledge_pipeline.words import (
+    expand_identifiers,
+    expand_indexed_text,
+    list_stems,
+    normalize,
+    split_identifier,
+    split_words,
+    stem,
+)
 
 
 @pytest.mark.parametrize(
@@ -68,3 +76,19 @@ def test_prose_has_hyphenated_words_as_wholes_and_code_does_not() -> None:
     text = "docu-\nmentation of x = total-\n  Rest"
     assert expand_indexed_text(text, is_prose=True) == "docu-\nmentation documentation of x = total-\n  Rest"
     assert expand_indexed_text(text, is_prose=False) == text == expand_identifiers(text)
+
+
+_TEXTS = st.text(st.sampled_from("aAbBzZ019__ .-/x²ßÄéñ中文กา\n"), max_size=60) | st.text(max_size=30)
+
+
+@given(_TEXTS)
+def test_the_words_of_a_text_are_those_of_its_identifiers_without_numbers(text: str) -> None:
+    identifiers = re.findall(r"[^\W_]\w*", text)
+    parts = [part for identifier in identifiers for part in split_identifier(identifier)]
+    assert split_words(text) == tuple(part for part in parts if not part.isdigit())
+
+
+@given(st.text(st.sampled_from("aAbBzZ019__ .-/\n"), max_size=60))
+def test_the_stems_of_a_text_are_those_of_the_parts_of_its_names(text: str) -> None:
+    parts = [part for name in re.findall(r"[^\W\d]\w+", text) for part in split_identifier(name)]
+    assert list_stems([text, ""]) == [{stem(part) for part in parts if len(part) > 1}, set()]

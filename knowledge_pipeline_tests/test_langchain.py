@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import create_retriever_tool
 
 from knowledge_pipeline import Filters, KnowledgeBase
 from knowledge_pipeline.client import KnowledgeClient
@@ -77,6 +78,19 @@ def test_documents_carry_their_citation_and_what_feedback_needs(asked):
     assert told["query_id"] and told["release"] > 0 and 0 < told["score"] <= 1 and told["degraded"] == []
     json.dumps(told)
     assert document.id
+
+
+def test_the_tool_that_langchain_makes_of_it_cites(asked):
+    tool = create_retriever_tool(
+        KnowledgeRetriever(base=asked, k=2), "search_docs", "Searches the documents."
+    )
+    content = tool.invoke({"query": "payments of the second kind"})
+    assert content.startswith("[second.md:1-3]\n# second") and content.count(".md:1-3]\n") == 2
+
+
+def test_a_text_alone_is_the_content_of_its_result(asked, base):
+    (document,) = KnowledgeRetriever(base=asked, k=1, cite=False).invoke(QUESTION)
+    assert document.page_content == base.search(QUESTION, limit=1).results[0].content
 
 
 def test_it_is_awaited_and_composed_as_any_runnable(asked):

@@ -7,12 +7,15 @@ import inspect
 import pkgutil
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
 import knowledge_pipeline
+from knowledge_pipeline.chunking.markup import parse_markdown, parse_rst
+from knowledge_pipeline.highlighting import iter_highlighted
+from knowledge_pipeline.serve.page.markdown_html import TermMatcher, render_lines, render_markdown
 
 CHARS = 20_000  # what a request may have; documents are larger, but none of them is waited for
 FEWER_CHARS = {  # what reaches these at most
@@ -57,6 +60,50 @@ SHAPES = (
         "${",
         "A1 ",
     ),
+)
+_MATCHER = TermMatcher("how was a session signed")
+LIBRARIES: Mapping[str, Callable[[str], Any]] = {  # by what texts of documents reach them
+    "markdown-it, on the page": lambda text: render_markdown(text, _MATCHER),
+    "markdown-it, of chunks": lambda text: list(parse_markdown(text)),
+    "reStructuredText, of chunks": lambda text: list(parse_rst(text)),
+    "colours of a fence": lambda text: render_markdown(f"```ini\n{text}\n```", _MATCHER),
+    "colours of C": lambda text: list(iter_highlighted(text, "c")),
+    "lines with marked words": lambda text: render_lines(text, "python", _MATCHER),
+}
+MARKUP_SHAPES = (
+    *(
+        "*",
+        "_",
+        "[",
+        "]",
+        "](",
+        "[a](",
+        "![",
+        "``a",
+        "*a",
+        "_a ",
+        "**a",
+        "~~",
+        "&#",
+        "> ",
+        "1. ",
+        "::",
+        ":::",
+    ),
+    *(
+        "[a]: b\n",
+        "[a][b]",
+        "[a](<",
+        "a\n=\n",
+        "a|b\n-|-\n",
+        "    a\n",
+        "<table>\n",
+        "<table><tr>",
+        "\t",
+        "a*",
+        "signed session ",
+    ),
+    *("= =\n", "= =\na b\n", "= =\na b\n= =\nc d\n", "+-+\n", "+-+\n|a|\n", ".. list-table::\n  :a: b\n"),
 )
 _IN_PLACE = {"match", "fullmatch"}  # tried at one place of the text, not at each
 _USES = re.compile(r"\b(\w+)\.(match|fullmatch|search|finditer|findall|sub|subn|split)\b")
@@ -129,3 +176,14 @@ def test_a_quadratic_pattern_is_noticed() -> None:
 def test_every_pattern_takes_time_in_proportion_to_its_text() -> None:
     assert len(_list_patterns()) > 200
     assert _find_slow(SHAPES) == []
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_library_takes_time_in_proportion_to_its_text(library: str) -> None:
+    slow = {
+        shape: seconds
+        for shape in MARKUP_SHAPES
+        if (seconds := _seconds(LIBRARIES[library], (shape * CHARS)[:CHARS] + "!"))
+        > 4 * MAX_SECONDS  # markdown-it takes a second for some
+    }
+    assert slow == {}

@@ -30,7 +30,8 @@ def unpacked(tmp_path: Path) -> Path:
         shutil.copy(ROOT / name, source)
     for name in ("knowledge_pipeline", "dbt_like_sql"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, source]
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path]
+    build = [sys.executable, "-m", "pip", "wheel", *options, source]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lance.query import MatchQuery
 
-from knowledge_pipeline.store.federation import split_words
+from knowledge_pipeline.store.federation import split_terms, split_words
 from knowledge_pipeline.store.indexes import FTS_OPTIONS
 from knowledge_pipeline.words import (
     cut,
@@ -117,6 +117,30 @@ def test_full_text_splits_no_normalised_word_where_we_do_not(tmp_path) -> None:
     split = set(dataset.scanner(["words"], **options).to_table()["words"].to_pylist())
     differing = [text for text in texts if ("zj" in split_words(text)) != (text in split)]
     assert differing == []
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("le réglage", "reglage"),
+        ("Straße", "strasse"),
+        ("SCHLÜSSEL", "schlussel"),
+        ("Größen", "grossen"),
+        ("cœurs fidèles", "coeurs fideles"),
+        ("Øresund łódź", "oresund lodz"),
+        ("configuração", "configuracao"),
+        ("années", "annees"),
+    ],
+)
+def test_a_word_with_accents_has_the_term_of_the_same_without(text: str, question: str) -> None:
+    assert set(split_terms(question)) <= set(split_terms(expand_indexed_text(text, is_prose=True)))
+    assert set(split_terms(text)) <= set(split_terms(expand_indexed_text(text, is_prose=True)))
+
+
+def test_a_word_is_indexed_without_accents_only_where_its_term_differs() -> None:
+    assert expand_indexed_text("der Schlüssel Löschung", is_prose=True) == "der Schlüssel Löschung"
+    assert expand_indexed_text("Réglage, réglage", is_prose=True) == "Réglage, réglage\nreglage"
+    assert expand_indexed_text("нет ΑΒΓ", is_prose=True) == "нет ΑΒΓ"
 
 
 @pytest.mark.parametrize(

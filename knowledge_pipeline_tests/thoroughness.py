@@ -26,6 +26,11 @@ def examples(count: int, *, few: int | None = None) -> int:
     return few if few is not None else min(count, max(count // _PART, _LEAST))
 
 
+def stride(few: int, *, all_of: int = 1) -> int:
+    """Of how many steps one is tried: of `all_of` with `make test-all`, of `few` with `make test`."""
+    return all_of if os.environ.get(ALL_VARIABLE) else few
+
+
 def mark_further_parameters_slow(items: Iterable[pytest.Item]) -> None:
     """Mark all sets of parameters but one of each test that is marked `sampled`.
 

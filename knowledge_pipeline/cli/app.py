@@ -44,6 +44,7 @@ SUMMARIES = {
     "rollback": "Make an earlier release live again, at once, and pin it.",
     "purge": "Erase content permanently.",
     "maintain": "Make the store small and fast again.",
+    "verify": "Read the whole store, and compare it with itself.",
     "migrate": "Bring a store that an earlier version wrote up to date, in place.",
     "publish": "Copy the live release to PostgreSQL, by what changed.",
     "sql": "Answer questions about the pipeline: cost, freshness, duplicates, links, quality.",
@@ -61,7 +62,7 @@ _MODULES = {
     **dict.fromkeys(("init", "index", "reindex"), "refresh"),
     **dict.fromkeys(("similar", "get", "related", "debug", "feedback"), "search"),
     **dict.fromkeys(("eval", "tune"), "quality"),
-    **dict.fromkeys(("maintain", "migrate", "purge"), "store"),
+    **dict.fromkeys(("maintain", "verify", "migrate", "purge"), "store"),
     **dict.fromkeys(("rollback", "export", "publish"), "releases"),
     **{"costs": "sql", "mcp": "serve", "token": "serve"},
 }
@@ -78,7 +79,19 @@ class _Commands(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._built and name in SUMMARIES:
-            self._built[name] = _build_command(name)
+            module = import_module(f"knowledge_pipeline.cli.{_MODULES.get(name, name)}")
+            app = _new_app()
+            if name in _GROUPS:
+                group = typer.Typer(help=SUMMARIES[name], rich_markup_mode=None)
+                group.callback(invoke_without_command=True)(_require_command)
+                for function in getattr(module, _COMMANDS.get(name, "COMMANDS")):
+                    add_command(group, function)
+                app.add_typer(group, name=name)
+            elif name in _COMMANDS_WITH_OTHERS:
+                add_group(app, getattr(module, name), getattr(module, _COMMANDS.get(name, "COMMANDS")))
+            else:
+                add_command(app, getattr(module, "eval_" if name == "eval" else name))
+            self._built[name] = typer.main.get_group(app).commands[name]
         return self._built[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -108,8 +121,10 @@ class KnowledgeGroup(TyperGroup):
             code = super().main(arguments, *rest, **options)
         except KeyboardInterrupt:
             code = INTERRUPTED
-        except Exception as error:  # noqa: BLE001 - the last resort: a bug is reported in a sentence
-            code = report_error(error, arguments)
+        except SystemExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the last resort: a bug is reported in a sentence
+            code = report_error(error, arguments)  # also of Rust, whose panic is no Exception
         if code == INTERRUPTED:
             report_interrupted(arguments)
         sys.exit(code or SUCCESS)
@@ -154,23 +169,6 @@ def _require_command(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(WRONG_USAGE)
-
-
-def _build_command(name: str) -> Any:
-    """`Any`: Typer gives its commands no public type."""
-    module = import_module(f"knowledge_pipeline.cli.{_MODULES.get(name, name)}")
-    app = _new_app()
-    if name in _GROUPS:
-        group = typer.Typer(help=SUMMARIES[name], rich_markup_mode=None)
-        group.callback(invoke_without_command=True)(_require_command)
-        for function in getattr(module, _COMMANDS.get(name, "COMMANDS")):
-            add_command(group, function)
-        app.add_typer(group, name=name)
-    elif name in _COMMANDS_WITH_OTHERS:
-        add_group(app, getattr(module, name), getattr(module, _COMMANDS.get(name, "COMMANDS")))
-    else:
-        add_command(app, getattr(module, "eval_" if name == "eval" else name))
-    return typer.main.get_group(app).commands[name]
 
 
 def _new_app(group: type[TyperGroup] = TyperGroup) -> typer.Typer:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from knowledge_pipeline.cli.filter_options import FilterOptions
-from knowledge_pipeline.cli.screen import format_count, one_line, truncate
+from knowledge_pipeline.cli.screen import format_count, one_line
 from knowledge_pipeline.cli.session import Session, WrongUsage, example, iter_index_locations, read_beginning
 from knowledge_pipeline.contract.filters import TaskKind
 from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.text import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,11 +43,7 @@ def context(
     ] = "code_generation",
     max_tokens: Annotated[
         int | None,
-        Option(
-            metavar="N",
-            help="Token budget of the whole prompt.  [default: context.max_tokens]",
-            min=1,
-        ),
+        Option(metavar="N", help="Token budget of the whole prompt.  [default: context.max_tokens]", min=1),
     ] = None,
     template: Annotated[
         str | None, Option(metavar="NAME_OR_FILE", help="Use another prompt: a name, or a Jinja2 file.")
@@ -58,8 +55,7 @@ def context(
     snippet: Annotated[
         str | None,
         Option(
-            metavar="TEXT",
-            help="Code that the task is about, or before the cursor; `-` reads it from stdin.",
+            metavar="TEXT", help="Code that the task is about, or before the cursor; `-` reads it from stdin."
         ),
     ] = None,
     suffix: Annotated[
@@ -172,6 +168,8 @@ def _show_searches(screen: Screen, response: ContextResponse) -> None:
         f"{format_count(len(response.excerpts), 'excerpt')}, "
         f"{format_count(len(response.omitted), 'chunk')} left out"
     )
+    for note in response.notes:
+        screen.print_note(f"note: {one_line(note)}")
     if "task" in response.degraded:
         screen.print_note("note: the task is long, so only its beginning was searched for")
     if response.dropped_turns:

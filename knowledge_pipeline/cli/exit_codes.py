@@ -23,9 +23,10 @@ from types import FrameType
 
 import typer
 
-from knowledge_pipeline.cli.screen import escape_controls, escape_json, one_line, truncate
+from knowledge_pipeline.cli.screen import escape_controls, escape_json, one_line
 from knowledge_pipeline.errors import ConfigError, InvalidQuery, KnowledgeError, NotFound, TransientError
 from knowledge_pipeline.extras import to_expected_error
+from knowledge_pipeline.text import truncate
 
 SUCCESS, FAILED, WRONG_USAGE, NOT_FOUND, TEMPORARY_FAILURE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -115,7 +116,11 @@ def _format_expected_error(error: BaseException) -> str | None:
     if isinstance(error, OSError) and error.errno is not None:
         file = f"{error.filename}: " if error.filename else ""
         return f"{file}{error.strerror}: check the disk and its permissions, then run the command again"
-    return None
+    from knowledge_pipeline.store.damage import (
+        describe_unforeseen,
+    )  # a command that succeeds need not have it
+
+    return describe_unforeseen(error) or None
 
 
 def _format_unexpected_error(error: BaseException) -> str:

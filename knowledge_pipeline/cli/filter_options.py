@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, get_args
 
 from typer import Option
 
 from knowledge_pipeline.cli.session import Names, complete_source_ids
-from knowledge_pipeline.contract.filters import TIME_FILTERS, Filters, SourceType
+from knowledge_pipeline.contract.filters import Filters, SourceType, build_filters, normalize_filters
 from knowledge_pipeline.errors import InvalidQuery
-from knowledge_pipeline.times import parse_query_time
 
 
 def _only(name: str, metavar: str, description: str, **extra: Any) -> Any:
@@ -60,14 +59,8 @@ class FilterOptions:
 
     def to_filters(self) -> Filters:
         """The filters for the query engine; raises InvalidQuery for a wrong date or source type."""
-        unknown = set(self.source_types or ()) - set(get_args(SourceType))
-        if unknown:
+        chosen = normalize_filters(asdict(self))
+        if unknown := set(chosen.get("source_types", ())) - set(get_args(SourceType)):
             allowed = ", ".join(get_args(SourceType))
             raise InvalidQuery(f"found --source-type {min(unknown)!r}; allowed: {allowed}")
-        chosen: dict[str, Any] = {name: value for name, value in asdict(self).items() if value is not None}
-        for name, value in chosen.items():
-            if name in TIME_FILTERS:
-                chosen[name] = parse_query_time(name, value)
-            elif isinstance(value, list):
-                chosen[name] = tuple(cast("list[str]", value))
-        return Filters(**chosen)
+        return build_filters(chosen)

@@ -19,7 +19,7 @@ from knowledge_pipeline.cli.session import (
     example,
     iter_index_locations,
 )
-from knowledge_pipeline.contract.filters import CallDirection, Filters
+from knowledge_pipeline.contract.filters import CallDirection, build_filters
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -174,7 +174,7 @@ def _answer(
         if not scope["sources"] and Path(file).expanduser().is_file():  # perhaps inside a source's folder
             path, source = next(iter_index_locations(file, session.settings), (file, None))
             target, scope["sources"] = f"{path}{colon}{rest}", (source,) if source else ()
-        response = choose_query(base.graph)(target, filters=Filters(**scope), **arguments)
+        response = choose_query(base.graph)(target, filters=build_filters(scope), **arguments)
     screen = session.screen
     screen.print_json(response.as_json())
     if response.candidates:

@@ -44,7 +44,13 @@ def install(session: Session, folder: RepositoryFolder = None, dagster: Dagster 
 
     repositories = _find_repositories(session, folder)
     for repository in repositories:
-        command = _build_command(session, repository, dagster=dagster)
+        # A hook runs in the work tree: Python must not import what lies there.
+        environment = ["env", "PYTHONSAFEPATH=1"]
+        if dagster and (home := os.environ.get("DAGSTER_HOME")):
+            environment.append(f"DAGSTER_HOME={Path(home).absolute()}")
+        program = [sys.executable, "-m", "knowledge_pipeline.cli", "hooks", "run", str(repository)]
+        recorded = ["--dagster"] if dagster else []
+        command = [*environment, *program, *recorded, "--config", str(session.config_path.absolute())]
         hooks, log = find_hooks_folder(repository), find_git_folder(repository) / "knowledge-hook.log"
         scripts = {hooks / hook: build_script(hooks / hook, command, log) for hook in HOOKS}
         for path, text in scripts.items():
@@ -170,13 +176,3 @@ def _list_sources(session: Session) -> dict[Path, list[SourceConfig]]:
         if (repository := find_local_repository(watch)) is not None:
             sources_by_repository.setdefault(repository, []).extend(sources)
     return sources_by_repository
-
-
-def _build_command(session: Session, repository: Path, *, dagster: bool) -> list[str]:
-    # A hook runs in the work tree: Python must not import what lies there.
-    environment = ["env", "PYTHONSAFEPATH=1"]
-    if dagster and (home := os.environ.get("DAGSTER_HOME")):
-        environment.append(f"DAGSTER_HOME={Path(home).absolute()}")
-    program = [sys.executable, "-m", "knowledge_pipeline.cli", "hooks", "run", str(repository)]
-    recorded = ["--dagster"] if dagster else []
-    return [*environment, *program, *recorded, "--config", str(session.config_path.absolute())]

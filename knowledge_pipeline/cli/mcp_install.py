@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Option
 
+from knowledge_pipeline.cli.agent_settings import UnreadableSettings, set_json_entry, set_toml_entry
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.config.file import list_variables
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.extras import require_modules
-from knowledge_pipeline.text import is_object
 
 SERVER_NAME = "knowledge"
 _BEGIN, _END = "<!-- knowledge: begin -->", "<!-- knowledge: end -->"
@@ -44,10 +46,15 @@ class Client(StrEnum):
     VSCODE = "vscode"
     WINDSURF = "windsurf"
     GEMINI = "gemini"
+    CODEX = "codex"
+    ZED = "zed"
 
 
-_CLIENTS_WITHOUT_TYPE = (Client.CLAUDE_DESKTOP, Client.WINDSURF, Client.GEMINI)
-"""Their entries do not say that a server speaks over stdin."""
+_CLIENTS_WITH_TYPE = (Client.CLAUDE, Client.CURSOR, Client.VSCODE)
+"""Their entries say that a server speaks over stdin."""
+_SECTIONS = {Client.VSCODE: "servers", Client.CODEX: "mcp_servers", Client.ZED: "context_servers"}
+"""What their files call the servers; others call them `mcpServers`."""
+_IMPORTS_AGENTS_FILE = re.compile(r"@(?:\.{1,2}/)*AGENTS\.md")
 
 
 @example("""
@@ -58,7 +65,8 @@ def install(
     session: Session,
     client: Annotated[Client, Option(help="The program that shall use this knowledge base.")],
     agents_file: Annotated[
-        bool, Option(help="Also tell agents in AGENTS.md to ask it before they use grep.")
+        bool,
+        Option(help="Also tell agents in AGENTS.md, and in a CLAUDE.md that exists, to ask it before grep."),
     ] = True,
 ) -> None:
     """Write the settings of an agent's program, in this folder or in your home folder.
@@ -74,12 +82,13 @@ def install(
     program = Path(sys.executable).with_name("knowledge")
     start = [str(program)] if program.exists() else [sys.executable, "-m", "knowledge_pipeline.cli"]
     # Clients start programs in their own folders: all paths are absolute.
-    entry: dict[str, Any] = {} if client in _CLIENTS_WITHOUT_TYPE else {"type": "stdio"}
+    entry: dict[str, Any] = {"type": "stdio"} if client in _CLIENTS_WITH_TYPE else {}
     entry |= {"command": start[0], "args": [*start[1:], "--config", str(config.absolute()), "mcp"]}
-    _write_entry(file, "servers" if client is Client.VSCODE else "mcpServers", entry)
-    written = [file]
+    written = {file: _edit_settings(file, _SECTIONS.get(client, "mcpServers"), entry)}
     if agents_file:
-        written.append(_write_agents_paragraph(Path("AGENTS.md")))
+        written |= {path: _edit_instructions(path) for path in _list_instruction_files()}
+    for path, text in written.items():  # once all of them could be read
+        _write_text(path, text)
     session.screen.print_json(
         {"client": client.value, "written": list(map(str, written)), "entry": entry, "variables": variables}
     )
@@ -111,36 +120,54 @@ def _locate_settings(client: Client) -> Path:
             return Path.home() / ".codeium/windsurf/mcp_config.json"
         case Client.GEMINI:
             return Path(".gemini/settings.json")
+        case Client.CODEX:
+            return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml"
+        case Client.ZED:
+            folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "zed"
+            if sys.platform == "win32":
+                folder = Path(os.environ.get("APPDATA", Path.home() / "AppData/Roaming")) / "Zed"
+            return (Path.home() / ".config/zed" if sys.platform == "darwin" else folder) / "settings.json"
 
 
-def _write_entry(path: Path, key: str, entry: dict[str, Any]) -> None:
-    text = _read_text(path)
+def _edit_settings(path: Path, section: str, entry: dict[str, Any]) -> str:
+    """The text of a file of settings with the server in it."""
+    is_toml = path.suffix == ".toml"
     try:
-        settings: Any = json.loads(text) if text.strip() else {}
-    except json.JSONDecodeError:
-        settings = None
-    servers = settings.get(key, {}) if is_object(settings) else None
-    if not is_object(settings) or not is_object(servers):
-        raise ConfigError(
-            f"{path} is not a JSON object with `{key}`: add this by hand: {json.dumps({SERVER_NAME: entry})}"
-        )
-    _write_text(path, json.dumps({**settings, key: {**servers, SERVER_NAME: entry}}, indent=2) + "\n")
+        set_entry = set_toml_entry if is_toml else set_json_entry
+        return set_entry(_read_text(path), section, SERVER_NAME, entry)
+    except UnreadableSettings:
+        by_hand, kind = json.dumps({SERVER_NAME: entry}), f"a JSON object with `{section}`"
+        if is_toml:
+            options = ", ".join(f"{name} = {json.dumps(value)}" for name, value in entry.items())
+            by_hand, kind = f"{section}.{SERVER_NAME} = {{{options}}}", f"TOML with tables `[{section}.NAME]`"
+        raise ConfigError(f"{path} is not {kind}: add this by hand: {by_hand}") from None
 
 
-def _write_agents_paragraph(path: Path) -> Path:
-    text = _read_text(path)
+def _list_instruction_files() -> Iterator[Path]:
+    """AGENTS.md, and what Claude Code reads in its place where that does not include it."""
+    agents = Path("AGENTS.md")
+    yield agents
+    for path in (Path("CLAUDE.md"), Path(".claude/CLAUDE.md")):
+        is_separate = path.is_file() and path.resolve() != agents.resolve()
+        if is_separate and not _IMPORTS_AGENTS_FILE.search(_read_text(path)):
+            yield path
+
+
+def _edit_instructions(path: Path) -> str:
+    """The text of a file for agents with the paragraph in it, once."""
+    text, paragraph = _read_text(path), _AGENTS_PARAGRAPH
+    if "\r\n" in text:
+        paragraph = paragraph.replace("\n", "\r\n")
     begin, end = text.find(_BEGIN), text.find(_END)
     if 0 <= begin < end:
-        text = text[:begin] + _AGENTS_PARAGRAPH.rstrip("\n") + text[end + len(_END) :]
-    else:
-        text = (text.rstrip("\n") + "\n\n" if text.strip() else "") + _AGENTS_PARAGRAPH
-    _write_text(path, text)
-    return path
+        return text[:begin] + paragraph.rstrip() + text[end + len(_END) :]
+    separator = "\r\n\r\n" if "\r\n" in text else "\n\n"
+    return (text.rstrip("\r\n") + separator if text.strip() else "") + paragraph
 
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8") if path.exists() else ""
+        return path.read_bytes().decode("utf-8") if path.exists() else ""  # with its line ends
     except (OSError, UnicodeDecodeError) as error:
         problem = f"{path} cannot be read ({type(error).__name__})"
         raise ConfigError(f"{problem}: correct it, or add the server by hand") from None
@@ -151,7 +178,7 @@ def _write_text(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         target = path.resolve()  # a link stays one
         temporary = target.with_name(f".{target.name}.{os.getpid()}")
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(text.encode("utf-8"))
         if target.exists():
             shutil.copymode(target, temporary)
         temporary.replace(target)

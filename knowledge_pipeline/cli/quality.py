@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 from typer import Option
 
 from knowledge_pipeline.cli.progress import show_progress
-from knowledge_pipeline.cli.screen import format_count, one_line
+from knowledge_pipeline.cli.screen import Screen, format_count, one_line
 from knowledge_pipeline.cli.session import (
     Names,
     Session,
@@ -21,10 +21,11 @@ from knowledge_pipeline.cli.session import (
     require_config,
 )
 from knowledge_pipeline.config.file import load_settings
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import SearchType
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import ConfigError, NotFound
-from knowledge_pipeline.evaluation.golden import load_golden_set
+from knowledge_pipeline.evaluation.golden import GoldenQuestion, GoldenSet, load_golden_set
 from knowledge_pipeline.evaluation.scores import (
     QUALITY_MEASURE,
     ChangedQuestion,
@@ -39,16 +40,10 @@ from knowledge_pipeline.evaluation.scores import (
     summarize,
 )
 from knowledge_pipeline.extensions import tuning
+from knowledge_pipeline.extensions.tuning import ScoredPair, TuningResult
 from knowledge_pipeline.extensions.tuning_examples import mine_pairs
 from knowledge_pipeline.stages.evaluate import evaluation_key, run_questions
 from knowledge_pipeline.store.release import list_releases, newest_index_versions
-
-if TYPE_CHECKING:
-    from knowledge_pipeline.cli.screen import Screen
-    from knowledge_pipeline.config.settings import Settings
-    from knowledge_pipeline.evaluation.golden import GoldenQuestion, GoldenSet
-    from knowledge_pipeline.extensions.tuning import ScoredPair, TuningResult
-
 
 _PROPOSED_QUESTIONS = 60  # as many as one reviews in an hour
 
@@ -119,8 +114,7 @@ def eval_(
         bool, Option("--steps", help="Score vector search, BM25, their fusion, and each further active step.")
     ] = False,
     set_: Annotated[
-        Names,
-        Option("--set", metavar="KEY=VALUE", help="Change a query setting for this run (repeatable)."),
+        Names, Option("--set", metavar="KEY=VALUE", help="Change a query setting for this run (repeatable).")
     ] = None,
     against_release: Annotated[
         int | None, Option(metavar="N", help="Compare with this release.", min=1)
@@ -243,7 +237,6 @@ def _ask_questions(
 
 
 def _load_comparable_settings(session: Session, settings: Settings, other_config: Path | None) -> Settings:
-    """The settings of another file, which must use the same index; or else `settings`."""
     if other_config is None:
         return settings
     path = require_config(other_config, option="--against-config")

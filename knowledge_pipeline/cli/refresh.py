@@ -17,15 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from knowledge_pipeline import errors
-from knowledge_pipeline.cli.exit_codes import (
-    FAILED,
-    INTERRUPTED,
-    SUCCESS,
-    exit_code_of_failures,
-    print_error,
-    restore_interrupt_handler,
-)
-from knowledge_pipeline.cli.screen import one_line, truncate
+from knowledge_pipeline.cli import exit_codes
+from knowledge_pipeline.cli.screen import one_line
 from knowledge_pipeline.cli.session import (
     AllowEmpty,
     Dagster,
@@ -40,7 +33,7 @@ from knowledge_pipeline.cli.session import (
 )
 from knowledge_pipeline.errors import ConfigError, InvalidQuery, KnowledgeError, SourceRefused
 from knowledge_pipeline.extras import require_modules
-from knowledge_pipeline.text import format_share
+from knowledge_pipeline.text import format_share, truncate
 
 if TYPE_CHECKING:
     from knowledge_pipeline.config.sources import SourceConfig
@@ -222,7 +215,7 @@ def run_refresh(
         code = _run_recorded_refresh(session, [source.id for source in sources], options)
     else:
         code = _refresh(session, sources, options, declared=declared, words_only=words_only)
-    return code or (FAILED if problems else SUCCESS)
+    return code or (exit_codes.FAILED if problems else exit_codes.SUCCESS)
 
 
 def _refresh(
@@ -287,7 +280,7 @@ def _run_recorded_refresh(session: Session, sources: Sequence[str], options: Ref
     require_modules("--dagster", "dagster")
     session.screen.print_note(f"Recording {len(sources)} sources in Dagster")
     request = {"config": str(session.config_path), "sources": list(sources), "options": options.as_config()}
-    restore_interrupt_handler()
+    exit_codes.restore_interrupt_handler()
     command = [sys.executable, "-m", _RECORD_MODULE, json.dumps(request)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:  # noqa: S603 - our own module
         while True:
@@ -298,9 +291,9 @@ def _run_recorded_refresh(session: Session, sources: Sequence[str], options: Ref
                 if not sys.stdin.isatty():  # a terminal has interrupted the child already
                     child.send_signal(signal.SIGINT)
     code = child.returncode
-    if code in (INTERRUPTED, -signal.SIGINT):
-        return INTERRUPTED
-    if code != SUCCESS:
+    if code in (exit_codes.INTERRUPTED, -signal.SIGINT):
+        return exit_codes.INTERRUPTED
+    if code != exit_codes.SUCCESS:
         raise KnowledgeError(f"the recorded run ended with exit code {code}: see its messages above")
     response = json.loads(printed)
     if "error" in response:
@@ -308,9 +301,9 @@ def _run_recorded_refresh(session: Session, sources: Sequence[str], options: Ref
     failure = response["failure"]
     session.screen.print_json(response)
     if failure and not session.as_json:
-        print_error(failure, kind="", code=FAILED, as_json=False)
+        exit_codes.print_error(failure, kind="", code=exit_codes.FAILED, as_json=False)
     session.screen.print_text(f"The run is recorded: `dagster dev` shows it as {response['run'][:8]}.")
-    return FAILED if failure else SUCCESS
+    return exit_codes.FAILED if failure else exit_codes.SUCCESS
 
 
 _MAX_REASONS_SHOWN = 5
@@ -348,11 +341,11 @@ def _show_outcome(session: Session, outcome: RefreshOutcome, *, declared: Sequen
         for summary in summaries:
             _show_notes(session, summary)
         for source, error in outcome.failures.items():
-            print_error(f"{source}: {error}", kind="", code=0, as_json=False)
+            exit_codes.print_error(f"{source}: {error}", kind="", code=0, as_json=False)
         screen.print_text(_format_release(release))
     # a release is refused because of failed sources, so those decide
     of_sources = [error for source, error in outcome.failures.items() if source != _RELEASE_KEY]
-    return exit_code_of_failures(of_sources or outcome.failures.values())
+    return exit_codes.exit_code_of_failures(of_sources or outcome.failures.values())
 
 
 def _describe_early_release(release: Stats) -> str:
@@ -417,8 +410,11 @@ def _show_notes(session: Session, summary: Mapping[str, Any]) -> None:
             screen.print_text(f"{source}: skipped {sum(rest):,} for {others}")
     for title, counts in (("sanitizer found", summary["found"]), ("note", summary["notes"])):
         if counts:
-            listed = ", ".join(f"{one_line(name)} {count:,}" for name, count in counts.items())
-            screen.print_text(f"{source}: {title}: {listed}")
+            shown = list(counts.items())[: None if screen.verbose else _MAX_REASONS_SHOWN]
+            listed = ", ".join(f"{one_line(name)} {count:,}" for name, count in shown)
+            rest = len(counts) - len(shown)
+            others = f", and {rest} others (--verbose lists all)" if rest else ""
+            screen.print_text(f"{source}: {title}: {listed}{others}")
 
 
 def _format_release(release: Stats | None) -> str:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
+from knowledge_pipeline.highlighting import iter_highlighted
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -50,11 +52,6 @@ def one_line(text: str) -> str:
 def escape_json(json_text: str) -> str:
     r"""JSON text in which no character can drive a terminal: `\u009b` instead of the character."""
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
-
-
-def truncate(text: str, limit: int) -> str:
-    """At most `limit` characters, with an ellipsis if the text was cut."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def format_count(count: int, noun: str) -> str:
@@ -129,7 +126,17 @@ class Screen:
         headings = list(rows[0])
         cells = [[format_cell(row[heading]) for heading in headings] for row in rows]
         if self.is_terminal:
-            _print_rich_table(headings, cells, right_aligned)
+            from rich.table import Table
+
+            table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+            for heading in headings:
+                if heading in right_aligned:
+                    table.add_column(heading, justify="right", no_wrap=True)
+                else:
+                    table.add_column(heading, overflow="fold")
+            for row in cells:
+                table.add_row(*row)
+            build_console().print(table)
             return
         lines = [[heading.upper() for heading in headings], *cells]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -174,31 +181,31 @@ def build_console() -> Console:
     return Console(file=sys.stdout, markup=False, emoji=False, highlight=False)
 
 
-def _print_rich_table(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], right_aligned: Sequence[str]
-) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in headings:
-        if heading in right_aligned:
-            table.add_column(heading, justify="right", no_wrap=True)
-        else:
-            table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    build_console().print(table)
+_STYLES = {
+    **{
+        "comment": "bright_black",
+        "doc": "green",
+        "string": "green",
+        "number": "cyan",
+        "keyword": "bright_blue",
+    },
+    **{"function": "yellow", "type": "yellow", "attribute": "magenta", "builtin": "cyan", "deleted": "red"},
+}
 
 
 def _print_rich_code(text: str, language: str | None, first_line: int) -> None:
-    from rich.padding import Padding
-    from rich.syntax import Syntax
+    from rich.table import Table
+    from rich.text import Text
 
-    lexer = {"c_sharp": "csharp", "openapi": "yaml"}.get(language or "", language or "text")
-    syntax = Syntax(
-        text, lexer, theme="ansi_dark", line_numbers=True, start_line=first_line, background_color="default"
-    )
-    build_console().print(Padding(syntax, (0, 0, 0, 1)))
+    code = Text()
+    for kind, piece in iter_highlighted(text, language):
+        code.append(piece, _STYLES.get(kind or ""))
+    lines = Table.grid(padding=(0, 1))
+    lines.add_column(justify="right", no_wrap=True)
+    lines.add_column(overflow="fold")
+    for number, line in enumerate(code.split("\n", allow_blank=True), first_line):
+        lines.add_row(Text(f"  {number}", "dim"), line)
+    build_console().print(lines)
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from typer import Argument, Option
 
 from knowledge_pipeline.cli.filter_options import FilterOptions
-from knowledge_pipeline.cli.screen import Screen, format_count, one_line, truncate
+from knowledge_pipeline.cli.screen import Screen, format_count, one_line
 from knowledge_pipeline.cli.session import (
     Blame,
     Session,
@@ -23,6 +23,7 @@ from knowledge_pipeline.cli.session import (
 )
 from knowledge_pipeline.contract.describe import (
     describe_blame,
+    describe_boosts,
     describe_branches,
     describe_doubt,
     describe_neighbours,
@@ -31,6 +32,7 @@ from knowledge_pipeline.contract.describe import (
 )
 from knowledge_pipeline.contract.filters import SearchMode, SearchType
 from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.text import truncate
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -317,7 +319,6 @@ def _show_relations(screen: Screen, target: str, response: RelationsResponse, *,
 
 
 def _format_document_name(document: RelatedDocument) -> str:
-    """The title with the status, or else the path; files also show their path."""
     status = f" ({document.status})" if document.status else ""
     name = document.title or document.path or document.uri
     is_file = document.source_type in ("code", "markdown") and document.path != name
@@ -327,6 +328,8 @@ def _format_document_name(document: RelatedDocument) -> str:
 def _show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, scores: bool = True) -> None:
     """Show results in their order, each with at most so many `lines` (None: all)."""
     screen.print_json(answer.as_json())
+    for sentence in answer.notes:
+        screen.print_note(f"note: {one_line(sentence)}")
     for step in answer.degraded:
         note = describe_skipped_step(step, answer.embedded_share).rstrip(".")
         why = answer.explain["degraded"].get(step) if answer.explain else None
@@ -418,8 +421,8 @@ def _format_explanation(explanation: ScoreExplanation) -> str:
         f"vector #{explanation.vector_rank} {explanation.vector_score:.3f}"
         if explanation.vector_rank
         else "",
-        *(f"{name} {boost:+.2f}" for name, boost in explanation.boosts.items()),
         f"fused {explanation.fused:.3f}",
+        f"log-odds: {boosts}" if (boosts := describe_boosts(explanation)) else "",
         f"reranked {explanation.rerank:.3f}" if explanation.rerank is not None else "",
     ]
     return " · ".join(part for part in parts if part)
@@ -443,7 +446,7 @@ def _candidate_row(rank: int, result: SearchResult) -> dict[str, Any]:
         "bm25": _format_score(why.bm25_score),
         "vector": why.vector_rank,
         "cosine": _format_score(why.vector_score),
-        "boosts": ", ".join(f"{name} {boost:+.2f}" for name, boost in why.boosts.items()),
+        "log-odds": describe_boosts(why),
         "fused": _format_score(why.fused),
         "rerank": _format_score(why.rerank),
         "where": _format_location(result),

@@ -91,8 +91,7 @@ def mcp(
         ),
     ] = None,
     tools: Annotated[
-        Tools | None,
-        Option(help="all, or core: the five that most tasks need.  [default: serve.mcp.tools]"),
+        Tools | None, Option(help="all, or core: the five that most tasks need.  [default: serve.mcp.tools]")
     ] = None,
 ) -> None:
     """Serve an agent over stdin and stdout, by the Model Context Protocol.
@@ -131,8 +130,7 @@ def create(
     name: Annotated[str, Argument(metavar="NAME", help="Whose token it is, or its purpose.")],
     tenant: Annotated[str | None, Option(metavar="NAME", help="Grant what this tenant may see.")] = None,
     principal: Annotated[
-        Names,
-        Option(metavar="NAME", help="Grant this principal's private documents (repeatable)."),
+        Names, Option(metavar="NAME", help="Grant this principal's private documents (repeatable).")
     ] = None,
     everything: Annotated[
         bool, Option("--everything", help="Grant all tenants and all private documents.")

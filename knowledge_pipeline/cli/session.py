@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from typer import Option
+from typer.core import TyperCommand
 
 from knowledge_pipeline.cli.screen import Screen
 from knowledge_pipeline.contract.usage_labels import UsageLabels
@@ -231,9 +232,33 @@ def example(lines: str, *, more: Callable[[], str] | None = None) -> Callable[[C
     return set_epilog
 
 
+_QUESTION_MODULES = tuple(f"knowledge_pipeline.cli.{name}" for name in ("search", "context", "graph"))
+
+
+class QuestionCommand(TyperCommand):
+    """A command that asks: of its options, one with an empty value is not set, as scripts write it.
+
+    Commands that change something refuse an empty value: it may be a variable that is not set by mistake.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse without options that are empty. `Any`: Typer's types for it are private."""
+        options: list[Any] = [option for option in self.params if not getattr(option, "is_flag", True)]
+        names = {name for option in options for name in option.opts if name.startswith("-")}
+        kept = list[str]()
+        for arg in args:
+            if arg == "" and kept and kept[-1] in names:
+                kept.pop()
+            elif not (arg.endswith("=") and arg[:-1] in names):
+                kept.append(arg)
+        return super().parse_args(ctx, kept)
+
+
 def add_command(app: typer.Typer, function: Command) -> None:
     """Make a function a command named after it; its docstring is the help."""
-    app.command(function.__name__.strip("_"), epilog=function.__dict__["epilog"])(_to_callback(function))
+    cls = QuestionCommand if function.__module__ in _QUESTION_MODULES else None
+    name, epilog = function.__name__.strip("_"), function.__dict__["epilog"]
+    app.command(name, cls=cls, epilog=epilog)(_to_callback(function))
 
 
 def add_group(app: typer.Typer, function: Command, subcommands: Iterable[Command]) -> None:

@@ -400,9 +400,20 @@ def describe_keys() -> str:
     """The keys of `--set` by type of source, as lines for the help."""
     lines = ["every type", *_wrap([*_list_common_keys()])]
     for source_type in dict.fromkeys(type_ for types in FILTER_TYPES.values() for type_ in types):
-        own = [name for name, types in FILTER_TYPES.items() if source_type in types]
-        lines += [source_type, *_wrap(own)]
+        lines += [source_type, *_wrap([*_list_own_keys(source_type)])]
     return "\n".join(lines)
+
+
+def _list_own_keys(source_type: str) -> Iterator[str]:
+    """The filters of a type, by the keys of those that are sections; attachments can be switched, too."""
+    from knowledge_pipeline.config.problems import list_models
+
+    for name, types in FILTER_TYPES.items():
+        if source_type in types:
+            models = list_models(SourceConfig.model_fields[name].annotation)
+            if not models or AttachmentSettings in models:
+                yield name
+            yield from (f"{name}.{key}" for model in models for key in model.model_fields)
 
 
 def _wrap(names: Sequence[str]) -> list[str]:

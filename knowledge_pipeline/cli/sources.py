@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from typer import Argument, Option
 
+from knowledge_pipeline import errors
 from knowledge_pipeline.cli import source_entries
 from knowledge_pipeline.cli.exit_codes import FAILED, SUCCESS, exit_code_of
 from knowledge_pipeline.cli.progress import show_progress
-from knowledge_pipeline.cli.screen import format_count, one_line, truncate
+from knowledge_pipeline.cli.screen import format_count, one_line
 from knowledge_pipeline.cli.session import (
     Names,
     Session,
@@ -30,15 +31,7 @@ from knowledge_pipeline.config.organisations import LISTINGS, OrganisationMember
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import FILTER_TYPES, SourceConfig, resolve_trigger
 from knowledge_pipeline.contract.filters import SourceType
-from knowledge_pipeline.errors import (
-    ConfigError,
-    DocumentSkipped,
-    EmbeddingUnavailable,
-    KnowledgeError,
-    ModelError,
-    NotFound,
-    SourceRefused,
-)
+from knowledge_pipeline.text import truncate
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
@@ -83,6 +76,7 @@ def list_(session: Session) -> None:
     knowledge sources add code --path ../service
     knowledge sources add markdown --url https://github.com/pallets/flask --branch main --id flask-docs
     knowledge sources add files --path ~/papers --include "*.pdf"
+    knowledge sources add files --path ~/mails --encoding windows-1252
     knowledge sources add github_pr --url pallets/flask --token-env GITHUB_TOKEN
     knowledge sources add jira --url https://example.atlassian.net --email ann@example.com
     knowledge sources add jira --url https://jira.example.com --set projects=OPS,PAY --set 'since=2 years'
@@ -127,6 +121,10 @@ def add(
     ] = None,
     exclude: Annotated[
         Names, Option(metavar="PATTERN", help="No files that match, as in .gitignore.")
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        Option(metavar="LABEL", help="Of text that is not UTF-8 and declares none: windows-1252, gb18030."),
     ] = None,
     token_env: TokenVariable = None,
     all: Annotated[
@@ -220,6 +218,8 @@ def add(
         name = f"{repository.slug}-{USUAL_IDS.get(type, type)}"
     entry |= {"include": list(include)} if include else {}
     entry |= {"exclude": list(exclude)} if exclude else {}
+    if encoding:
+        (entry["connection"] if type == "table" else entry)["encoding"] = encoding
     source_entries.apply_assignments(entry, set or ())
     if type in FILTER_TYPES["attachments"] and path is None:  # an export has none
         entry = {"attachments": True, **entry}
@@ -268,7 +268,7 @@ def remove(
         return FAILED
     documents = 0
     if not keep_content:
-        with suppress(NotFound):  # nothing was ever stored
+        with suppress(errors.NotFound):  # nothing was ever stored
             documents = purge_source(session.lake, session.settings_without_secrets, id)
     remove_source(session.config_path, id)
     session.screen.print_json({"removed": id, "documents": documents})
@@ -324,7 +324,7 @@ def _choose_repository(
     if path is not None and (branch or token_variable):
         raise WrongUsage("--branch and --token-env need --url")
     if path is not None and not path.expanduser().is_dir():
-        raise ConfigError(f"{path} is not a folder: correct --path")
+        raise errors.ConfigError(f"{path} is not a folder: correct --path")
     if path is not None:
         repository = source_entries.RepositoryLocation(str(path), is_git=False)
     elif url is not None:
@@ -458,7 +458,7 @@ def _probe_type(
             try:
                 with open_source(source, cache=session.lake.cache) as opened:
                     count = sum(1 for item in opened.discover() if not item.skip)
-            except KnowledgeError as error:
+            except errors.KnowledgeError as error:
                 problem = str(error)
                 continue
             return {**row, "member": member.name, "documents": count, "problem": None}
@@ -466,14 +466,13 @@ def _probe_type(
 
 
 def _require_own_entry(session: Session, id: str) -> None:
-    """Raise NotFound unless a source is declared by itself, and ConfigError if it is a member's."""
     from knowledge_pipeline.config.file import check_config, read_config
 
     settings = session.settings_without_secrets
     settings.select_sources([id])
     declared, _ = check_config(read_config(session.config_path), session.config_path, allow_unset=True)
     if declared and id not in {source.id for source in declared.sources}:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"source {id!r} is of a member of an organisation: exclude the member in {session.config_path}"
         )
 
@@ -486,27 +485,33 @@ def _show_listing(
     source: str,
     listed: int,
     skipped: Counter[str],
+    notes: Counter[str],
     document: Document,
     permissions: Mapping[str, Any] | None = None,
     embedding: Mapping[str, Any] | None = None,
 ) -> None:
-    """Show how many documents a source lists and skips, the beginning of one, and what was asked besides."""
+    """Show how many documents a source lists, skips and leaves out, the beginning of one, and the rest."""
     shown = {
         **{name: getattr(document, name) for name in ("uri", "path", "title", "language", "author")},
         "last_modified": document.last_modified.isoformat() if document.last_modified else None,
         "characters": len(document.text),
         "beginning": document.text[:500],
+        "note": document.metadata.get("note"),
     }
-    counts = {"listed": listed, "skipped": dict(skipped.most_common())}
+    counts = {"listed": listed, "skipped": dict(skipped.most_common()), "notes": dict(notes)}
     extras = {"permissions": permissions} if permissions else {}
     extras |= {"embedding": embedding} if embedding else {}
     screen.print_json({"source": source, **counts, "document": shown, **extras})
     screen.print_text(f"{source}: {format_count(listed, 'document')}, {skipped.total():,} to be skipped.")
     for reason, count in skipped.most_common(5):
         screen.print_text(f"  {count:,}: {one_line(reason)}")
+    for note, count in notes.items():
+        screen.print_text(f"Not read: {count:,} {one_line(note)}.")
     screen.print_text(
         f"For example {document.uri}: {len(document.text):,} characters, {document.language or 'no language'}"
     )
+    if note := document.metadata.get("note"):
+        screen.print_text(f"  {one_line(note)}")
     lines = [truncate(line, 200) for line in document.text.rstrip().split("\n")[:_MAX_LINES_SHOWN]]
     screen.print_code("\n".join(lines), language=document.language, first_line=1)
     if permissions:
@@ -526,17 +531,27 @@ PROBED_PERMISSIONS = 100  # documents
 
 
 def _probe_source(session: Session, source: SourceConfig) -> int:
-    from knowledge_pipeline.connectors.registry import open_source
+    from knowledge_pipeline.connectors.registry import list_notes, open_source, read_permissions
 
     with open_source(source, cache=session.lake.cache) as opened:
         items = list(opened.discover())
         skipped = Counter(item.skip for item in items if item.skip)
-        document = _read_first_document(source.id, opened, [item for item in items if not item.skip])
+        notes = list_notes(opened)
+        document = _read_first_document(source.id, opened, [item for item in items if not item.skip], notes)
     permissions = None
     if source.access.visibility == "from_source":
-        permissions = _probe_permissions(source, [item.uri for item in items[:PROBED_PERMISSIONS]])
+        uris = [item.uri for item in items[:PROBED_PERMISSIONS]]
+        readers = read_permissions(source, uris)
+        with_readers = len(uris) - readers.count_closed(uris)
+        if not with_readers:
+            reason = next(iter(readers.problems), "the source names nobody who may read them")
+            raise errors.SourceRefused(
+                f"source {source.id!r}: no document has permissions that can be read: {reason}"
+            )
+        problems = dict(readers.problems.most_common())
+        permissions = {"documents": len(uris), "with_readers": with_readers, "problems": problems}
     embedding, code = _probe_embedding(session.settings.resolve_embedding(source))
-    _show_listing(session.screen, source.id, len(items), skipped, document, permissions, embedding)
+    _show_listing(session.screen, source.id, len(items), skipped, notes, document, permissions, embedding)
     return code
 
 
@@ -549,27 +564,18 @@ def _probe_embedding(settings: EmbeddingSettings) -> tuple[dict[str, Any] | None
     model = {"provider": settings.provider, "model": settings.model}
     try:
         return {**model, "ready": True, "problem": None, "notes": check_endpoint(settings)}, SUCCESS
-    except (ConfigError, ModelError, EmbeddingUnavailable) as error:
+    except (errors.ConfigError, errors.ModelError, errors.EmbeddingUnavailable) as error:
         return {**model, "ready": False, "problem": str(error), "notes": []}, exit_code_of(error)
 
 
-def _probe_permissions(source: SourceConfig, uris: list[str]) -> dict[str, Any]:
-    from knowledge_pipeline.connectors.registry import read_permissions
-
-    readers = read_permissions(source, uris)
-    with_readers = len(uris) - readers.count_closed(uris)
-    if not with_readers:
-        reason = next(iter(readers.problems), "the source names nobody who may read them")
-        raise SourceRefused(f"source {source.id!r}: no document has permissions that can be read: {reason}")
-    problems = dict(readers.problems.most_common())
-    return {"documents": len(uris), "with_readers": with_readers, "problems": problems}
-
-
-def _read_first_document(source: str, opened: Source, items: list[Item]) -> Document:
-    reason = "it lists no document: check its connection, include and exclude"
+def _read_first_document(
+    source: str, opened: Source, items: list[Item], left_out: Mapping[str, int]
+) -> Document:
+    others = "".join(f", but {count:,} {note}" for note, count in left_out.items())
+    reason = f"it lists no document{others}: check its connection, include and exclude"
     for item in items[:20]:
         try:
             return opened.fetch(item)
-        except DocumentSkipped as skipped:
+        except errors.DocumentSkipped as skipped:
             reason = f"the first documents cannot be read ({item.uri}: {skipped})"
-    raise SourceRefused(f"source {source!r}: {reason}")
+    raise errors.SourceRefused(f"source {source!r}: {reason}")

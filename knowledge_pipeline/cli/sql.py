@@ -255,7 +255,6 @@ def _to_json_value(value: Any) -> Any:
 
 
 def _format_cell(value: Any) -> Any:
-    """A cell for people: times to the second, numbers with six digits."""
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"
     return f"{value:,.6g}" if isinstance(value, float) else value

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from knowledge_pipeline import __version__
-from knowledge_pipeline.cli.screen import format_size, format_time, one_line, truncate
+from knowledge_pipeline.cli.screen import format_size, format_time, one_line
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.errors import StoreUnavailable
-from knowledge_pipeline.text import format_share
+from knowledge_pipeline.text import format_share, truncate
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
@@ -63,6 +63,9 @@ def status(
     _show_status(session.screen, report, detailed=detailed)
 
 
+_OF_CALLERS = ("about", "others_read")  # of an event: what a server's callers may read of its error
+
+
 def _list_events(session: Session, sources: Container[str]) -> list[dict[str, Any]]:
     from knowledge_pipeline.serve.refresh_history import list_last_events
 
@@ -71,7 +74,8 @@ def _list_events(session: Session, sources: Container[str]) -> list[dict[str, An
     except StoreUnavailable as error:
         session.screen.print_note(f"Events of services are not shown: {error}")
         return []
-    return [event for event in events if event["source"] in sources]
+    own = [event for event in events if event["source"] in sources]
+    return [{name: event[name] for name in event if name not in _OF_CALLERS} for event in own]
 
 
 def _count_federation(session: Session, *, detailed: bool) -> dict[str, Any]:
@@ -177,7 +181,6 @@ def _show_status(screen: Screen, report: dict[str, Any], *, detailed: bool) -> N
 
 
 def _format_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row for people: sizes with units, without lists."""
     cells = {name: value for name, value in row.items() if name not in ("skipped_reasons", "disk_bytes")}
     if "last_change" in cells:
         cells["last_change"] = format_time(cells["last_change"])

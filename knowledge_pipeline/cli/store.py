@@ -1,4 +1,4 @@
-"""`maintain`, `migrate` and `purge`: commands about the store as a whole."""
+"""`maintain`, `verify`, `migrate` and `purge`: commands about the store as a whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from knowledge_pipeline.cli.exit_codes import FAILED
-from knowledge_pipeline.cli.progress import ProgressLines
+from knowledge_pipeline.cli.progress import ProgressLines, show_progress
 from knowledge_pipeline.cli.screen import format_count, format_size
 from knowledge_pipeline.cli.session import Session, Source, WrongUsage, Yes, confirm, example
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     knowledge maintain
     knowledge maintain --dry-run
     knowledge maintain --grace 0 --json
+    knowledge maintain --repair
 """)
 def maintain(
     session: Session,
@@ -35,6 +36,9 @@ def maintain(
     ] = 10.0,
     keep_vectors: Annotated[
         bool, Option("--keep-vectors", help="Keep vectors of texts that no longer exist.")
+    ] = False,
+    repair: Annotated[
+        bool, Option("--repair", help="First mend what `knowledge verify` finds: a refresh does the rest.")
     ] = False,
 ) -> None:
     """Make the store small and fast again.
@@ -51,11 +55,35 @@ def maintain(
         session.lake,
         session.settings_without_secrets,
         options=maintenance.MaintenanceOptions(
-            collect_vectors=not keep_vectors, grace_s=grace * 60, dry_run=dry_run
+            collect_vectors=not keep_vectors, grace_s=grace * 60, dry_run=dry_run, repair=repair
         ),
         report=partial(lines.report, "maintenance"),
     )
     _show_maintenance(session.screen, report)
+
+
+@example("""
+    knowledge verify
+    knowledge verify --json
+""")
+def verify(session: Session) -> int | None:
+    """Read the whole store, and compare it with itself.
+
+    Reads every file of the newest version of each table, of those that releases have, and of
+    its indexes, and compares what rows say twice: texts with their hashes, the index with
+    chunks and vectors.
+    Nothing is written. Exits with 1 where something is wrong, and says what mends it.
+    """
+    from knowledge_pipeline.stages import verify as stage
+
+    with show_progress(session.screen) as report:
+        findings = stage.verify(session.lake, report("verify"))
+    rows = [finding.to_row() for finding in findings]
+    session.screen.print_json({"findings": rows})
+    session.screen.print_table(rows, right_aligned=("version",))
+    if not findings:
+        session.screen.print_text("The store is whole.")
+    return FAILED if findings else None
 
 
 @example("""
@@ -150,6 +178,7 @@ def purge(
 
 
 _ACTION_LABELS: dict[Action, str] = {
+    "repairs": "damage repaired: run `knowledge refresh`",
     "vectors": "unused vectors collected",
     "compaction": "fragments merged",
     "indexes": "indexes brought up to date",

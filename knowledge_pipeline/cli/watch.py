@@ -150,7 +150,6 @@ class Watcher:
             self._renew_heartbeat()
 
     def _renew_heartbeat(self) -> None:
-        """Say that this watcher looks for changes, and what it waits for."""
         beat, folders = self._beat.heartbeat, len(set(self._watched.folders.values()))
         repositories = len(self._poller.sources)
         was = beat.state, beat.behind, beat.waits_for

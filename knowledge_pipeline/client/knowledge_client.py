@@ -18,11 +18,12 @@ from knowledge_pipeline.contract.filters import (
     FILTER_NAMES,
     CallDirection,
     EventType,
-    Filters,
+    FiltersLike,
     Judgement,
     SearchMode,
     SearchType,
     TaskKind,
+    build_filters,
 )
 from knowledge_pipeline.contract.requests import GRAPH_OPERATIONS, GraphMethod
 from knowledge_pipeline.contract.usage_labels import UsageLabels
@@ -58,7 +59,6 @@ async def iter_events(
 
 
 async def _iter_fields(lines: AsyncIterator[str]) -> AsyncIterator[dict[str, str]]:
-    """The fields of each block that a blank line ends; comments have none."""
     fields: dict[str, str] = {}
     async for line in lines:
         if not line:
@@ -80,15 +80,12 @@ _PATIENCE: Mapping[OnError, tuple[float, int]] = {"raise": (60.0, 4), "empty": (
 _KINDS = {"search": "search", "similar": "search", "related": "related", "context": "context"}
 """By route, of which the others are of the code graph."""
 
-FiltersLike = Filters | Mapping[str, Any]
-"""Filters, or a dictionary with the names of their fields."""
-
 
 class AsyncKnowledgeClient:
     """One server, queried as the holder of a token. The tasks of one event loop may share it.
 
     Args:
-        url: the server: `https://knowledge.example.org`.
+        url: the server: `https://knowledge.example.org`, with a path where a proxy serves it below one.
         token: from `knowledge token create`; None: anonymous.
         timeout_s: how long one attempt may take; by default 60, and 10 where errors give empty responses.
         tries: how many attempts at most, if another may help: no connection, too many requests, a server
@@ -191,14 +188,18 @@ class AsyncKnowledgeClient:
         filters: FiltersLike | None = None,
         max_tokens: int | None = None,
         template: str | None = None,
+        include_text: bool | None = None,
+        include_metadata: bool | None = None,
     ) -> responses.ContextResponseDict:
         """What an agent should read before a task.
 
-        The history of a chat is `{"role": "user", "content": "…"}` for each message.
+        The history of a chat is `{"role": "user", "content": "…"}` for each message. Excerpts have their
+        text, which the prompt has too, and their metadata if these are included.
         """
         about = {"kind": kind, "file": file, "files": files, "source": source, "history": history}
         code, size = {"snippet": snippet, "suffix": suffix}, {"max_tokens": max_tokens, "template": template}
-        return await self._post("context", task=task, filters=filters, **about, **code, **size)
+        parts = {"include_text": include_text, "include_metadata": include_metadata}
+        return await self._post("context", task=task, filters=filters, **about, **code, **size, **parts)
 
     async def graph(
         self,
@@ -266,12 +267,12 @@ class AsyncKnowledgeClient:
 
     async def _post(self, route: str, /, *, filters: FiltersLike | None = None, **body: object) -> Any:
         """Send what is not None, for which the server has defaults; only filters that are set."""
-        if isinstance(filters, Filters):
-            filters = {name: value for name in FILTER_NAMES if (value := getattr(filters, name))}
         if filters is not None:
+            checked = build_filters(filters)
+            values = {name: value for name in FILTER_NAMES if (value := getattr(checked, name))}
             body["filters"] = {
                 name: value.isoformat() if isinstance(value, datetime) else value
-                for name, value in filters.items()
+                for name, value in values.items()
             }
         content = {name: value for name, value in body.items() if value is not None}
         empty = EMPTY_RESPONSES[_KINDS.get(route, "graph")]

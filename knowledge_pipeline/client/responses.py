@@ -100,6 +100,8 @@ class CodeNeighbourDict(TypedDict):
     """How sure it is that this is meant."""
     resolution: str
     """How it was found to be meant."""
+    file_state: NotRequired[FileState]
+    """The lines in the file now, where the source is a local folder: same are those of now."""
 
 
 class CodeNeighboursDict(TypedDict):
@@ -117,8 +119,8 @@ class CodeNeighboursDict(TypedDict):
 class ScoreExplanationDict(TypedDict):
     """Where a score comes from. Ranks count from 1; None: that search did not find the result.
 
-    `boosts` are what the ranker's base and each feature add to the log-odds of the score: they sum to them,
-    unless the result was reranked or boosted by its age afterwards.
+    `boosts` are what the ranker's base, each feature and the age add to the log-odds of the score: they sum
+    to them, unless the result was reranked afterwards.
     """
 
     space: str
@@ -177,6 +179,8 @@ class SearchResponseDict(QueryResponseDict):
     confidence: NotRequired[float]
     """How likely a result answers the question, where as many questions have an answer as have none. Absent
     where it was not compared by its meaning."""
+    notes: list[str]
+    """How the query was read, and what would find more."""
     explain: NotRequired[dict[str, Any]]
     """How the query was understood, on request."""
 
@@ -243,13 +247,15 @@ class ContextExcerptDict(TypedDict):
     """An excerpt in a context, to be cited as `[number]`."""
 
     number: int
-    text: str
+    text: NotRequired[str]
+    """Over HTTP on request: the prompt has it."""
     citation: CitationDict
     score: float
     tokens: int
     found_by: list[str]
     symbols: list[str]
     metadata: dict[str, Any]
+    """Over HTTP on request."""
     chunks: list[str]
     missing_lines: int
     near_duplicates: list[CitationDict]
@@ -326,6 +332,8 @@ class ContextResponseDict(QueryResponseDict):
     """Of a chat: the system message, the history that fits, and the question."""
     dropped_turns: NotRequired[int]
     """Of a chat: how many of the oldest messages of the history did not fit."""
+    notes: list[str]
+    """How the task was read, and what would find more."""
 
 
 class GraphNodeDict(TypedDict):
@@ -346,6 +354,8 @@ class GraphNodeDict(TypedDict):
     distance: int
     """Steps from the target."""
     score: float | None
+    file_state: NotRequired[FileState]
+    """The lines in the file now, where the source is a local folder: same are those of now."""
 
 
 class GraphEdgeDict(TypedDict):
@@ -361,6 +371,8 @@ class GraphEdgeDict(TypedDict):
     confidence: float
     resolution: str
     """How the target was found."""
+    file_state: NotRequired[FileState]
+    """The lines in the file now, where the source is a local folder: same are those of now."""
 
 
 class GraphResponseDict(QueryResponseDict):

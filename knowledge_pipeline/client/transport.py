@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import httpx2
 import tenacity
@@ -27,7 +28,14 @@ OPEN_S = 30.0  # without a request, before one is tried again
 
 _QUERY: Mapping[str, Any] = {"query_id": "", "took_ms": 0.0, "release": 0, "degraded": ["server"]}
 EMPTY_RESPONSES: Mapping[str, Mapping[str, Any]] = {
-    "search": {**_QUERY, "results": [], "timings_ms": {}, "cached": False, "embedded_share": 0.0},
+    "search": {
+        **_QUERY,
+        "results": [],
+        "timings_ms": {},
+        "cached": False,
+        "embedded_share": 0.0,
+        "notes": [],
+    },
     "related": {
         **_QUERY,
         **{"documents": [], "relations": [], "unresolved_mentions": [], "is_truncated": False},
@@ -40,7 +48,7 @@ EMPTY_RESPONSES: Mapping[str, Mapping[str, Any]] = {
     "context": {
         **_QUERY,
         **{"kind": "code_generation", "text": "", "tokens": 0, "max_tokens": 0, "tokenizer": ""},
-        **{"template": "", "excerpts": [], "omitted": [], "searches": []},
+        **{"template": "", "excerpts": [], "omitted": [], "searches": [], "notes": []},
     },
 }
 """By kind of question; `problem` is added, the reason in a sentence."""
@@ -116,11 +124,7 @@ class Transport:
         on_error: OnError,
         labels: UsageLabels = UsageLabels(),  # noqa: B008 - frozen
     ) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise InvalidQuery(
-                f"{url[:200]!r} is no address of a server: write https://knowledge.example.org"
-            )
-        self._url, self._timeout_s = url.rstrip("/"), timeout_s
+        self._url, self._timeout_s = _check_address(url), timeout_s
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         label_headers = {header: getattr(labels, label) for label, header in HEADER_NAMES.items()}
         headers |= {header: value for header, value in label_headers.items() if value is not None}
@@ -170,7 +174,7 @@ class Transport:
         async with stream as response:
             if not response.is_success:
                 await response.aread()
-                raise _to_error(response, parse_retry_after(response.headers.get("Retry-After")) or 0.0)
+                raise self._to_error(response, parse_retry_after(response.headers.get("Retry-After")) or 0.0)
             yield response
 
     async def aclose(self) -> None:
@@ -191,7 +195,47 @@ class Transport:
                 "server runs"
             )
             raise _AttemptFailed(unreachable, retry=request.idempotent or not is_sent) from None
-        return _parse_response(response, request)
+        if response.is_success:
+            try:
+                return response.json() if response.content else None
+            except ValueError:
+                not_json = KnowledgeError(f"{response.url} does not answer with JSON: check the address")
+                raise _AttemptFailed(not_json, retry=False) from None
+        wait_s = parse_retry_after(response.headers.get("Retry-After")) or 0.0
+        retry = response.status_code in _RETRY_STATUSES and wait_s <= MAX_WAIT_S
+        if response.status_code in (502, 504) and not request.idempotent:
+            retry = False
+        raise _AttemptFailed(self._to_error(response, wait_s), retry=retry, wait_s=wait_s)
+
+    def _to_error(self, response: httpx2.Response, wait_s: float) -> KnowledgeError:
+        error = _to_error(response, wait_s)
+        if error is not None:
+            return error
+        path = urlsplit(self._url).path
+        hint = (
+            f"is its address {self._url.removesuffix(path)}, or does no proxy forward {path} to it?"
+            if path
+            else "is this its address?"
+        )
+        return errors.NotFound(f"there is no knowledge server at {response.url}: {hint}")
+
+
+_INTERFACES = ("/api/v1/knowledge", "/mcp")
+
+
+def _check_address(url: str) -> str:
+    """The address of a server, which may have a path. Raises `InvalidQuery`: it is none."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # half an address in brackets
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise InvalidQuery(f"{url[:200]!r} is no address of a server: write https://knowledge.example.org")
+    address = url.rstrip("/")
+    if interface := next((path for path in _INTERFACES if address.endswith(path)), None):
+        server = address.removesuffix(interface)
+        raise InvalidQuery(f"{url[:200]!r} is the address of an interface: write the server's, {server}")
+    return address
 
 
 def _compute_pause_s(state: tenacity.RetryCallState) -> float:
@@ -201,27 +245,15 @@ def _compute_pause_s(state: tenacity.RetryCallState) -> float:
     return requested_s + tenacity.wait_random_exponential(multiplier=0.25, max=10)(state)
 
 
-def _parse_response(response: httpx2.Response, request: ApiRequest) -> Any:
-    if response.is_success:
-        try:
-            return response.json() if response.content else None
-        except ValueError:
-            not_json = KnowledgeError(f"{response.url} does not answer with JSON: check the address")
-            raise _AttemptFailed(not_json, retry=False) from None
-    wait_s = parse_retry_after(response.headers.get("Retry-After")) or 0.0
-    retry = response.status_code in _RETRY_STATUSES and wait_s <= MAX_WAIT_S
-    if response.status_code in (502, 504) and not request.idempotent:
-        retry = False
-    raise _AttemptFailed(_to_error(response, wait_s), retry=retry, wait_s=wait_s)
-
-
-def _to_error(response: httpx2.Response, wait_s: float) -> KnowledgeError:
-    """The error that the server had itself, from the problem in a response."""
+def _to_error(response: httpx2.Response, wait_s: float) -> KnowledgeError | None:
+    """What a server reports; None: it has no such route."""
     try:
         problem = response.json()
     except ValueError:
         problem = None
     problem = problem if is_object(problem) else {}
+    if response.status_code == 404 and problem.get("code", "HTTPError") == "HTTPError":
+        return None
     sentence = str(
         problem.get("detail") or f"{response.url} answers {response.status_code}: check the address"
     )

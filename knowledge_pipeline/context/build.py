@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from knowledge_pipeline.config.operation import ContextSettings, SectionSettings
+from knowledge_pipeline.context.links import find_users, follow_links, put_first
 from knowledge_pipeline.context.prompt import FittedPrompt, PromptFitter, render_query
 from knowledge_pipeline.context.select import (
     ContextCandidate,
     ExcerptSelector,
     SearchChances,
-    follow_links,
     leave_out_shown,
     rank_candidates,
     select_sections,
@@ -53,9 +53,9 @@ from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import Stopwatch
 from knowledge_pipeline.query.code_graph import CodePlace
-from knowledge_pipeline.query.plan import SearchQuestion
+from knowledge_pipeline.query.plan import SearchQuestion, asks_for_code
 from knowledge_pipeline.query.search import Engine
-from knowledge_pipeline.query.working_tree import Blame
+from knowledge_pipeline.query.working_tree import Blame, WorkingTree
 from knowledge_pipeline.sync_facade import gather_all
 
 if TYPE_CHECKING:
@@ -117,8 +117,14 @@ def _merge_responses(outcomes: Sequence[SearchResponse | BaseException]) -> Sear
     if problems:
         steps, reasons = (*steps, "similar"), {**reasons, "similar": "; ".join(map(str, problems))}
     explain = {**(oldest.explain or {}), "degraded": reasons}
-    took_ms = max(response.took_ms for response in responses)
-    return replace(oldest, results=tuple(results.values()), degraded=steps, explain=explain, took_ms=took_ms)
+    return replace(
+        oldest,
+        results=tuple(results.values()),
+        degraded=steps,
+        explain=explain,
+        took_ms=max(response.took_ms for response in responses),
+        steps=tuple(step for response in responses for step in response.steps),  # at the same time
+    )
 
 
 _CODE, _DOCUMENTS = ("code",), get_args(DocumentType)
@@ -144,6 +150,7 @@ _SIMILAR_WEIGHTS: Mapping[TaskKind, float] = {
 }
 """Of the chance of the best result, that the first similar one has."""
 
+_MAX_RAISED = 3  # of the best code, beside commits about it
 _MAX_ATTEMPTS = 3  # to search one release with all
 
 
@@ -155,6 +162,7 @@ class SectionResults:
     results: tuple[SearchResult, ...] = ()
     release: int | None = None  # None: its search failed
     error: KnowledgeError | None = None
+    notes: tuple[str, ...] = ()  # of the response
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +174,15 @@ class TaskSearchResults:
     searches: tuple[SearchChances, ...]  # those that did not fail
     is_truncated: bool  # whether only the beginning of the task's text was searched for
     sections: Sequence[SectionResults] = ()
+    notes: tuple[str, ...] = ()  # of the responses, each once
 
 
-async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit: int) -> TaskSearchResults:
+async def run_task_searches(
+    engine: Engine, access: Access, task: Task, *, limit: int, watch: Stopwatch
+) -> TaskSearchResults:
     """Search all that the task's filters allow, and by its files and its snippet, if it has any.
 
-    At most `limit` results each, all of one release.
+    At most `limit` results each, all of one release, and what the code graph adds to them.
 
     The run of a search that fails has a problem; the others go on.
 
@@ -185,7 +196,8 @@ async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit
         runs.append(SearchRun("similar", "similar", ", ".join(task.paths) or "the snippet"))
     outcomes: list[SearchResponse | KnowledgeError] = []
     for _ in range(_MAX_ATTEMPTS):
-        outcomes = await asyncio.gather(*(_run_search(engine, access, task, run, limit) for run in runs))
+        searches = (_run_search(engine, access, task, run, limit, watch) for run in runs)
+        outcomes = await asyncio.gather(*searches)
         if len({outcome.release for outcome in outcomes if isinstance(outcome, SearchResponse)}) <= 1:
             break
     responses = [outcome for outcome in outcomes if isinstance(outcome, SearchResponse)]
@@ -197,44 +209,82 @@ async def run_task_searches(engine: Engine, access: Access, task: Task, *, limit
         for run, outcome in zip(runs, outcomes, strict=True)
         if isinstance(outcome, SearchResponse) and outcome.release == release
     }
-    searches = [
-        await follow_links(engine, access, task.filters, search, release)
-        for search in _estimate_chances(task.kind, by_name)
-    ]
+    searches = list(_estimate_chances(task, by_name))
+    users: Sequence[SearchResult] = ()
+    problem: str | None = None
+    with watch.step("link"):
+        try:
+            searches = [
+                await follow_links(engine, access, task.filters, search, release) for search in searches
+            ]
+            users = await find_users(engine, access, task.text, task.filters, release)
+        except KnowledgeError as error:  # the graph cannot be read: what was found is shown all the same
+            problem = str(error)
+    searches = [put_first(search, users) if search.name == "semantic" else search for search in searches]
+    completed = (_complete_run(run, outcome, release) for run, outcome in zip(runs, outcomes, strict=True))
     return TaskSearchResults(
         release=release,
-        runs=tuple(_complete_run(run, outcome, release) for run, outcome in zip(runs, outcomes, strict=True)),
+        runs=tuple(_add_degraded(run, "graph", problem) for run in completed),
         searches=tuple(searches),
         is_truncated=is_truncated,
+        notes=tuple(dict.fromkeys(note for response in responses for note in response.notes)),
     )
 
 
+def _raise_code(results: Sequence[SearchResult], chances: Sequence[float]) -> list[float]:
+    """The chances, of which the best code's are no less than those of commits about it, first to first.
+
+    A commit says in a sentence what the code does in a hundred lines, and is found more easily.
+    """
+    of_history = sorted(
+        (
+            chance
+            for result, chance in zip(results, chances, strict=True)
+            if result.metadata["source_type"] in _HISTORY
+        ),
+        reverse=True,
+    )
+    code = [at for at, result in enumerate(results) if result.metadata["source_type"] in _CODE]
+    best = sorted(code, key=lambda at: -chances[at])[:_MAX_RAISED]
+    raised = list(chances)
+    for at, chance in zip(best, of_history, strict=False):
+        raised[at] = max(raised[at], chance)
+    return raised
+
+
 def _estimate_chances(
-    kind: TaskKind, by_name: Mapping[SearchName, Sequence[SearchResult]]
+    task: Task, by_name: Mapping[SearchName, Sequence[SearchResult]]
 ) -> Iterator[SearchChances]:
     """The scores of the search of all are chances; what is similar counts by rank, relative to the best."""
     best = 1.0
     if "semantic" in by_name:
-        weights = {type_: weight for types, weight in _WEIGHTS.get(kind, {}).items() for type_ in types}
+        of_kind = _WEIGHTS.get(task.kind, {})
+        weights = {type_: weight for types, weight in of_kind.items() for type_ in types}
         own = ((result, weights.get(result.metadata["source_type"], 1.0)) for result in by_name["semantic"])
         weighted = [(result, result.score * weight) for result, weight in own if weight > 0]
         results, chances = [result for result, _ in weighted], [chance for _, chance in weighted]
+        if asks_for_code(task.text):
+            chances = _raise_code(results, chances)
         yield SearchChances("semantic", results, chances)
         best = max(chances, default=best)
     if "similar" in by_name:
-        yield SearchChances.by_rank("similar", by_name["similar"], best * _SIMILAR_WEIGHTS[kind])
+        yield SearchChances.by_rank("similar", by_name["similar"], best * _SIMILAR_WEIGHTS[task.kind])
 
 
 async def _run_search(
-    engine: Engine, access: Access, task: Task, run: SearchRun, limit: int
+    engine: Engine, access: Access, task: Task, run: SearchRun, limit: int, watch: Stopwatch
 ) -> SearchResponse | KnowledgeError:
-    try:
-        if run.name == "similar":
-            return await find_similar(engine, access, task, limit)
-        question = SearchQuestion(run.query, filters=task.filters, limit=limit, explain=True, diverse=False)
-        return await engine.search(question, access)
-    except KnowledgeError as error:
-        return error
+    question = SearchQuestion(run.query, filters=task.filters, limit=limit, explain=True, diverse=False)
+    with watch.step(run.name) as step:
+        try:
+            if run.name == "similar":
+                response = await find_similar(engine, access, task, limit)
+            else:
+                response = await engine.search(question, access)
+        except KnowledgeError as error:
+            return error
+        step.steps = response.steps
+    return response
 
 
 def _complete_run(run: SearchRun, outcome: SearchResponse | KnowledgeError, release: int) -> SearchRun:
@@ -245,11 +295,19 @@ def _complete_run(run: SearchRun, outcome: SearchResponse | KnowledgeError, rele
     return replace(run, **_describe_outcome(outcome))
 
 
+def _add_degraded(run: SearchRun, step: str, reason: str | None) -> SearchRun:
+    """The run of the task's own search, which a step was skipped of, with the reason."""
+    if reason is None or run.name != "semantic":
+        return run
+    return replace(run, degraded={**run.degraded, step: reason})
+
+
 def _describe_outcome(response: SearchResponse) -> dict[str, Any]:
     """What a run and a section say of their search."""
     reasons = dict((response.explain or {}).get("degraded", {}))
     degraded = {step: reasons.get(step, "") for step in response.degraded}
-    return {"found": len(response.results), "took_ms": response.took_ms, "degraded": degraded}
+    found = {"found": len(response.results), "took_ms": response.took_ms}
+    return {**found, "degraded": degraded}
 
 
 _QUERY_CHARS = 4_000
@@ -279,38 +337,47 @@ async def run_sections(
     sections: Sequence[SectionSettings],
     *,
     code: Sequence[SearchResult],
+    watch: Stopwatch,
 ) -> list[SectionResults]:
     """The results of all sections, in their order; a search that fails has a problem.
 
     Type definitions are those that the task's files, and the best `code` that was found, refer to.
     """
-    return await gather_all(_run_section(engine, access, task, section, code) for section in sections)
+    return await gather_all(_run_section(engine, access, task, section, code, watch) for section in sections)
 
 
 async def _run_section(
-    engine: Engine, access: Access, task: Task, settings: SectionSettings, code: Sequence[SearchResult]
+    engine: Engine,
+    access: Access,
+    task: Task,
+    settings: SectionSettings,
+    code: Sequence[SearchResult],
+    watch: Stopwatch,
 ) -> SectionResults:
     query = _build_section_query(task, settings)
     heading = settings.heading or settings.name
     section = ContextSection(settings.name, heading, settings.type, query, settings.share)
-    try:
-        if settings.type == "type_definitions":
-            response = await _find_type_definitions(engine, access, task, code, settings.limit)
-        else:
-            use_defaults = settings.type == "conventions" and settings.filters == Filters()
-            question = SearchQuestion(
-                query,
-                _SEARCH_TYPES[settings.type],
-                task.filters,
-                within=_CONVENTION_PATHS if use_defaults else settings.filters,
-                limit=settings.limit,
-                explain=True,
-                diverse=False,
-            )
-            response = await engine.search(question, access)
-    except KnowledgeError as error:
-        return SectionResults(replace(section, problem=str(error)), error=error)
-    return SectionResults(replace(section, **_describe_outcome(response)), response.results, response.release)
+    with watch.step(f"section {settings.name}") as step:
+        try:
+            if settings.type == "type_definitions":
+                response = await _find_type_definitions(engine, access, task, code, settings.limit)
+            else:
+                use_defaults = settings.type == "conventions" and settings.filters == Filters()
+                question = SearchQuestion(
+                    query,
+                    _SEARCH_TYPES[settings.type],
+                    task.filters,
+                    within=_CONVENTION_PATHS if use_defaults else settings.filters,
+                    limit=settings.limit,
+                    explain=True,
+                    diverse=False,
+                )
+                response = await engine.search(question, access)
+        except KnowledgeError as error:
+            return SectionResults(replace(section, problem=str(error)), error=error)
+        step.steps = response.steps
+    described = replace(section, **_describe_outcome(response))
+    return SectionResults(described, response.results, response.release, notes=response.notes)
 
 
 def _build_section_query(task: Task, settings: SectionSettings) -> str:
@@ -358,10 +425,12 @@ async def get_context(
     max_tokens: int | None = None,
     template: str | Path | None = None,
     blame: Blame | None = None,
+    working_tree: WorkingTree | None = None,
 ) -> ContextResponse:
     """The excerpts that help with a task, as a prompt of at most `max_tokens` tokens.
 
-    No search sees more than the access allows. `blame` says of the best results who changed their lines.
+    No search sees more than the access allows. `blame` says of the best results who changed their lines, and
+    `working_tree` where the excerpts stand in their files by now.
     By default the budget is that of the settings, the section `context` of `knowledge.yaml`, and the template
     (see `load_template`) that of the task's kind.
 
@@ -375,14 +444,19 @@ async def get_context(
     budget = settings.max_tokens if max_tokens is None else max_tokens
     if budget < 1:
         raise InvalidQuery(f"found max_tokens {budget}; allowed: 1 or more")
-    fitter = await asyncio.to_thread(PromptFitter.load, task, budget, settings, template)
-    results = await _run_searches(engine, access, task, fitter.sections)
+    with watch.step("load"):
+        fitter = await asyncio.to_thread(PromptFitter.load, task, budget, settings, template)
+    results = await _run_searches(engine, access, task, fitter.sections, watch)
     own = rank_candidates(results.searches)
     if blame:
-        best = [candidate.result for candidate in own[:_BLAMED_RESULTS]]
-        marked, _ = await blame.mark_results(best, access)
-        fitter = replace(fitter, blame={result.id: result.blame for result in marked if result.blame})
-    fitted, candidates = await asyncio.to_thread(_select_and_fit, fitter, own, results)
+        with watch.step("blame"):
+            best = [candidate.result for candidate in own[:_BLAMED_RESULTS]]
+            marked, _ = await blame.mark_results(best, access)
+            fitter = replace(fitter, blame={result.id: result.blame for result in marked if result.blame})
+    if working_tree:
+        fitter = replace(fitter, locate=working_tree.locate_excerpts())
+    with watch.step("select"):
+        fitted, candidates = await asyncio.to_thread(_select_and_fit, fitter, own, results)
     excerpts = fitted.selection.excerpts
     shown_ids = {id_ for excerpt in excerpts for id_ in excerpt.chunks}
     shown_counts = {
@@ -410,22 +484,24 @@ async def get_context(
         sections=tuple(_complete_section(section, fitted) for section in results.sections) or None,
         messages=fitted.messages,
         dropped_turns=fitted.dropped_turns,
+        steps=tuple(watch.steps),
+        notes=results.notes,
     )
 
 
 async def _run_searches(
-    engine: Engine, access: Access, task: Task, sections: Sequence[SectionSettings]
+    engine: Engine, access: Access, task: Task, sections: Sequence[SectionSettings], watch: Stopwatch
 ) -> TaskSearchResults:
     """The task's own searches, unless the sections leave them nothing of the budget, and the sections'."""
     if not sections:
-        return await run_task_searches(engine, access, task, limit=_RESULTS)
+        return await run_task_searches(engine, access, task, limit=_RESULTS, watch=watch)
     if _find_own_share(sections):
-        searches = await run_task_searches(engine, access, task, limit=_RESULTS)
+        searches = await run_task_searches(engine, access, task, limit=_RESULTS, watch=watch)
         ranked = next((search.results for search in searches.searches if search.name == "semantic"), ())
         code = [result for result in ranked if result.metadata["source_type"] == "code"]
-        results = await run_sections(engine, access, task, sections, code=code)
+        results = await run_sections(engine, access, task, sections, code=code, watch=watch)
     else:
-        results = await run_sections(engine, access, task, sections, code=())
+        results = await run_sections(engine, access, task, sections, code=(), watch=watch)
         releases = [result.release for result in results if result.release is not None]
         if not releases:
             raise results[0].error or NotFound("no section of the context could be searched")
@@ -435,7 +511,8 @@ async def _run_searches(
         if result.release not in (None, release):
             problem = f"it searched release {result.release}, the others {release}: try again"
             results[at] = SectionResults(replace(result.section, problem=problem))
-    return replace(searches, sections=results)
+    notes = (*searches.notes, *(note for result in results for note in result.notes))
+    return replace(searches, sections=results, notes=tuple(dict.fromkeys(notes)))
 
 
 def _find_own_share(sections: Sequence[SectionSettings]) -> float:

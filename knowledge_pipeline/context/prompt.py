@@ -58,7 +58,7 @@ def load_template(template: str | Path, folder: Path | None) -> PromptTemplate:
     if not isinstance(template, Path) and not _NAME.fullmatch(name):
         raise InvalidQuery(f"found the template {template!r}; allowed: {', '.join(_list_names(folders))}")
     try:
-        return PromptTemplate(name, _build_environment(folders).get_template(name))
+        return PromptTemplate(name, _build_environment(*map(str, folders)).get_template(name))
     except TemplateNotFound as error:
         if error.name != name:
             raise InvalidQuery(_describe_error(name, error)) from error
@@ -78,7 +78,7 @@ def render_query(text: str, origin: str, values: Mapping[str, Any]) -> str:
     from jinja2 import TemplateError
 
     try:
-        template = _build_environment((_PACKAGE_TEMPLATES,)).from_string(text)
+        template = _build_environment(str(_PACKAGE_TEMPLATES)).from_string(text)
         return " ".join(PromptTemplate(origin, template).render(values).split())
     except (TemplateError, InvalidQuery) as error:
         raise ConfigError(f"{origin} is wrong: {to_one_line(error)}") from error
@@ -90,11 +90,8 @@ class PromptTemplate:
     def __init__(self, name: str, template: Template) -> None:
         self.name = name
         self._template = template
-
-    @property
-    def is_built_in(self) -> bool:
+        self.is_built_in = Path(template.filename or "").parent == _PACKAGE_TEMPLATES
         """Whether it is of this package: another says itself what a small budget shows."""
-        return Path(self._template.filename or "").parent == _PACKAGE_TEMPLATES
 
     def render(self, values: Mapping[str, Any]) -> str:
         """Render the template with some values.
@@ -113,7 +110,7 @@ class PromptTemplate:
 
 
 @lru_cache(maxsize=16)
-def _build_environment(folders: tuple[Path, ...]) -> Environment:
+def _build_environment(*folders: str) -> Environment:
     from jinja2 import FileSystemLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -208,6 +205,7 @@ class PromptFitter:
     sections: tuple[SectionSettings, ...] = ()  # in addition to what the searches of the task find
     cut: tuple[str, ...] = ()  # fields of the task that are not shown whole
     blame: Mapping[str, tuple[BlamedLines, ...]] = field(default_factory=dict[str, tuple[BlamedLines, ...]])
+    locate: Callable[[ContextExcerpt], ContextExcerpt] = lambda excerpt: excerpt  # by its lines of now
 
     @classmethod
     def load(cls, task: Task, budget: int, settings: ContextSettings, template: str | Path | None) -> Self:
@@ -273,6 +271,7 @@ class PromptFitter:
         step = _WASTED_TOKENS // 2  # down after a failure, then twice as far: less may select the same lines
         for _ in range(_MAX_ATTEMPTS):
             selection = select(allowance)
+            selection = replace(selection, excerpts=tuple(map(self.locate, selection.excerpts)))
             text = self._render(selection)
             spent = self.count(text) - bare_tokens
             if spent <= room:

@@ -9,23 +9,17 @@ twice, and of equal or nearly equal chunks one, with the places of the others.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import accumulate
 
 from knowledge_pipeline.context.tokens import CountTokens
-from knowledge_pipeline.contract.describe import cite_other_lines
-from knowledge_pipeline.contract.filters import Filters
+from knowledge_pipeline.contract.describe import cite_other_lines, parse_first_line
 from knowledge_pipeline.contract.responses import Citation, ContextExcerpt, OmittedChunk, SearchResult
-from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.assemble import find_first_duplicates
-from knowledge_pipeline.query.features import stem
-from knowledge_pipeline.query.search import Engine
-from knowledge_pipeline.query.understand import remove_stopwords
-from knowledge_pipeline.words import VOWEL_SIGNS, cut, normalize, split_identifier
+from knowledge_pipeline.query.plan import remove_stopwords
+from knowledge_pipeline.words import list_stems
 
 DocumentKey = tuple[str, str]  # source, URI
 
@@ -79,8 +73,11 @@ class Excerpt:
 
     @property
     def citation(self) -> Citation:
-        """Where it is from."""
-        return cite_other_lines(self.parts[0].citation, self.start_line, self.end_line)
+        """Where it is from; of what stands elsewhere in its file by now, where it stands."""
+        first, last = self.parts[0], self.parts[-1]
+        return cite_other_lines(
+            first.citation, self.start_line + _count_moved(first), self.end_line + _count_moved(last)
+        )
 
     def take_lines(self, first: int, last: int) -> Excerpt:
         """Some of its lines, named by their numbers in the document, both included."""
@@ -93,6 +90,11 @@ class Excerpt:
             start_char, indentation = self.start_char + skipped, ""
         parts = (part for part in self.parts if part.span.start_line <= last and part.span.end_line >= first)
         return Excerpt(start_char, text[len(indentation) :], first, last, tuple(parts), indentation)
+
+
+def _count_moved(result: SearchResult) -> int:
+    """By how many lines a chunk stands below where it was indexed."""
+    return parse_first_line(result.citation.lines) - result.span.start_line
 
 
 def document_key(result: SearchResult) -> DocumentKey:
@@ -193,15 +195,14 @@ def find_best_runs(
 _BASE = 2.0  # gain of a line without any word of the question
 _BESIDE = 2  # lines to each side, whose words count as well
 _MAX_WORDS = 12  # the rarest, that count as the whole question: issues are long
-_WORD = re.compile(rf"[^\W\d][\w{VOWEL_SIGNS}]+")
 
 
 class WordWeights:
     """The question's words, by how rare they are among the texts that were found."""
 
     def __init__(self, question: str, texts: Sequence[str]) -> None:
-        question_words = _read_words(remove_stopwords(question))
-        counts = Counter(word for text in texts for word in question_words & _read_words(text))
+        (question_words,) = list_stems([remove_stopwords(question)])
+        counts = Counter(word for stems in list_stems(texts) for word in question_words & stems)
         self._weights = {word: math.log((len(texts) + 1) / (count + 0.5)) for word, count in counts.items()}
         self._total = sum(sorted(self._weights.values())[-_MAX_WORDS:]) or 1.0
 
@@ -212,25 +213,14 @@ class WordWeights:
         A line without a letter or a digit, such as a closing bracket, says nothing by itself.
         (docs/decisions/contexts.md)
         """
-        shares = [sum(self._weights.get(word, 0.0) for word in _read_words(line)) for line in lines]
+        weights = self._weights
+        shares = [sum(map(weights.__getitem__, stems & weights.keys())) for stems in list_stems(lines)]
         sums = [0.0, *accumulate(shares)]
         gains: list[float] = []
         for at, line in enumerate(lines):
             around = sums[min(at + _BESIDE + 1, len(lines))] - sums[max(at - _BESIDE, 0)]
             gains.append(_BASE + around / self._total if any(map(str.isalnum, line)) else 0.0)
         return gains
-
-
-def _read_words(text: str) -> frozenset[str]:
-    """The stems of a text's words, identifiers split, and scripts without spaces cut."""
-    if not text.isascii():
-        text = cut(normalize(text))
-    return frozenset(stem for word in _WORD.findall(text) for stem in _stem_parts(word))
-
-
-@lru_cache(maxsize=65_536)
-def _stem_parts(word: str) -> tuple[str, ...]:
-    return tuple(stem(part) for part in split_identifier(word) if len(part) > 1)
 
 
 _SHARPNESS = 3.0  # power of a chance: what surely answers has also more lines that do
@@ -318,9 +308,7 @@ class _Passage:
     density: float  # of its best line: at a higher price, nothing of it is worth it
 
     def find_runs(self, price: float) -> list[LineRun]:
-        """What of it is worth a price."""
-        if self.density <= price:
-            return []
+        """What of it is worth a price; nothing at one that is not below its density."""
         return find_best_runs(self.gains, self.tokens, price=price, heading_tokens=self.heading_tokens)
 
     def take(self, run: LineRun) -> Excerpt:
@@ -429,7 +417,10 @@ class ExcerptSelector:
     def _find_runs(self, price: float) -> _PassageRuns:
         if price not in self._runs_at:
             self._runs_at[price] = [
-                (at, run) for at, passage in enumerate(self._passages) for run in passage.find_runs(price)
+                (at, run)
+                for at, passage in enumerate(self._passages)
+                if passage.density > price
+                for run in passage.find_runs(price)
             ]
         return self._runs_at[price]
 
@@ -557,83 +548,3 @@ def leave_out_shown(
             for start, end in spans.get(document_key(candidate.result), ())
         )
     ]
-
-
-_LINKING_RESULTS = 3  # the best code, whose links are followed
-_USED_FACTOR, _USER_FACTOR = 4.0, 2.0  # of the chance of a definition that one of them uses; of a caller
-_RANK = 3  # of the result whose chance limits what is linked
-_MAX_SHARE = 0.7  # of its chance, that a linked result rises to
-_ADDED_SHARE = 0.4  # of its chance, that a definition has which no search found
-
-_File = tuple[str | None, str | None]
-"""Source and path."""
-
-
-async def follow_links(
-    engine: Engine, access: Access, filters: Filters, search: SearchChances, release: int
-) -> SearchChances:
-    """The results with the chances that links give them, then definitions that the best code uses.
-
-    What answers often stands in what a function calls. (docs/decisions/contexts.md)
-    Nothing is added that the caller may not see, or that is of another release.
-    """
-    best = [result for result in search.results if result.graph][:_LINKING_RESULTS]
-    if not best:
-        return search
-    limit = sorted(search.chances, reverse=True)[:_RANK][-1]  # the kind of task may change their order
-    factors = _find_factors(best)
-    raised: list[float] = []
-    for result, chance in zip(search.results, search.chances, strict=True):
-        in_file = factors.get((result.citation.source, result.citation.path), {})
-        lines = range(result.span.start_line, result.span.end_line + 1)
-        factor = max((factor for line, factor in in_file.items() if line in lines), default=1.0)
-        raised.append(max(chance, min(_MAX_SHARE * limit, chance * factor)))
-    added = await _read_used_code(engine, access, filters, search.results, best, release)
-    chances = [*raised, *[_ADDED_SHARE * limit] * len(added)]
-    return SearchChances(search.name, [*search.results, *added], chances)
-
-
-async def _read_used_code(
-    engine: Engine,
-    access: Access,
-    filters: Filters,
-    results: Sequence[SearchResult],
-    best: Sequence[SearchResult],
-    release: int,
-) -> Sequence[SearchResult]:
-    """The definitions that the best code calls or extends, as far as they are not among the results."""
-    shown = {
-        (result.citation.source, result.citation.path, line)
-        for result in results
-        for line in range(result.span.start_line, result.span.end_line + 1)
-    }
-    used = (
-        (neighbour.source, neighbour.path, neighbour.line)
-        for result in best
-        if result.graph
-        for neighbour in (*result.graph.calls, *result.graph.extends)
-        if neighbour.source and neighbour.path and neighbour.line
-    )
-    missing = [location for location in dict.fromkeys(used) if location not in shown]
-    if not missing or (filters.source_types and "code" not in filters.source_types):
-        return ()
-    response = await engine.read_lines(missing, access, replace(filters, source_types=("code",)))
-    return response.results if response.release == release else ()
-
-
-def _find_factors(best: Sequence[SearchResult]) -> dict[_File, dict[int, float]]:
-    """By file, the lines that the best code leads to or is used from, with their factors."""
-    factors: dict[_File, dict[int, float]] = {}
-    for result in best:
-        if result.graph is None:
-            continue
-        graph = result.graph
-        neighbours = {
-            _USER_FACTOR: (*graph.called_by, *graph.implemented_by),
-            _USED_FACTOR: (*graph.calls, *graph.extends),
-        }
-        for factor, linked in neighbours.items():
-            for neighbour in linked:
-                if neighbour.line is not None:
-                    factors.setdefault((neighbour.source, neighbour.path), {})[neighbour.line] = factor
-    return factors

@@ -1,7 +1,7 @@
 """What all responses have, and how they become JSON.
 
 In the metadata of a field, `description` and `examples` are what pydantic reads of a dataclass, `exclude`
-keeps the field out of JSON, and `omit_none` leaves it out if it is None.
+keeps the field out of JSON, and `omit_none` leaves it out if it is None or an empty text.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ class QueryResponse(JsonResponse):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """When a step of a search ran, in milliseconds since the search began."""
+    """When a step of a query ran, in milliseconds since the query began."""
 
     name: str
     start_ms: float
     end_ms: float
+    steps: tuple[Step, ...] = ()  # of a query that ran as this step, in milliseconds since that began
 
 
 def to_json(value: Any) -> Any:
@@ -56,9 +57,9 @@ def to_json(value: Any) -> Any:
         return value
     if (json_fields := _list_json_fields(kind)) is not None:
         return {
-            name: inner if type(inner) in _PLAIN else to_json(inner)
+            name: inner if type(inner := getattr(value, name)) in _PLAIN else to_json(inner)
             for name, omits_none in json_fields
-            if (inner := getattr(value, name)) is not None or not omits_none
+            if not omits_none or getattr(value, name) not in _NOTHING
         }
     if isinstance(value, Mapping):
         return {key: to_json(inner) for key, inner in cast("Mapping[str, Any]", value).items()}
@@ -67,12 +68,13 @@ def to_json(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
+_NOTHING = (None, "")
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 @cache
 def _list_json_fields(kind: type[Any]) -> tuple[tuple[str, bool], ...] | None:
-    """The fields of a dataclass that JSON has, and whether one is left out where it is None.
+    """The fields of a dataclass that JSON has, and whether one is left out where it is None or empty text.
 
     None for other types.
     """

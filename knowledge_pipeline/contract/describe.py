@@ -4,30 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from math import floor, fsum
 
+from knowledge_pipeline.contract import responses
 from knowledge_pipeline.contract.responses import Citation
 from knowledge_pipeline.records import is_variant_uri
 from knowledge_pipeline.text import format_share
-
-if TYPE_CHECKING:
-    from knowledge_pipeline.contract.responses import (
-        BlamedLines,
-        CodeNeighbour,
-        CodeNeighbours,
-        GraphNode,
-        GraphResponse,
-        Relation,
-        SearchResponse,
-        SearchResult,
-    )
-
 
 _INCOMING_KINDS = {
     **{"closes": "closed by", "implements": "implemented by", "supersedes": "superseded by"},
     **{"duplicates": "duplicated by", "changes": "changed by", "references": "referenced by"},
     "attached_to": "has attachment",
 }
+_BOOST_DIGITS = 2
 _SURE = 0.95  # in a line of a result, the others alone say how they were resolved
 _NEIGHBOUR_KINDS = ("calls", "called_by", "extends", "implemented_by", "imports")
 _MAX_SHOWN_BRANCHES = 5
@@ -35,6 +24,7 @@ DOUBTED_BELOW = 0.25  # of confidence: one of ten questions that have an answer 
 _DOUBT = "Probably nothing here answers this: these are the nearest."
 _SKIPPED_STEPS = {
     "vector": "Searched by words alone: the embedding model could not be used.",
+    "index": "Searched without what cannot be read of an index: `knowledge maintain --repair` mends it.",
     "hyde": "Searched without a hypothetical answer: the language model did not write one.",
     "expansion": "Searched without related terms: the language model did not name any.",
     "decompose": "Searched as one question: the language model did not split it.",
@@ -57,21 +47,51 @@ def describe_skipped_step(step: str, embedded_share: float = 0.0) -> str:
     return _SKIPPED_STEPS.get(step, f"Answered without {step}.")
 
 
-def describe_doubt(answer: SearchResponse) -> str:
+def to_sentence(note: str) -> str:
+    """A note of a response as a sentence of its own."""
+    return f"{note[:1].upper()}{note[1:]}."
+
+
+def describe_doubt(answer: responses.SearchResponse) -> str:
     """That probably no result answers, in a sentence; else nothing."""
     is_doubted = answer.results and answer.confidence is not None and answer.confidence < DOUBTED_BELOW
     return _DOUBT if is_doubted else ""
 
 
-def describe_relation(relation: Relation) -> str:
+def round_to_sum(values: Sequence[float], digits: int) -> list[float]:
+    """Numbers rounded so that they sum to what their sum rounds to; each by less than a last digit's unit."""
+    scaled = [value * 10**digits for value in values]
+    floors = list(map(floor, scaled))
+    by_remainder = sorted(range(len(scaled)), key=lambda at: floors[at] - scaled[at])
+    for at in by_remainder[: round(fsum(scaled)) - sum(floors)]:
+        floors[at] += 1
+    return [units / 10**digits for units in floors]
+
+
+def describe_boosts(explanation: responses.ScoreExplanation) -> str:
+    """What adds up to the log-odds of a score: `base -3.85, fused +1.20 = -2.65`; else nothing."""
+    rounded = round_to_sum(list(explanation.boosts.values()), _BOOST_DIGITS)
+    addends = (f"{name} {boost:+.2f}" for name, boost in zip(explanation.boosts, rounded, strict=True))
+    return f"{', '.join(addends)} = {fsum(rounded):+.2f}" if rounded else ""
+
+
+def describe_unread_language(language: str) -> str:
+    """That a question is in another language than English, which the models read, and what mends it."""
+    return (
+        f"the embedding model reads English, and this question seems to be in {language}: ask in English as "
+        "well, or set `embedding` to a multilingual model (docs/languages.md)"
+    )
+
+
+def describe_relation(relation: responses.Relation) -> str:
     """`closes`, or `closed by`: how the requested document is related to the other one."""
     outgoing = relation.direction == "to"
     return relation.kind.replace("_", " ") if outgoing else _INCOMING_KINDS[relation.kind]
 
 
-def describe_blame(blame: Sequence[BlamedLines], *, max_named: int) -> Iterator[str]:
+def describe_blame(blame: Sequence[responses.BlamedLines], *, max_named: int) -> Iterator[str]:
     """A line for each commit, the newest first: `lines 1-4 by Ann, 2026-01-31: Retry twice (1a2b3c4)`."""
-    by_commit: dict[str, list[BlamedLines]] = {}
+    by_commit: dict[str, list[responses.BlamedLines]] = {}
     for range_ in blame:
         by_commit.setdefault(range_.commit, []).append(range_)
     newest = sorted(by_commit.values(), key=lambda ranges: str(ranges[0].committed or ""), reverse=True)
@@ -90,24 +110,26 @@ def describe_blame(blame: Sequence[BlamedLines], *, max_named: int) -> Iterator[
         yield f"{len(newest) - max_named} more commits"
 
 
-def describe_neighbours(neighbours: CodeNeighbours, *, max_named: int) -> Iterator[str]:
+def describe_neighbours(neighbours: responses.CodeNeighbours, *, max_named: int) -> Iterator[str]:
     """A line for each kind, such as `calls Store.get shop/store.py:5, check shop/check.py:1, 3 more`."""
     for kind in _NEIGHBOUR_KINDS:
-        of_kind: Sequence[CodeNeighbour] = getattr(neighbours, kind)
+        of_kind: Sequence[responses.CodeNeighbour] = getattr(neighbours, kind)
         shown = [_format_neighbour(neighbour) for neighbour in of_kind[:max_named]]
         more = len(of_kind) - len(shown) + neighbours.omitted.get(kind, 0)
         if shown:
             yield f"{kind.replace('_', ' ')} {', '.join([*shown, *([f'{more} more'] if more else [])])}"
 
 
-def _format_neighbour(neighbour: CodeNeighbour) -> str:
+def _format_neighbour(neighbour: responses.CodeNeighbour) -> str:
     location = f"{neighbour.path}:{neighbour.line}" if neighbour.line else neighbour.path
     is_sure = neighbour.confidence is None or neighbour.confidence >= _SURE
     doubt = None if is_sure else f"({neighbour.certainty})"
-    return " ".join(filter(None, [neighbour.name, location if location != neighbour.name else None, doubt]))
+    stale = "(changed since it was indexed)" if neighbour.file_state in ("changed", "missing") else None
+    place = location if location != neighbour.name else None
+    return " ".join(filter(None, [neighbour.name, place, doubt, stale]))
 
 
-def describe_branches(result: SearchResult) -> str:
+def describe_branches(result: responses.SearchResult) -> str:
     """`in release/1, release/2`: where a result stands that the main branch has not; else nothing."""
     if not is_variant_uri(result.span.uri):
         return ""
@@ -119,6 +141,12 @@ def describe_branches(result: SearchResult) -> str:
 def format_lines(first: int, last: int) -> str:
     """Lines counted from 1: "L10-L24", or "L10" for one line."""
     return f"L{first}-L{last}" if last > first else f"L{first}"
+
+
+def parse_lines(lines: str) -> tuple[int, int]:
+    """The 10 and 24 of "L10-L24"."""
+    first, _, last = lines.replace("L", "").partition("-")
+    return int(first), int(last or first)
 
 
 def parse_first_line(lines: str) -> int:
@@ -146,7 +174,7 @@ _MAX_NAME_CHARS = 80  # shown
 _MERMAID_ESCAPES = {ord(char): f"#{ord(char)};" for char in '"#<>&`'}
 
 
-def render_mermaid(response: GraphResponse) -> str:
+def render_mermaid(response: responses.GraphResponse) -> str:
     """A flowchart with a box for each node and an arrow for each edge.
 
     Syntax: https://mermaid.js.org/syntax/flowchart.html
@@ -166,7 +194,7 @@ def render_mermaid(response: GraphResponse) -> str:
     return "\n".join(lines) + "\n"
 
 
-def render_dot(response: GraphResponse) -> str:
+def render_dot(response: responses.GraphResponse) -> str:
     """A directed graph in the language of Graphviz: https://graphviz.org/doc/info/lang.html"""
     numbers = {node.id: f"n{number}" for number, node in enumerate(response.nodes)}
     lines = ["digraph code {"]
@@ -183,7 +211,7 @@ def render_dot(response: GraphResponse) -> str:
     return "\n".join(lines) + "\n}\n"
 
 
-def _label_lines(node: GraphNode) -> list[str]:
+def _label_lines(node: responses.GraphNode) -> list[str]:
     """The name, and the path unless it is a file, each on one line."""
     lines = [node.name, *([node.path] if node.path and node.kind != "file" else [])]
     spaced = (" ".join(line.split()) for line in lines)

@@ -7,16 +7,41 @@ reads of a dataclass: a description.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from datetime import date, datetime, time
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast, get_args
 
 from annotated_types import Len
+
+from knowledge_pipeline.contract.arguments import drop_unset, lenient_schema, split_values
+from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.times import parse_query_time
 
 _HostedType = Literal["code", "markdown", "openapi", "git_history", "github_pr", "github_issues"]
 _ServiceType = Literal["discussions", "releases", "snippets", "jira", "confluence", "slack"]
 _FileType = Literal["files", "archive", "table", "custom"]
 SourceType = Literal[_HostedType, _ServiceType, _FileType]
+SOURCE_TYPE_LABELS: Mapping[str, str] = {
+    "code": "code",
+    "markdown": "docs",
+    "openapi": "API",
+    "git_history": "commit",
+    "github_pr": "pull request",
+    "github_issues": "issue",
+    "discussions": "discussion",
+    "releases": "release",
+    "snippets": "snippet",
+    "jira": "ticket",
+    "confluence": "wiki",
+    "slack": "chat",
+    "files": "file",
+    "archive": "archive",
+    "table": "row",
+    "custom": "document",
+}
+"""What people call a document of a type of source, and may write for the type."""
+
 TicketType = Literal["github_issues", "github_pr", "discussions", "jira"]
 DocumentType = Literal[
     "markdown", "openapi", "releases", "snippets", "confluence", "files", "archive", "table", "custom"
@@ -62,6 +87,22 @@ EventType = Literal["index.refreshed", "release.published", "source.failed"]
 Name = Annotated[str, Len(1)]
 Names = tuple[Name, ...]
 
+_TYPES_BY_LABEL = {
+    form.casefold(): type_
+    for type_, label in SOURCE_TYPE_LABELS.items()
+    for form in (label, f"{label}s", label.removesuffix("s"))
+}
+
+
+def parse_source_type(text: Any) -> Any:
+    """The type that is meant by its name or its label; anything else as it is."""
+    is_type = not isinstance(text, str) or text in SOURCE_TYPE_LABELS
+    return text if is_type else _TYPES_BY_LABEL.get(text.replace("_", " ").casefold(), text)
+
+
+LIMIT_KEY = "x-limit"
+"""In the schema of a field, the keys of `limits` that say how much it may ask for: see `limited`."""
+
 NAMESPACE_PREFIX = "namespace:"
 
 
@@ -75,6 +116,11 @@ def about(description: str, **schema: Any) -> Mapping[str, Any]:
     return {"description": description, **schema}
 
 
+def limited(*keys: str) -> Mapping[str, Any]:
+    """Metadata of a field that asks for no more than the settings below `limits` allow: it, and its items."""
+    return {"json_schema_extra": {LIMIT_KEY: list(keys)}}
+
+
 def described(description: str, default: Any, **schema: Any) -> Any:
     """A dataclass field with a default, and its metadata."""
     return field(default=default, metadata=about(description, **schema))
@@ -85,6 +131,11 @@ class Filters:
     """Conditions on results: all fields must hold, of a field any value; an empty field is no condition."""
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Values as callers write them, which `normalize_filters` reads."""
+        return lenient_schema(source, handler, normalize_filters)
 
     languages: Names = described("Programming languages: `python`, or a file extension: `py`.", ())
     extensions: Names = described("File extensions: `py`, with or without the dot.", ())
@@ -98,7 +149,7 @@ class Filters:
         (),
     )
     paths: Names = described(
-        "Paths: `src/auth` and all below it, or globs: `**/*_test.go`. Where types of sources "
+        "Paths, as lines of `.gitignore`: `src/auth`, `*.py`, `!*_test.go`. Where types of sources "
         "are named, as in searches of history, commits and pull requests are at the paths that they change.",
         (),
     )
@@ -152,3 +203,109 @@ FILTER_NAMES = tuple(declared.name for declared in fields(Filters))
 
 TIME_FILTERS = ("since", "until", "created_since", "created_until")
 """Those that hold a moment, which people write as a date or a span before now."""
+
+LIST_FILTERS = tuple(name for name in FILTER_NAMES if name not in (*TIME_FILTERS, "include_archived"))
+
+_WHOLE_TEXTS = frozenset({"authors", "titles", "sections", "statuses", "components", "labels"})
+"""Filters whose values may have a comma of their own: "Doe, Ann"."""
+
+FiltersLike = Filters | Mapping[str, Any]
+"""Filters, or a mapping with the names of their fields."""
+
+FiltersT = TypeVar("FiltersT", bound=Filters)
+
+_NO_FILTERS = Filters()
+
+
+def build_single_filter(name: str, value: Any) -> Filters:
+    """Filters of which one is set."""
+    values: dict[str, Any] = {name: value}
+    return Filters(**values)
+
+
+def split_filter(name: str, value: Any) -> Any:
+    """The values of the filter of a name; see `split_values`. Types of sources may be labels."""
+    values: Any = split_values(value, at_commas=name not in _WHOLE_TEXTS)
+    if name != "source_types" or not isinstance(values, tuple):
+        return values
+    return tuple(parse_source_type(text) for text in cast("tuple[Any, ...]", values))
+
+
+def normalize_filters(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The filters that are set, lists as tuples and texts of times as times; what is wrong stays as it is."""
+    normalized = dict[str, Any]()
+    for name, value in drop_unset(values).items():
+        if name in TIME_FILTERS and isinstance(value, str):
+            normalized[name] = value
+            with suppress(InvalidQuery):
+                normalized[name] = parse_query_time(name, value.strip())
+        elif name not in LIST_FILTERS:
+            normalized[name] = value
+        elif (names := split_filter(name, value)) != ():
+            normalized[name] = names
+    return normalized
+
+
+def build_filters(given: FiltersLike | None) -> Filters:
+    """Filters, from themselves or from a mapping, in the form that everything else relies on.
+
+    Raises `InvalidQuery`: a name is unknown, or a value is not what its filter takes.
+    """
+    if given is None or given is _NO_FILTERS:
+        return _NO_FILTERS
+    if isinstance(given, Filters):
+        return _normalize_class(given)
+    if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+        raise InvalidQuery(f"the filters are {type(given).__name__}: give `Filters`, or a mapping")
+    if unknown := [str(name)[:100] for name in given if name not in FILTER_NAMES]:
+        raise InvalidQuery(f"there is no filter {', '.join(unknown)}; allowed: {', '.join(FILTER_NAMES)}")
+    return Filters(**_check(normalize_filters(given)))
+
+
+def _normalize_class(given: FiltersT) -> FiltersT:
+    """One that is made with lists, which cannot be compared with what was asked before."""
+    values = {name: getattr(given, name) for name in FILTER_NAMES}
+    checked = _check(normalize_filters(values))
+    return (
+        given
+        if all(checked.get(name) == value for name, value in values.items() if value)
+        else (type(given)(**checked))
+    )
+
+
+def _check(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values in the types that `Filters` declares. Raises `InvalidQuery`: one is of another type."""
+    checked = dict[str, Any]()
+    for name, value in values.items():
+        if name in TIME_FILTERS:
+            checked[name] = _check_time(name, value)
+        elif name == "include_archived":
+            checked[name] = _check_flag(name, value)
+        else:
+            checked[name] = _check_names(name, value)
+    return checked
+
+
+def _check_time(name: str, value: Any) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, date):
+        return datetime.combine(value, time())
+    return parse_query_time(name, str(value))
+
+
+def _check_flag(name: str, value: Any) -> bool:
+    flag = {"true": True, "1": True, "false": False, "0": False}.get(str(value).strip().lower())
+    if flag is None:
+        raise InvalidQuery(f"found {name} {str(value)[:40]}; allowed: true, false")
+    return flag
+
+
+def _check_names(name: str, value: Any) -> tuple[str, ...]:
+    values = cast("tuple[Any, ...]", value if isinstance(value, tuple) else (value,))
+    texts = [text for text in values if isinstance(text, str)]
+    if wrong := [item for item in values if not isinstance(item, str)]:
+        raise InvalidQuery(f"found {name} {str(wrong[0])[:40]}; allowed: a text, or a list of texts")
+    if name == "source_types" and (unknown := [text for text in texts if text not in get_args(SourceType)]):
+        raise InvalidQuery(f"found {name} {unknown[0][:40]!r}; allowed: {', '.join(get_args(SourceType))}")
+    return tuple(texts)

@@ -35,6 +35,26 @@ class StatusResponse(JsonResponse):
 
 
 @dataclass(frozen=True, slots=True)
+class IndexedSource:
+    """A source of the live release, as far as the caller may see it: what filters can name."""
+
+    id: str
+    type: str
+    chunks: int
+    repos: tuple[str, ...]  # those with the most chunks first, as well as languages
+    languages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSourcesResponse(JsonResponse):
+    """What there is to search."""
+
+    release: int
+    degraded: tuple[str, ...]  # stores of a federation, and indexes, that could not be read
+    sources: tuple[IndexedSource, ...]  # by id
+
+
+@dataclass(frozen=True, slots=True)
 class LastEvent:
     """The last event about a source that a service sent to a server of this machine."""
 
@@ -47,6 +67,8 @@ class LastEvent:
     at: datetime = field(metadata=about("When it came."))
     state: EventState = field(metadata=about("done: what it is about has been read since."))
     error: str | None = field(metadata=about("Why that failed last, in a sentence."))
+    about: tuple[str, ...] = field(default=(), metadata=HIDDEN)  # the sources that the sentence is about
+    others_read: str | None = field(default=None, metadata=HIDDEN)  # who may not see all of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +147,8 @@ class WatcherHealth:
     state: str = field(metadata={"examples": ["waiting", "refreshing", "starting"]})
     started_at: datetime
     looked_at: datetime = field(metadata=about("When it last looked for changes, or progressed."))
-    sources: int
-    behind: int = field(metadata=about("Sources whose last refresh failed or is not done."))
+    sources: int | None = field(metadata=about("null: this needs a token with the scope `metrics`."))
+    behind: int | None = field(metadata=about("Sources whose last refresh failed or is not done."))
     last_error_at: datetime | None
     detail: str | None = field(metadata=about("What is wrong, and what to do."))
 
@@ -196,6 +218,8 @@ class Refresh(JsonResponse):
     documents: tuple[str, ...] = field(default=(), metadata=HIDDEN)  # "SOURCE/URI"; none: whole sources
     relist: bool = field(default=False, metadata=HIDDEN)  # services are listed in full
     tries: int = field(default=0, metadata=HIDDEN)  # that failed before this one
+    about: tuple[str, ...] = field(default=(), metadata=HIDDEN)  # as of `LastEvent`
+    others_read: str | None = field(default=None, metadata=HIDDEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,5 +266,5 @@ class SourceRemovedResponse(JsonResponse):
 
     source_id: str
     purge: Refresh | None = field(
-        metadata=about("null: its content stays until `knowledge purge` deletes it.")
+        metadata=about("null: its content stays, withheld, until `knowledge purge` deletes it.")
     )

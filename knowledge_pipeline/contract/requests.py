@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Literal, get_args
 
+from knowledge_pipeline.contract.arguments import lenient_schema, normalize_request
 from knowledge_pipeline.contract.filters import (
     CallDirection,
     ChatRole,
@@ -23,7 +25,9 @@ from knowledge_pipeline.contract.filters import (
     TaskKind,
     TicketFilters,
     about,
+    build_filters,
     described,
+    limited,
 )
 from knowledge_pipeline.contract.usage_labels import LABEL_PATTERN, MAX_LABEL_CHARS
 from knowledge_pipeline.errors import InvalidQuery
@@ -31,10 +35,15 @@ from knowledge_pipeline.text import is_list
 
 
 class ClosedRequest:
-    """Base of what callers send: an unknown key is an error."""
+    """Base of what callers send: an unknown key is an error, an empty text is not set."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Without what is not set."""
+        return lenient_schema(source, handler, partial(normalize_request, source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,7 @@ class ChatTurn(ClosedRequest):
     """A message of the conversation so far."""
 
     role: ChatRole
-    content: str = field(metadata={"min_length": 1})
+    content: str = field(metadata={"min_length": 1, **limited("task_chars")})
 
     def __post_init__(self) -> None:
         """Raise `InvalidQuery` for an unknown role."""
@@ -77,12 +86,14 @@ def parse_history(text: str) -> tuple[ChatTurn, ...]:
         ) from error
 
 
-_LIMIT = about("At most this many results; by default as the type of search has it.", ge=1)
+_LIMIT = about(
+    "At most this many results; by default as the type of search has it.", ge=1, **limited("results")
+)
 _MODE = about("hybrid: by words and by meaning; words: full text alone; vectors: meaning alone.")
 _EXPLAIN = about("Explain where each score comes from.")
-_SAME_LIMIT = about("The same as `limit`, as other clients name it.", ge=1)
+_SAME_LIMIT = about("The same as `limit`, as other clients name it.", ge=1, **limited("results"))
 _BLAME = about("Say who last changed the lines of each result, by git.")
-_FILE_SOURCE = about("The file's source, if several have such a path.")
+_FILE_SOURCE = about("The file's source, if several have such a path.", **limited("name_chars"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +105,7 @@ class QueryRequest(ClosedRequest):
             "A question, keywords, or a name; `lang:go path:src/ since:30d` filter.",
             examples=["how are sessions signed"],
             min_length=1,
+            **limited("query_chars"),
         )
     )
     filters: Filters = field(default_factory=Filters)
@@ -155,9 +167,14 @@ class SimilarRequest(ClosedRequest):
     }
 
     text: str | None = described(
-        "Code or prose. With `path` too, the path says which file it is from.", None, min_length=1
+        "Code or prose. With `path` too, the path says which file it is from.",
+        None,
+        min_length=1,
+        **limited("example_chars"),
     )
-    path: Name | None = described("A file within its source.", None, examples=["src/auth.py"])
+    path: Name | None = described(
+        "A file within its source.", None, examples=["src/auth.py"], **limited("name_chars")
+    )
     source: Name | None = field(default=None, metadata=_FILE_SOURCE)
     filters: Filters = field(default_factory=Filters)
     limit: int | None = field(default=None, metadata=_LIMIT)
@@ -179,20 +196,28 @@ class Task(ClosedRequest):
             "description": "What to do, in a sentence or a whole ticket.",
             "examples": ["add retries to the payment client"],
             "min_length": 1,
+            **limited("task_chars"),
         }
     )
     kind: TaskKind = described(
         "Decides how much each type of source counts, and the prompt.", "code_generation"
     )
-    file: Name | None = described("The path of the file that the task is about, in its source.", None)
-    files: tuple[Name, ...] = described("Paths of several such files, or of more.", ())
+    file: Name | None = described(
+        "The path of the file that the task is about, in its source.", None, **limited("name_chars")
+    )
+    files: tuple[Name, ...] = described(
+        "Paths of several such files, or of more.", (), **limited("task_files", "name_chars")
+    )
     source: Name | None = field(default=None, metadata=_FILE_SOURCE)
     snippet: str | None = described(
         "Code or prose that the task is about: a selection, a diff, a conflict; for `complete_code`, the "
         "code before the cursor.",
         None,
+        **limited("example_chars"),
     )
-    suffix: str | None = described("For `complete_code`: the code after the cursor.", None)
+    suffix: str | None = described(
+        "For `complete_code`: the code after the cursor.", None, **limited("example_chars")
+    )
     history: tuple[ChatTurn, ...] = described(
         "For `chat`: the conversation so far, oldest message first.", ()
     )
@@ -205,6 +230,7 @@ class Task(ClosedRequest):
 
     def __post_init__(self) -> None:
         """Raise `InvalidQuery` for a task that is empty, of an unknown kind, or not of its kind."""
+        object.__setattr__(self, "filters", build_filters(self.filters))
         if self.kind not in get_args(TaskKind):
             raise InvalidQuery(f"found the task {self.kind!r}; allowed: {', '.join(get_args(TaskKind))}")
         if not self.text.strip():
@@ -220,7 +246,10 @@ class ContextRequest(Task):
     """A task that context is built for, and the size and shape of that context."""
 
     max_tokens: int | None = described(
-        "The budget of the whole text; by default the server's, usually 4,000.", None, ge=1
+        "The budget of the whole text; by default the server's, usually 4,000.",
+        None,
+        ge=1,
+        **limited("context_tokens"),
     )
     template: str | None = described(
         "The name of a template; by default that of the task's kind.",
@@ -229,6 +258,8 @@ class ContextRequest(Task):
         max_length=200,
         pattern=r"^\w[\w.-]*$",
     )
+    include_text: bool = described("Give the text of each excerpt beside the prompt that has it.", False)
+    include_metadata: bool = described("Give the metadata of each excerpt.", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +271,7 @@ class RelationsRequest(ClosedRequest):
             "A ticket's key, `owner/name#12`, a commit, an address, a path, or an id.",
             examples=["PAY-12"],
             min_length=1,
+            **limited("id_chars"),
         )
     )
 
@@ -254,6 +286,7 @@ class GraphTargetRequest(ClosedRequest):
             "`path:name`, `path:line` (the definition around the line), a file, or a folder.",
             examples=["Store.get", "src/store.py:Store.get", "src/store.py:120", "src/store.py"],
             min_length=1,
+            **limited("name_chars"),
         )
     )
     filters: Filters = field(
@@ -267,6 +300,7 @@ class GraphTargetRequest(ClosedRequest):
         "At most this many nodes in addition to the target; by default 100, or 20 of related code.",
         None,
         ge=1,
+        **limited("graph_nodes"),
     )
 
 
@@ -279,6 +313,7 @@ class GraphTraversalRequest(GraphTargetRequest):
         "the impact of a change 3.",
         None,
         ge=1,
+        **limited("graph_depth"),
     )
 
 

@@ -22,6 +22,7 @@ from knowledge_pipeline.contract.requests import ChatMessage
 from knowledge_pipeline.records import Mention, Metadata
 
 _SEVERAL = "one of several"
+_PLACE_STATE = "The lines in the file now, where the source is a local folder: same are those of now."
 _RESOLUTIONS = {
     1.0: "by import or scope",
     0.9: "by declared type",
@@ -60,6 +61,7 @@ class GraphNode:
     role: NodeRole = described("target, member (of the target), used_by, or uses.", "target")
     distance: int = described("Steps from the target.", 0)
     score: float | None = None  # in (0, 1], where nodes are ranked
+    file_state: FileState | None = described(_PLACE_STATE, None, omit_none=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class GraphEdge:
     lines: tuple[int, ...]  # counted from 1
     confidence: float = field(metadata={"ge": 0, "le": 1})  # of the surest place
     resolution: str = described("How the target was found.", "", examples=[*_RESOLUTIONS.values(), _SEVERAL])
+    file_state: FileState | None = described(_PLACE_STATE, None, omit_none=True)
 
     def __post_init__(self) -> None:
         if not self.resolution:
@@ -120,6 +123,7 @@ class CodeNeighbour:
     edge_line: int | None = described("Line of the use, in the file that has it.", None)
     confidence: float | None = described("How sure it is that this is meant.", None, ge=0, le=1)
     resolution: str = described("How it was found to be meant.", "")
+    file_state: FileState | None = described(_PLACE_STATE, None, omit_none=True)
 
     def __post_init__(self) -> None:
         if not self.resolution and self.confidence is not None:
@@ -225,14 +229,15 @@ class Citation:
 
     source: str
     path: str
-    lines: str = field(metadata={"examples": ["L10-L24", "L10"]})  # counted from 1
+    # counted from 1; of a file that can be read here, where they stand by now
+    lines: str = field(metadata={"examples": ["L10-L24", "L10"]})
     title: str | None
     url: str | None  # with the lines as its fragment, unless the web address has one
 
 
 @dataclass(frozen=True, slots=True)
 class ResultSpan:
-    """Where a result lies in its document; characters are half-open."""
+    """Where a result lies in its document as it was indexed; characters are half-open."""
 
     uri: str
     start_char: int
@@ -246,8 +251,8 @@ class ResultSpan:
 class ScoreExplanation:
     """Where a score comes from. Ranks count from 1; None: that search did not find the result.
 
-    `boosts` are what the ranker's base and each feature add to the log-odds of the score: they sum to them,
-    unless the result was reranked or boosted by its age afterwards.
+    `boosts` are what the ranker's base, each feature and the age add to the log-odds of the score: they sum
+    to them, unless the result was reranked afterwards.
     """
 
     space: str
@@ -317,6 +322,7 @@ class SearchResponse(QueryResponse):
         **{"ge": 0, "le": 1, "omit_none": True},
     )
     steps: tuple[Step, ...] = field(default=(), metadata=HIDDEN)  # for traces
+    notes: tuple[str, ...] = described("How the query was read, and what would find more.", ())
     explain: Mapping[str, Any] | None = described(
         "How the query was understood, on request.", None, omit_none=True
     )
@@ -327,13 +333,19 @@ class ContextExcerpt:
     """An excerpt in a context, to be cited as `[number]`."""
 
     number: int  # from 1, in the order shown
-    text: str  # exactly the document's, from the first to the last of its lines
+    text: str = field(  # exactly the document's, from the first to the last of its lines
+        default="",
+        kw_only=True,
+        metadata=about("Over HTTP on request: the prompt has it.", omit_none=True),
+    )
     citation: Citation
     score: float  # of its best chunk
     tokens: int  # about: with its heading, in the reader's tokens
     found_by: tuple[str, ...]  # names of searches
     symbols: tuple[str, ...]  # that it defines, as far as they are known
-    metadata: Metadata  # of its best chunk; of several, what they have in common
+    metadata: Metadata = field(  # of its best chunk; of several, what they have in common
+        metadata=about("Over HTTP on request.")
+    )
     chunks: tuple[str, ...]  # ids
     missing_lines: int = 0  # cut off at its end
     near_duplicates: tuple[Citation, ...] = ()  # other places of nearly the same text
@@ -409,6 +421,8 @@ class ContextResponse(QueryResponse):
     dropped_turns: int | None = described(
         "Of a chat: how many of the oldest messages of the history did not fit.", None, omit_none=True
     )
+    steps: tuple[Step, ...] = field(default=(), metadata=HIDDEN)  # for traces
+    notes: tuple[str, ...] = described("How the task was read, and what would find more.", ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import FederatedStore, Settings
@@ -102,7 +102,10 @@ class MemberStores:
         if access.everything:
             return access
         self._require_distinct_sources()
-        seen = [await member.audiences.add(member.declared.narrow(access)) for member in self.opened]
+        seen = [
+            await member.audiences.add(member.declared.narrow(access, await member.audiences.list_stored()))
+            for member in self.opened
+        ]
         return replace(
             access,
             withheld_sources=frozenset().union(*(part.withheld_sources for part in seen)),
@@ -158,9 +161,10 @@ class FederatedRelease(OpenRelease):
     )  # by the store of each reader, and its identity
 
     @property
-    def missing(self) -> Mapping[str, str]:
+    def missing(self) -> Mapping[str, Any]:
         """See `OpenRelease.missing`."""
-        return {f"store:{name}": reason for name, reason in sorted(self.problems.items())}
+        damaged = {key: value for member in self.members.values() for key, value in member.missing.items()}
+        return damaged | {f"store:{name}": reason for name, reason in sorted(self.problems.items())}
 
     async def open_readers(self) -> tuple[IndexReader, ...]:
         """A reader for each space of the stores that can be read."""
@@ -206,7 +210,6 @@ class FederatedRelease(OpenRelease):
         return self._graph
 
     async def _open_store(self, name: str) -> Sequence[IndexReader]:
-        """The readers of one store, none while it is down."""
         reason = self.down.find_reason(name)
         if reason is None:
             try:
@@ -260,12 +263,7 @@ class FederatedIndex:
             return current
         release = unite_releases({name: member.release for name, member in opened.items()})
         self._opened = FederatedRelease(
-            release,
-            self._lake,
-            members=opened,
-            timeout_s=self._timeout_s,
-            down=self._down,
-            problems=problems,
+            release, self._lake, members=opened, timeout_s=self._timeout_s, down=self._down, problems=problems
         )
         return self._opened
 
@@ -294,7 +292,6 @@ class FederatedIndex:
             await reader.prewarm()
 
     async def _open_member(self, member: MemberStore) -> OpenRelease | str:
-        """The live release of a store, or why it is left out."""
         if reason := self._down.find_reason(member.name):
             return reason
         try:
@@ -331,6 +328,7 @@ def unite_releases(releases: Mapping[str, Release]) -> Release:
         rows=sum(release.rows for release in every),
         graph={f"{name}/{t}": v for name, release in releases.items() for t, v in release.graph.items()},
         unembedded=sum(release.unembedded for release in every),
+        stamps={f"{name}/{t}": s for name, release in releases.items() for t, s in release.stamps.items()},
         ranker=rankers.pop() if len(rankers) == 1 else None,
     )
 
@@ -360,7 +358,6 @@ async def read_federation_status(members: MemberStores, access: Access) -> Statu
 
 
 async def _read_status(member: MemberStore, access: Access) -> StatusResponse | None:
-    """The status of one store; None where it cannot be read, which `health` reports."""
     try:
         return await read_status(member.settings, member.lake, member.index, access)
     except (KnowledgeError, OSError):

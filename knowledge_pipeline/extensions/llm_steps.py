@@ -20,11 +20,11 @@ from knowledge_pipeline.errors import LanguageModelUnavailable, ModelError
 from knowledge_pipeline.extensions.decomposition import MAX_PARTS, decompose
 from knowledge_pipeline.llm.budgets import Budgets
 from knowledge_pipeline.llm.model import LanguageModel, RecordCall
-from knowledge_pipeline.llm.model_calls import Message, UsageAccount, get_current_account
+from knowledge_pipeline.llm.model_calls import Message, UsageAccount, current_account
 from knowledge_pipeline.query.hits import Hit, IndexedChunk
+from knowledge_pipeline.query.plan import PassageForm, QueryExpansion
 from knowledge_pipeline.query.rerank import RerankResult, RerankStep
 from knowledge_pipeline.query.search import SearchExtension
-from knowledge_pipeline.query.understand import PassageForm, QueryExpansion
 from knowledge_pipeline.records import build_embedded_text
 from knowledge_pipeline.text import estimate_token_starts, truncate_to_tokens
 
@@ -297,7 +297,7 @@ class QueryExpander:
         """
         if key in self._replies:
             return self._replies[key]
-        shared = key, get_current_account()  # who shares a call shares its refusal by a budget
+        shared = key, current_account.get()  # who shares a call shares its refusal by a budget
         task = self._running.get(shared)
         if task is None or task.get_loop() is not asyncio.get_running_loop():
             task = asyncio.ensure_future(ask())

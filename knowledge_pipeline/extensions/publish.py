@@ -31,7 +31,7 @@ from knowledge_pipeline.errors import ConfigError, NotFound, StoreError, StoreUn
 from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store.access import AUDIENCE_PREFIX, Requirements, read_audiences
-from knowledge_pipeline.store.filters import one_of
+from knowledge_pipeline.store.filters import MATCH_ALL, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import ReconcilePlan, plan_changes
 from knowledge_pipeline.store.release import find_live_release
@@ -57,7 +57,7 @@ class PublishedState:
     """What a target holds."""
 
     release: int
-    tables: Mapping[str, int]  # space -> version of its index table
+    tables: Mapping[str, str]  # space -> identity of the version of its index table
     settings: str  # digest of the settings that decide what is published
 
 
@@ -355,7 +355,6 @@ class PostgresPublication:
         self._cursor.execute(self._compose(statement, space), values or None)
 
     def _compose(self, statement: str, space: PublishedSpace | None = None, name: str = "") -> Any:
-        """A statement with the names of this schema, quoted."""
         from psycopg2 import sql
 
         table = sql.Identifier(self._schema, table_name(space.name)) if space else None
@@ -433,15 +432,21 @@ def refresh(lake: Lake, settings: Settings, target: PostgresTarget) -> PublishRe
         raise NotFound("nothing is released yet: run `knowledge index`")
     result = PublishResult(target.description, release.release, release.rows, spaces=sorted(release.tables))
     guarded = {source.id for source in settings.sources if source.access.visibility == "from_source"}
-    state = PublishedState(release.release, release.tables, hash_strings(VERSION, *sorted(guarded)))
     sizes = lake.list_spaces()
+    tables = {
+        space: lake.index(space, sizes[space]).identify_version(version)
+        for space, version in release.tables.items()
+    }
+    withheld = settings.find_undeclared(lake.list_stored_sources())
+    decided = *sorted(guarded), *(f"-{source}" for source in sorted(withheld))
+    state = PublishedState(release.release, tables, hash_strings(VERSION, *decided))
     with target.open_publication() as publication:
         spaces = [PublishedSpace(name, sizes[name]) for name in sorted(release.tables)]
         published = publication.read_state()
         if published is None or (published.tables, published.settings) != (state.tables, state.settings):
             for space in spaces:
                 version = release.tables[space.name]
-                _publish_space(publication, _Rows(lake, space, version, guarded), result)
+                _publish_space(publication, _Rows(lake, space, version, guarded, withheld), result)
         audiences: dict[str, Requirements] = {}
         for source_type, source in lake.list_audience_stamps():
             audiences |= read_audiences(lake, source_type, source)
@@ -465,17 +470,25 @@ def _publish_space(publication: PostgresPublication, rows: _Rows, result: Publis
 class _Rows:
     """The rows of one space at the version that a release names."""
 
-    def __init__(self, lake: Lake, space: PublishedSpace, version: int, guarded: Collection[str]) -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        space: PublishedSpace,
+        version: int,
+        guarded: Collection[str],
+        withheld: Collection[str] = (),
+    ) -> None:
         self.space = space
         self._table: Table = lake.index(space.name, space.dimensions)
         self._version = version
         self._guarded = guarded  # sources whose own permissions decide
+        self._declared = ~one_of("source", sorted(withheld)) if withheld else MATCH_ALL
         self._locations = read_locations(self._table, version=version)
 
     def load_marks(self) -> dict[str, str]:
         """By id: what the row is made of, its vector, who decides who reads it, and where its file is."""
         columns = ["id", "fingerprint", "unembedded", "source"]
-        rows = self._table.read_rows(columns, version=self._version)
+        rows = self._table.read_rows(columns, self._declared, version=self._version)
         columns: Any = {"id": rows["id"], MARK: self._mark(rows)}
         written: list[dict[str, Any]] = pa.Table.from_pydict(columns).to_pylist()
         return {row["id"]: row[MARK] for row in written}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -32,9 +32,8 @@ from knowledge_pipeline.file_languages import classify_file
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.hits import Hit, IndexedChunk
 from knowledge_pipeline.query.open_release import PinnedIndex
-from knowledge_pipeline.query.plan import SearchQuestion
+from knowledge_pipeline.query.plan import ParsedQuery, SearchQuestion, understand
 from knowledge_pipeline.query.search import Engine, keep_candidates
-from knowledge_pipeline.query.understand import ParsedQuery, understand
 from knowledge_pipeline.stages.progress import ProgressCallback
 from knowledge_pipeline.store.federation import TermStatistics, count_terms
 from knowledge_pipeline.store.filters import eq, is_null, one_of
@@ -61,7 +60,11 @@ def ask_pairs(
         try:
             for done, pair in enumerate(pairs, start=1):
                 try:
-                    hits, query = await _find_hits(engine, pair, statistics, embed)
+                    question, adjust = pair.question, keep_candidates
+                    if pair.taken_out:
+                        adjust = DocstringMask(pair, understand(question.text).words, statistics, embed)
+                    search = SearchQuestion(question.text, question.type, Filters(**question.filters))
+                    hits, query = await engine.find_unranked(search, Access.operator(), adjust=adjust)
                     examples.append((pair, _to_example(pair, hits, query)))
                 except InvalidQuery:
                     continue  # "in:" or another filter that is none, in a sentence of a docstring
@@ -72,16 +75,6 @@ def ask_pairs(
         return examples
 
     return asyncio.run(ask())
-
-
-async def _find_hits(
-    engine: Engine, pair: Pair, statistics: Mapping[str, TermStatistics], embed: EmbedText
-) -> tuple[list[Hit[IndexedChunk]], ParsedQuery]:
-    question, adjust = pair.question, keep_candidates
-    if pair.taken_out:
-        adjust = DocstringMask(pair, understand(question.text).words, statistics, embed)
-    search = SearchQuestion(question.text, question.type, Filters(**question.filters))
-    return await engine.find_unranked(search, Access.operator(), adjust=adjust)
 
 
 def _to_example(pair: Pair, hits: Sequence[Hit[IndexedChunk]], query: ParsedQuery) -> Example:

@@ -109,7 +109,6 @@ class _FlatView:
 
 
 def _rank_within(keys: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """The rank of each score among those of its key, from 0."""
     order = np.lexsort((-scores, keys))
     positions = np.arange(len(keys))
     is_start = np.diff(keys[order], prepend=-1) != 0
@@ -332,24 +331,19 @@ def format_proposals(pairs: Sequence[Pair]) -> str:
     text = _HEADER
     for pair in pairs:
         date = f", {pair.made_at:%Y-%m-%d}" if pair.made_at else ""
-        lines = [f"{pair.kind} of {' '.join(pair.origin.split())}{date}", *_format_entry(pair.question)]
+        source = pair.question.filters.get("sources")
+        entry: list[str] = [f"- question: {json.dumps(pair.question.text, ensure_ascii=False)}"]
+        entry.append(f"  type: {pair.question.type}")
+        entry += [f"  source: {json.dumps(source[0])}"] if source else []
+        entry.append("  answers:")
+        for answer in pair.question.answers:
+            values: dict[str, Any] = {"path": answer.path}
+            values |= {"symbol": answer.symbol} if answer.symbol else {}
+            values |= {"relevance": answer.relevance} if answer.relevance != 1 else {}
+            entry.append(f"    - {json.dumps(values, ensure_ascii=False)}")
+        lines = [f"{pair.kind} of {' '.join(pair.origin.split())}{date}", *entry]
         text += "\n" + "".join(f"  # {line}\n" for line in lines)
     return text
-
-
-def _format_entry(question: GoldenQuestion) -> list[str]:
-    """One entry of `questions`; JSON strings are YAML strings, whatever they hold."""
-    source = question.filters.get("sources")
-    entry: list[str] = [f"- question: {json.dumps(question.text, ensure_ascii=False)}"]
-    entry.append(f"  type: {question.type}")
-    entry += [f"  source: {json.dumps(source[0])}"] if source else []
-    entry.append("  answers:")
-    for answer in question.answers:
-        values: dict[str, Any] = {"path": answer.path}
-        values |= {"symbol": answer.symbol} if answer.symbol else {}
-        values |= {"relevance": answer.relevance} if answer.relevance != 1 else {}
-        entry.append(f"    - {json.dumps(values, ensure_ascii=False)}")
-    return entry
 
 
 FUSED_STEP = "fused"  # the baseline of the other steps

@@ -26,15 +26,15 @@ from knowledge_pipeline.evaluation.golden import GoldenAnswer, GoldenQuestion
 from knowledge_pipeline.file_languages import DATA_LANGUAGES, PARSED_LANGUAGES, classify_file
 from knowledge_pipeline.query.features import TEXT_FEATURES, compute_features
 from knowledge_pipeline.query.hits import Hit, IndexedChunk, SpaceCandidates, to_outlines
+from knowledge_pipeline.query.plan import ParsedQuery
 from knowledge_pipeline.query.retrieve import SearchScope, join_candidates
-from knowledge_pipeline.query.understand import ParsedQuery
 from knowledge_pipeline.records import Mention, build_embedded_text, hash_strings
 from knowledge_pipeline.store.federation import TermStatistics, split_terms
 from knowledge_pipeline.store.filters import eq, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.search import IndexReader, ScoredRow, ScoredRows
-from knowledge_pipeline.syntax.grammars import GRAMMARS, choose_grammar, parse
-from knowledge_pipeline.syntax.outline import Outline
+from knowledge_pipeline.syntax.grammars import GRAMMARS, choose_grammar
+from knowledge_pipeline.syntax.outline import open_outline
 from knowledge_pipeline.words import expand_identifiers
 
 ANSWER = "answer"
@@ -394,8 +394,7 @@ def iter_docstring_pairs(
     """A pair for each definition of a file whose documentation begins with a sentence that is a question."""
     if language not in GRAMMARS:
         return
-    syntax = parse(text, choose_grammar(language, path))
-    outline = Outline(syntax) if syntax else None
+    outline = open_outline(text, choose_grammar(language, path))
     for definition in outline.definitions if outline else ():
         documentation = find_documentation(outline, definition) if outline else ""
         sentence = extract_first_sentence(documentation, definition.name)
@@ -410,9 +409,7 @@ _MAX_RELEVANCE = 10
 
 
 def iter_judgement_pairs(
-    queries: Iterable[Mapping[str, Any]],
-    feedback: Iterable[Mapping[str, Any]],
-    documents: Mapping[str, str],
+    queries: Iterable[Mapping[str, Any]], feedback: Iterable[Mapping[str, Any]], documents: Mapping[str, str]
 ) -> Iterator[Pair]:
     """A pair for each text and search type, with the documents that more readers found useful than useless.
 
@@ -533,7 +530,6 @@ def _iter_file_portions(
 def _read_files(
     lake: Lake, source: SourceConfig, uris: list[str]
 ) -> Iterator[tuple[str, str, str | None, str]]:
-    """Path, text, language, and all texts of the file's chunks, by path."""
     chosen = one_of("uri", uris)
     stored: defaultdict[str, list[str]] = defaultdict(list)
     chunks = lake.chunks(source.type, source.id).read_rows(["id", "uri", "text"], chosen & _LIVE)

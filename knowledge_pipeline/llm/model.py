@@ -17,25 +17,15 @@ from typing import Any
 import httpx2
 import tenacity
 
+from knowledge_pipeline import endpoints
 from knowledge_pipeline.config.settings import LanguageModelSettings
-from knowledge_pipeline.endpoints import (
-    MAX_RETRY_AFTER_S,
-    RETRY_IF_UNAVAILABLE,
-    ConfigSection,
-    Endpoint,
-    EndpointRefused,
-    EndpointUnavailable,
-    StopWaiting,
-    compute_retry_wait_s,
-    get_ssl_context,
-)
 from knowledge_pipeline.errors import KnowledgeError, LanguageModelUnavailable, ModelError
 from knowledge_pipeline.llm.model_calls import (
     Completion,
     Message,
     ModelCall,
     UsageAccount,
-    get_current_account,
+    current_account,
 )
 from knowledge_pipeline.text import estimate_token_starts, is_list, is_object, replace_surrogates
 
@@ -64,7 +54,7 @@ class RequestDialect:
     temperature: bool = True
     effort: bool = True
 
-    def adapt_to(self, refusal: EndpointRefused) -> RequestDialect | None:
+    def adapt_to(self, refusal: endpoints.EndpointRefused) -> RequestDialect | None:
         """The dialect to try next; None where the refusal is about something else."""
         if self.limit_key == "max_tokens" and refusal.is_about_parameter("max_completion_tokens"):
             return replace(self, limit_key="max_completion_tokens")
@@ -85,11 +75,11 @@ def parse_choice(payload: dict[str, Any]) -> ChatChoice:
         choice = payload["choices"][0]
         content = choice["message"]["content"]
     except (KeyError, IndexError, TypeError):
-        raise EndpointUnavailable("answered without a message") from None
+        raise endpoints.EndpointUnavailable("answered without a message") from None
     if is_list(content):  # some endpoints send parts
         content = "".join(str(part.get("text", "")) for part in content if is_object(part))
     if not isinstance(content, str | None):
-        raise EndpointUnavailable("answered with a message that is not text")
+        raise endpoints.EndpointUnavailable("answered with a message that is not text")
     text = content or ""
     shown = _END_OF_THINKING.sub("", _THINKING.sub("", text)).strip()
     return ChatChoice(shown, text, choice.get("finish_reason") == "length")
@@ -162,8 +152,10 @@ class LanguageModel:
     ) -> None:
         """Raises `ConfigError`: base_url is not a URL, or the key cannot be sent."""
         self._settings = settings
-        section = ConfigSection("language_model", settings.model, "max_input_tokens")
-        self._endpoint = Endpoint(settings, section, "the language model at", LanguageModelUnavailable)
+        section = endpoints.ConfigSection("language_model", settings.model, "max_input_tokens")
+        self._endpoint = endpoints.Endpoint(
+            settings, section, "the language model at", LanguageModelUnavailable
+        )
         self._record = record
         self._admit = admit
         self._dialect = RequestDialect()
@@ -202,7 +194,7 @@ class LanguageModel:
         if self._paused and time.monotonic() < self._paused[0]:
             raise type(self._paused[1])(str(self._paused[1]))
         if self._admit:
-            await self._admit(get_current_account())
+            await self._admit(current_account.get())
         sent = [
             {"role": message.role, "content": replace_surrogates(message.content)} for message in messages
         ]
@@ -230,7 +222,7 @@ class LanguageModel:
             dialect = self._dialect
             try:
                 return await self._complete_with_retries(request, dialect)
-            except EndpointRefused as refusal:
+            except endpoints.EndpointRefused as refusal:
                 adapted = dialect.adapt_to(refusal)
                 if adapted is None:
                     error = ModelError(f"{self._endpoint.name} {refusal}")
@@ -244,18 +236,18 @@ class LanguageModel:
     ) -> Completion:
         max_tries = self._settings.max_tries
         tries = tenacity.AsyncRetrying(
-            retry=RETRY_IF_UNAVAILABLE,
+            retry=endpoints.RETRY_IF_UNAVAILABLE,
             stop=tenacity.stop_any(
                 tenacity.stop_after_attempt(max_tries),
-                StopWaiting(MAX_RETRY_AFTER_S, lambda: request.remaining_s),
+                endpoints.StopWaiting(endpoints.MAX_RETRY_AFTER_S, lambda: request.remaining_s),
             ),
-            wait=compute_retry_wait_s,
+            wait=endpoints.compute_retry_wait_s,
             sleep=asyncio.sleep,
             reraise=True,
         )
         try:
             return await tries(self._complete_once, request, dialect)
-        except EndpointUnavailable as failure:
+        except endpoints.EndpointUnavailable as failure:
             attempt = tries.statistics["attempt_number"]
             error = self._endpoint.build_error(failure, attempt=attempt, max_tries=max_tries)
             if isinstance(failure.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout):
@@ -278,9 +270,9 @@ class LanguageModel:
                 async with asyncio.timeout(settings.timeout_s):  # httpx2 bounds each step, not the whole
                     response = await connection.client.post("chat/completions", json=body)
             except TimeoutError:
-                raise EndpointUnavailable(f"took more than {settings.timeout_s} s") from None
+                raise endpoints.EndpointUnavailable(f"took more than {settings.timeout_s} s") from None
             except httpx2.TransportError as error:
-                raise EndpointUnavailable(f"did not answer ({type(error).__name__})") from error
+                raise endpoints.EndpointUnavailable(f"did not answer ({type(error).__name__})") from error
         payload = self._endpoint.parse(response)
         billed = parse_billed_tokens(payload)
         if billed:  # even where the response has no message
@@ -302,7 +294,7 @@ class LanguageModel:
             self._record(ModelCall(
                 datetime.now(UTC), self.name, request.requests, prompt_tokens + completion_tokens,
                 cost=request.compute_cost(self._settings), seconds=time.monotonic() - request.started_s,
-                account=get_current_account(), input_tokens=prompt_tokens, output_tokens=completion_tokens,
+                account=current_account.get(), input_tokens=prompt_tokens, output_tokens=completion_tokens,
             ))  # fmt: skip
 
     def _get_connection(self) -> _Connection:
@@ -314,7 +306,7 @@ class LanguageModel:
                 base_url=self._endpoint.url,
                 headers=self._endpoint.headers,
                 timeout=httpx2.Timeout(settings.timeout_s, connect=min(_CONNECT_S, settings.timeout_s)),
-                verify=get_ssl_context(),
+                verify=endpoints.get_ssl_context(),
             )
             self._current_connection = _Connection(loop, client, asyncio.Semaphore(settings.max_concurrent))
         return self._current_connection

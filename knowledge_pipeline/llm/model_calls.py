@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
-from knowledge_pipeline.contract.usage_labels import UsageLabels
+from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.requests import (
+    MAX_REPORTED_COST,
+    MAX_REPORTED_SECONDS,
+    MAX_REPORTED_TOKENS,
+    ModelCallRequest,
+)
+from knowledge_pipeline.contract.usage_labels import UsageLabels, require_label
+from knowledge_pipeline.errors import InvalidQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +77,62 @@ class ModelCall:
     report: CallReport | None = None  # None: our own call
 
 
-_NO_ACCOUNT = UsageAccount()
-_account: ContextVar[UsageAccount] = ContextVar("payer")
+def build_reported_call(
+    request: ModelCallRequest, account: UsageAccount, settings: Settings, *, interface: str, token: str | None
+) -> ModelCall:
+    """A call that an agent reports, as it is recorded: through which interface, with the token of which id.
+
+    Raises:
+        InvalidQuery: a name is no label, or a number is negative, or too large to be true.
+    """
+    for name in ("provider", "model", "error"):
+        require_label(name, getattr(request, name))
+    _require_number("input_tokens", request.input_tokens, MAX_REPORTED_TOKENS)
+    _require_number("output_tokens", request.output_tokens, MAX_REPORTED_TOKENS)
+    _require_number("cost", request.cost or 0.0, MAX_REPORTED_COST)
+    _require_number("seconds", request.seconds, MAX_REPORTED_SECONDS)
+    keeps_texts = settings.costs.keep_texts
+    return ModelCall(
+        ended_at=datetime.now(UTC),
+        model=request.model,
+        requests=1,
+        tokens=request.input_tokens + request.output_tokens,
+        cost=_compute_cost(request, settings) if request.cost is None else request.cost,
+        seconds=request.seconds,
+        account=account,
+        input_tokens=request.input_tokens,
+        output_tokens=request.output_tokens,
+        report=CallReport(
+            request.provider,
+            interface,
+            token,
+            request.error,
+            request.prompt if keeps_texts else None,
+            request.response if keeps_texts else None,
+        ),
+    )
+
+
+def _compute_cost(request: ModelCallRequest, settings: Settings) -> float:
+    """By the price of the model; 0 where none is configured."""
+    prices = (*settings.costs.prices, settings.language_model)
+    price = next((price for price in prices if price and price.model == request.model), None)
+    if price is None:
+        return 0.0
+    return (
+        request.input_tokens * price.price_per_million_input_tokens
+        + request.output_tokens * price.price_per_million_output_tokens
+    ) / 1e6
+
+
+def _require_number(name: str, value: float, most: float) -> None:
+    if not (math.isfinite(value) and 0 <= value <= most):
+        raise InvalidQuery(f"found {name} {value:g}; allowed: 0 to {most:,.0f}")
+
+
+NO_ACCOUNT = UsageAccount()
+current_account: ContextVar[UsageAccount] = ContextVar("payer", default=NO_ACCOUNT)
+"""Of the innermost `on_behalf_of`; an empty one outside."""
 
 
 @contextmanager
@@ -88,13 +151,8 @@ def on_behalf_of(
 @contextmanager
 def charge_to(account: UsageAccount) -> Generator[None]:
     """The same, for an account with its tenant."""
-    token = _account.set(account)
+    token = current_account.set(account)
     try:
         yield
     finally:
-        _account.reset(token)
-
-
-def get_current_account() -> UsageAccount:
-    """The account of the innermost `on_behalf_of`; an empty one outside."""
-    return _account.get(_NO_ACCOUNT)
+        current_account.reset(token)

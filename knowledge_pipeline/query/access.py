@@ -11,6 +11,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import AccessSettings, SourceConfig
 from knowledge_pipeline.contract.usage_labels import UsageLabels, merge_labels
-from knowledge_pipeline.errors import ConfigError, Forbidden, KnowledgeError, NotFound
-from knowledge_pipeline.llm.model_calls import UsageAccount, get_current_account
+from knowledge_pipeline.errors import ConfigError, Forbidden, KnowledgeError, NotFound, StoreUnavailable
+from knowledge_pipeline.llm.model_calls import NO_ACCOUNT, UsageAccount, current_account
 from knowledge_pipeline.query.open_release import Index
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.access import (
@@ -34,8 +35,9 @@ from knowledge_pipeline.store.access import (
 from knowledge_pipeline.store.filters import Filter, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
-from knowledge_pipeline.store.listings import fetch_listings
+from knowledge_pipeline.store.listings import ListingRefresh
 from knowledge_pipeline.store.reconcile import find_differing_sources
+from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.tables import Table, split_batches
 
 
@@ -99,13 +101,14 @@ class Access:
 
     def with_current_labels(self) -> Access:
         """The same, with the labels of `on_behalf_of` around the call, where the caller has none."""
-        account = self.account
-        return self.with_labels(UsageLabels(account.session, account.project, account.on_behalf_of))
+        if (account := current_account.get()) == NO_ACCOUNT:
+            return self
+        return replace(self, caller=replace(self.caller, labels=merge_labels(self.caller.labels, account)))
 
     @property
     def account(self) -> UsageAccount:
         """On whose account calls of a language model for this caller go; see `on_behalf_of`."""
-        labels, current = self.caller.labels, get_current_account()
+        labels, current = self.caller.labels, current_account.get()
         return UsageAccount(
             labels.session or current.session,
             labels.project or current.project,
@@ -157,7 +160,7 @@ class _State:
     """What was read, and what it was read of."""
 
     stamps: _Stamps
-    tables: Mapping[str, int]  # of the release
+    release: Release | None
     indexes: Mapping[str, Any]  # by space: those, opened
     by_source: Mapping[_TypedSource, Mapping[str, Requirements]]
     withheld: Mapping[str, frozenset[str]]  # uris by source
@@ -188,7 +191,25 @@ class Audiences:
         self._looking = asyncio.Lock()
         self._look_s = 0.0  # of the processor, that the last look took
         self._next_look_at = float("-inf")
-        self._state = _State({}, {}, {}, {}, {})
+        self._state = _State({}, None, {}, {}, {})
+        self._stored: tuple[object, frozenset[str]] = (None, frozenset())  # of a release
+
+    async def list_stored(self) -> frozenset[str]:
+        """Every source that may have rows in the live release, declared or not; listed once a release.
+
+        Raises `StoreUnavailable`: the folders cannot be listed, so nobody can tell what to withhold.
+        """
+        try:
+            release = (await self._index.open_release()).release
+        except (KnowledgeError, OSError):
+            return self._stored[1]  # the question meets the same, or the store of a federation is left out
+        if self._stored[0] != release:
+            try:
+                sources = await asyncio.to_thread(self._lake.list_stored_sources)
+            except OSError as error:
+                raise StoreUnavailable(f"the sources in the store cannot be listed: {error}") from error
+            self._stored = release, frozenset(sources)
+        return self._stored[1]
 
     async def add(self, access: Access) -> Access:
         """The access with the audiences of the caller, and what is withheld from it.
@@ -219,14 +240,12 @@ class Audiences:
                 return self._state
             is_short = self._lake.is_local and self._look_s < _SHORT_LOOK_S
             stamps = self._read_stamps() if is_short else await asyncio.to_thread(self._read_stamps)
-            tables: Mapping[str, int] = {}
+            release: Release | None = None
             if stamps:
-                try:
-                    tables = (await self._index.open_release()).release.tables
-                except NotFound:
-                    tables = {}  # there is nothing to withhold
-            if stamps != self._state.stamps or dict(tables) != dict(self._state.tables):
-                self._state = await asyncio.to_thread(self._read_state, stamps, tables)
+                with suppress(NotFound):  # there is nothing to withhold
+                    release = (await self._index.open_release()).release
+            if stamps != self._state.stamps or release != self._state.release:
+                self._state = await asyncio.to_thread(self._read_state, stamps, release)
             pause_s = 0.0 if self._look_s < _SHORT_LOOK_S else min(_PAUSE * self._look_s, _MAX_PAUSE_S)
             pause_s = pause_s if self._lake.is_local else _POLL_INTERVAL_S
             self._next_look_at = time.monotonic() + pause_s  # nobody sees for longer what is taken away
@@ -238,9 +257,9 @@ class Audiences:
         self._look_s = time.thread_time() - started
         return stamps
 
-    def _read_state(self, stamps: _Stamps, tables: Mapping[str, int]) -> _State:
+    def _read_state(self, stamps: _Stamps, release: Release | None) -> _State:
         """What differs from the state before is read; a refresh writes a few sources of many."""
-        before = self._state
+        before, tables = self._state, dict(release.tables) if release else dict[str, int]()
         by_source = {
             source: before.by_source[source]
             if source in before.stamps and before.stamps[source][0] == stamp
@@ -260,7 +279,7 @@ class Audiences:
             released = _read_released_audiences(indexes, tables, sources)
             for source in sources:
                 withheld[source] = self._find_withheld(types[source], source, released[source])
-        return _State(stamps, dict(tables), opened, by_source, withheld)
+        return _State(stamps, release, opened, by_source, withheld)
 
     def _find_changed_sources(self, stamps: _Stamps, indexes: Mapping[str, Any]) -> set[str] | None:
         """Sources of which a document or a released row may be another one; None: all."""
@@ -326,7 +345,9 @@ class DeclaredSources:
         self._config_path = config_path
         self._declared = declared
         self._loaded: Settings | None = None
+        self._listings = ListingRefresh()
         self._warned_of = ""
+        self._undeclared: tuple[object, object, frozenset[str]] = (None, None, frozenset())
 
     @property
     def path(self) -> Path:
@@ -339,7 +360,7 @@ class DeclaredSources:
         """All of them, secrets aside. Raises `ConfigError`: there is no file, or it is wrong."""
         loaded, path = self._loaded, self.path
         if loaded:
-            fetch_listings(loaded, in_background=True)
+            self._listings.fetch_if_due(loaded, in_background=True)
         stamp = file.read_stamp(path, loaded or Settings())
         if not stamp:
             raise ConfigError("the server's knowledge.yaml cannot be read")
@@ -348,15 +369,17 @@ class DeclaredSources:
             self._declared = self._loaded.sources
         return self._declared
 
-    def narrow(self, access: Access) -> Access:
+    def narrow(self, access: Access, stored: frozenset[str] = frozenset()) -> Access:
         """The access without the sources that are declared to be seen by others alone.
 
-        While the file is wrong, what it said last counts, and the log tells.
+        Of those that are `stored`, what the file does not declare is withheld too: who could see it was said
+        by an entry that is gone. While the file is wrong, what it said last counts, and the log tells.
         """
         if access.everything:
             return access
         sources = self.list_known()
         withheld = frozenset(source.id for source in sources if not _is_for(source.access, access))
+        withheld |= self._find_undeclared(stored)
         by_audience = frozenset(
             source.id
             for source in sources
@@ -364,6 +387,15 @@ class DeclaredSources:
             and access.principals.isdisjoint(source.access.principals)
         )
         return replace(access, withheld_sources=withheld, audience_sources=by_audience - withheld)
+
+    def _find_undeclared(self, stored: frozenset[str]) -> frozenset[str]:
+        if self._config_path is None:
+            return frozenset()  # a program says what there is
+        if (loaded := self._loaded) is None:  # the file became wrong before it was read
+            return stored - {source.id for source in self._declared}
+        if self._undeclared[0] is not loaded or self._undeclared[1] is not stored:
+            self._undeclared = loaded, stored, loaded.find_undeclared(stored)
+        return self._undeclared[2]
 
     def list_known(self) -> tuple[SourceConfig, ...]:
         """As `sources`; while the file is wrong, what it said last, and the log tells."""
@@ -402,6 +434,11 @@ def require_manage_all(access: Access) -> None:
     """Raise `Forbidden` unless a caller may declare and remove sources."""
     if not access.everything:
         raise Forbidden("sources are declared and removed with a token that sees everything: `--everything`")
+
+
+def may_see_source(declared: AccessSettings, access: Access) -> bool:
+    """Whether a caller may know that there is such a source, though perhaps not all that it has."""
+    return access.everything or _is_for(declared, access)
 
 
 def sees_whole_source(declared: AccessSettings, access: Access) -> bool:

@@ -44,11 +44,12 @@ class Stopwatch:
 class _RunningStep:
     """Tells a stopwatch of itself when it ends. A generator would take three times as long."""
 
-    __slots__ = ("_is_whole", "_name", "_start_ms", "_watch")
+    __slots__ = ("_is_whole", "_name", "_start_ms", "_watch", "steps")
 
     def __init__(self, watch: Stopwatch, name: str, *, is_whole: bool) -> None:
         self._watch, self._name, self._is_whole = watch, name, is_whole
         self._start_ms = 0.0
+        self.steps: tuple[Step, ...] = ()  # of a query that runs as this step
 
     def __enter__(self) -> Self:
         self._start_ms = self._watch.took_ms
@@ -56,7 +57,7 @@ class _RunningStep:
 
     def __exit__(self, *_: object) -> None:
         watch, start_ms, end_ms = self._watch, self._start_ms, self._watch.took_ms
-        watch.steps.append(Step(self._name, start_ms, end_ms))
+        watch.steps.append(Step(self._name, start_ms, end_ms, self.steps))
         if self._is_whole:
             took_ms = round(end_ms - start_ms, 3)
             watch.timings_ms[self._name] = max(took_ms, watch.timings_ms.get(self._name, 0.0))

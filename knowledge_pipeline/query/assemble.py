@@ -32,7 +32,7 @@ from knowledge_pipeline.query.hits import Hit, IndexedChunk, RankedChunk
 from knowledge_pipeline.query.open_release import OpenRelease
 from knowledge_pipeline.query.retrieve import SearchScope, read_hits
 from knowledge_pipeline.query.visible_graph import MIN_CONFIDENCE, VisibleGraph, class_of_constructor
-from knowledge_pipeline.records import SPACE_BEFORE_KEY, is_variant_uri
+from knowledge_pipeline.records import SPACE_BEFORE_KEY, VARIANT_MARK, is_variant_uri
 from knowledge_pipeline.store.graph import WHOLE_EDGE_COLUMNS, RowLookup
 from knowledge_pipeline.store.search import Row
 
@@ -170,7 +170,8 @@ async def _read_used(
     for chunk in chunks:
         file = (chunk.source, chunk.path)
         own = [row for row in outgoing if (row["source"], row["path"]) == file]
-        uses = [row for row in own if row["kind"] != "imports" and _is_in_lines(row, chunk)]
+        first, last = chunk.start_line, chunk.end_line
+        uses = [row for row in own if row["kind"] != "imports" and first <= row["line"] <= last]
         edges.append((uses, [row for row in own if row["kind"] == "imports"]))
     return edges, await _Definitions.read_targets(
         graph, [row for uses, imports in edges for row in (*uses, *imports)]
@@ -194,10 +195,6 @@ def _span_files(chunks: Sequence[IndexedChunk]) -> dict[str, tuple[int, int]]:
         first, last = spans.get(chunk.path, (chunk.start_line, chunk.end_line))
         spans[chunk.path] = min(first, chunk.start_line), max(last, chunk.end_line)
     return spans
-
-
-def _is_in_lines(row: Row, chunk: IndexedChunk) -> bool:
-    return chunk.start_line <= row["line"] <= chunk.end_line
 
 
 def _build_neighbours(
@@ -265,7 +262,7 @@ def _order_imports(chunk: IndexedChunk, uses: Sequence[Row], imports: Sequence[R
             is_used = row["target_name"] in used_names
         else:
             is_used = (row["target_id"] if row["target_name"] else row["target_path"]) in used
-        return not (is_used or _is_in_lines(row, chunk)), row["line"]
+        return not (is_used or chunk.start_line <= row["line"] <= chunk.end_line), row["line"]
 
     return sorted((row for row in imports if not is_enclosing_module(row)), key=order_by_use)
 
@@ -296,7 +293,7 @@ class Enricher:
     def __init__(self, max_relations: int) -> None:
         """`max_relations` of each result, the most telling ones."""
         self._max_relations = max_relations
-        self._versions: tuple[Hashable, ...] = ()  # of the tables that what is kept was read of
+        self._identity: tuple[Hashable, ...] = ()  # of the release that what is kept was read of
         self._relations: LRUCache[Hashable, tuple[Relation, ...]] = LRUCache(MAX_KEPT)
         self._neighbours: LRUCache[Hashable, CodeNeighbours] = LRUCache(MAX_KEPT)
 
@@ -316,9 +313,8 @@ class Enricher:
         results lack neighbours that they should have.
         """
         release = open_release.release
-        versions = (*sorted(release.tables.items()), *sorted(release.graph.items()))
-        if versions != self._versions:
-            self._versions = versions
+        if release.identity != self._identity:
+            self._identity = release.identity
             self._relations.clear()
             self._neighbours.clear()
         relations, (neighbours, graph_problem) = await asyncio.gather(
@@ -357,7 +353,8 @@ class Enricher:
     ) -> tuple[dict[str, CodeNeighbours | None], str | None]:
         """Chunk id -> neighbours, for the best code of main branches; and why there is no code graph."""
         code = [chunk for chunk in chunks if chunk.metadata.get("source_type") == "code"]
-        code = [chunk for chunk in code if not is_variant_uri(chunk.uri)][:MAX_ENRICHED]
+        code = [chunk for chunk in code if VARIANT_MARK not in chunk.uri or not is_variant_uri(chunk.uri)]
+        code = code[:MAX_ENRICHED]
         if not code:
             return {}, None
         with watch.step("enrich"):
@@ -411,11 +408,8 @@ def is_nearly_equal(first: Shingles, second: Shingles) -> bool:
 
     White space and letter case do not count. In a text of 100 words, about two words may differ.
     """
-    smaller, larger = sorted((len(first), len(second)))
-    if smaller < _MIN_JACCARD * larger:
-        return False
     shared = len(first & second)
-    return shared >= _MIN_JACCARD * (smaller + larger - shared)
+    return shared >= _MIN_JACCARD * (len(first) + len(second) - shared)
 
 
 def find_first_duplicates(texts: Iterable[str]) -> Iterator[int]:
@@ -423,7 +417,13 @@ def find_first_duplicates(texts: Iterable[str]) -> Iterator[int]:
     firsts: list[tuple[int, Shingles]] = []
     for index, text in enumerate(texts):
         own = shingles(text)
-        first = next((at for at, other in firsts if is_nearly_equal(own, other)), index)
+        size = len(own)
+        alike = (
+            at
+            for at, other in firsts
+            if min(size, len(other)) >= _MIN_JACCARD * max(size, len(other)) and is_nearly_equal(own, other)
+        )
+        first = next(alike, index)
         if first == index:
             firsts.append((index, own))
         yield first
@@ -486,6 +486,7 @@ def build_response(
     degraded: tuple[str, ...] = (),
     explain: Mapping[str, Any] | None = None,
     confidence: float | None = None,
+    notes: tuple[str, ...] = (),
 ) -> SearchResponse:
     """The response of a release, with an id of its own and the times taken so far."""
     return SearchResponse(
@@ -493,10 +494,11 @@ def build_response(
         took_ms=watch.took_ms,
         release=open_release.release.release,
         degraded=degraded or tuple(open_release.missing),
-        embedded_share=round(open_release.release.embedded_share, 4),
+        embedded_share=open_release.embedded_share,
         results=results,
         timings_ms=watch.timings_ms,
         steps=tuple(watch.steps),
         explain=explain,
         confidence=None if confidence is None else round(confidence, 4),
+        notes=notes,
     )

@@ -19,6 +19,7 @@ from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import replace_invalid_characters, to_conditions
 from knowledge_pipeline.query.open_release import Index, OpenRelease
+from knowledge_pipeline.query.places import parse_place
 from knowledge_pipeline.query.visible_graph import (
     EDGE_COLUMNS,
     IS_DEFINITION,
@@ -340,7 +341,8 @@ async def find_target(graph: VisibleGraph, text: str, target_filters: Filters) -
         src/store.py              a file, by its path or the end of it
         src/store                 all files of a folder
         src/store.py:120          the definition around a line
-        src/store.py:Store.get    a definition of a file
+        src/store.py:Store.get    a definition of a file; `src/store.py::Store.get` and `#get`, too
+        shop:src/store.py:120     the same of one source
 
     Raises:
         InvalidQuery: the text is empty.
@@ -351,6 +353,19 @@ async def find_target(graph: VisibleGraph, text: str, target_filters: Filters) -
         raise InvalidQuery("the target is empty: give a symbol, a path, or path:line")
     visibility = reduce(lambda left, right: left & right, to_conditions(target_filters), graph.visibility)
     graph = VisibleGraph(graph.reader, visibility)
+    place = parse_place(target)
+    target = f"{place.path}{place.suffix}"
+    try:
+        return await _find_whole_target(graph, target)
+    except NotFound:
+        source, _, rest = target.partition(":")
+        of_source = VisibleGraph(graph.reader, visibility & filters.eq("source", source))
+        if not rest or not await of_source.read_symbols(_IS_FILE, limit=1):
+            raise
+    return await _find_whole_target(of_source, rest)
+
+
+async def _find_whole_target(graph: VisibleGraph, target: str) -> ResolvedTarget:
     in_file = _PATH_AND_REST.match(target)
     if in_file and "::" not in target:
         return await _find_in_file(graph, in_file["path"], in_file["rest"])
@@ -480,7 +495,7 @@ def _find_similar(name: str, names: Iterable[str]) -> list[str]:
 def _add_suggestions(sentence: str, suggestions: Sequence[str]) -> str:
     if suggestions:
         return f"{sentence}: did you mean {', '.join(suggestions)}?"
-    return f"{sentence}: try `knowledge search`"
+    return f"{sentence}: search for it in words"
 
 
 _WEIGHTS = {"extends": 1.0, "implements": 1.0, "calls": 0.8, "references": 0.5, "imports": 0.3}

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -33,6 +35,7 @@ from knowledge_pipeline.query.answer_cache import Stopwatch
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
 from knowledge_pipeline.query.hits import CHUNK_COLUMNS, IndexedChunk
 from knowledge_pipeline.query.open_release import Index, find_rows
+from knowledge_pipeline.query.places import Place, parse_place
 from knowledge_pipeline.records import Mention
 from knowledge_pipeline.relations import (
     KINDS,
@@ -53,6 +56,7 @@ _MAX_DOCUMENTS = 20  # that one target may mean: the same path in several source
 _MAX_NAMES = 500  # in one condition
 _MAX_ROWS = 1_000  # that mention a name
 _DOCUMENT_COLUMNS = ("source", "source_type", "uri", "path", "title", "url", "status", "last_modified")
+_GET_DOCUMENT = itemgetter(*_DOCUMENT_COLUMNS)  # the fields of `RelatedDocument`, in their order
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ async def describe_relations(index: Index, target: str, access: Access) -> Relat
         mentions = keep_most_specific(
             Mention(**mention) for values in metadata for mention in values.get("mentions", ())
         )
-        documents.append(_to_related_document(first))
+        documents.append(RelatedDocument(*_GET_DOCUMENT(first)))
         names = tuple(metadata[0].get("names", ()))
         subjects.append(Subject(first["source"], first["uri"], names, tuple(mentions)))
     if not subjects:  # others may mention it all the same
@@ -178,22 +182,21 @@ def _relate(
         "to": [(mention, row) for mention in subject.mentions for row in rows_by_name.get(mention.name, ())],
         "from": [(mention, row) for mention, row in incoming if mention.name in names],
     }
-    relations = [
-        Relation(mention.kind, direction, mention.target, _to_related_document(row))
+    related: list[tuple[int, str, Literal["to", "from"], Mention, Row]] = [
+        (KINDS.index(mention.kind), str(row["last_modified"] or ""), direction, mention, row)
         for direction, pairs in both.items()
         for mention, row in pairs
         if (row["source"], row["uri"]) != (subject.source, subject.uri)
     ]
-    newest = sorted(relations, key=lambda relation: str(relation.document.last_modified or ""), reverse=True)
+    related.sort(key=itemgetter(1), reverse=True)
+    related.sort(key=itemgetter(0))
     best: dict[tuple[str, str, str], Relation] = {}
-    newest.sort(key=lambda relation: KINDS.index(relation.kind))
-    for relation in newest:
-        best.setdefault((relation.direction, relation.document.source, relation.document.uri), relation)
+    for _, _, direction, mention, row in related:
+        key = (direction, row["source"], row["uri"])
+        if key not in best:
+            document = RelatedDocument(*_GET_DOCUMENT(row))
+            best[key] = Relation(mention.kind, direction, mention.target, document)
     return list(best.values())
-
-
-def _to_related_document(row: Row) -> RelatedDocument:
-    return RelatedDocument(**{name: row[name] for name in _DOCUMENT_COLUMNS})
 
 
 def _iter_conditions(target: str) -> Iterator[Filter]:
@@ -203,10 +206,10 @@ def _iter_conditions(target: str) -> Iterator[Filter]:
     yield exact | (eq("source", source) & eq("uri", uri)) if uri else exact
     if name := _parse_global_name(target):
         yield filters.has_any("names", [name])
-    path = target.removeprefix("./").lstrip("/")
-    if path:
-        yield eq("path", path)
-        yield filters.glob("path", f"**/{path}")
+    for path in dict.fromkeys((target, parse_place(target).path)):
+        if path := path.removeprefix("./").lstrip("/"):
+            yield eq("path", path)
+            yield filters.ends_with_parts("path", path, "/")
 
 
 def _parse_global_name(target: str) -> str | None:
@@ -233,10 +236,12 @@ class ExampleFile:
 async def read_by_id(readers: Sequence[IndexReader], name: str, access: Access) -> list[IndexedChunk]:
     """One chunk by its id, or all chunks of a document by "source:uri", in their order.
 
-    Archived ones are found too, and say so.
+    Archived ones are found too, and say so. A path names a document as well, with or without its source: with
+    lines or a name, as `parse_place` reads them, only its chunks that have them are returned.
 
     Raises:
         NotFound: there is none that the caller may see.
+        InvalidQuery: several documents have such a path.
     """
     visible, name = build_visibility_filter(access), replace_invalid_characters(name)
     rows = await find_rows(readers, visible & eq("id", name), CHUNK_COLUMNS)
@@ -244,11 +249,38 @@ async def read_by_id(readers: Sequence[IndexReader], name: str, access: Access) 
     if not rows and uri:
         document = eq("source", source) & eq("uri", uri)
         rows = await find_rows(readers, visible & document, CHUNK_COLUMNS)
+    place = Place(name)
+    if not rows:
+        place = parse_place(name)
+        rows = await _read_at_place(readers, compile_filter(access), place)
     if not rows:
         shown = _format_name(name)
         raise NotFound(f"there is no chunk or document {shown}: ids are in the results of a search")
     chunks = {chunk.id: chunk for chunk in map(IndexedChunk.from_row, rows)}
-    return sorted(chunks.values(), key=lambda chunk: (chunk.start_char, chunk.id))
+    ordered = sorted(chunks.values(), key=lambda chunk: (chunk.start_char, chunk.id))
+    return [chunk for chunk in ordered if _is_at(chunk, place)] or ordered
+
+
+async def _read_at_place(readers: Sequence[IndexReader], visible: Filter, place: Place) -> list[Row]:
+    """The rows of the one document at a path, before which its source may stand."""
+    source, _, rest = place.path.partition(":")
+    within = [(visible & eq("source", source), rest)] if rest else []
+    for condition, path in (*within, (visible, place.path)):
+        path = path.removeprefix("./").lstrip("/")
+        for at_path in (eq("path", path), filters.ends_with_parts("path", path, "/")) if path else ():
+            if rows := await find_rows(readers, condition & at_path, CHUNK_COLUMNS):
+                chunks = map(IndexedChunk.from_row, rows)
+                _require_one_file(path, {(chunk.source, chunk.uri, chunk.path) for chunk in chunks})
+                return rows
+    return []
+
+
+def _is_at(chunk: IndexedChunk, place: Place) -> bool:
+    """Whether a chunk has some of the lines of a place, or defines its name."""
+    if place.lines:
+        return chunk.start_line <= place.lines[1] and place.lines[0] <= chunk.end_line
+    name = re.sub(r"::|#|->", ".", place.name)
+    return not name or any(symbol == name or symbol.endswith(f".{name}") for symbol in chunk.symbols)
 
 
 async def read_lines(
@@ -277,7 +309,7 @@ async def read_example(
     """
     condition = compile_filter(access, Filters(sources=(source,) if source else ()))
     path = replace_invalid_characters(path).removeprefix("./").lstrip("/")
-    for at_path in (eq("path", path), filters.glob("path", f"**/{path}")):
+    for at_path in (eq("path", path), filters.ends_with_parts("path", path, "/")):
         by_reader = await gather_all(
             find_rows([reader], condition & at_path, _EXAMPLE_COLUMNS) for reader in readers
         )
@@ -287,15 +319,20 @@ async def read_example(
     raise NotFound(f"there is no file {_format_name(path)} in the index: give its path within its source")
 
 
-def _build_example(path: str, by_space: Mapping[str, Sequence[Row]]) -> ExampleFile:
-    rows = [row for of_space in by_space.values() for row in of_space]
-    files = sorted({(row["source"], row["uri"], row["path"]) for row in rows})
+def _require_one_file(path: str, files: Collection[tuple[str, str, str]]) -> tuple[str, str, str]:
+    """The source, uri and path of the one file. Raises `InvalidQuery`: there are several."""
     if len(files) > 1:
-        listing = ", ".join(f"{location} in {source}" for source, _, location in files[:_MAX_FILES_NAMED])
+        named = sorted(files)[:_MAX_FILES_NAMED]
+        listing = ", ".join(f"{location} in {source}" for source, _, location in named)
         raise InvalidQuery(
             f"several files are called {_format_name(path)}: {listing}; give a source, or more of the path"
         )
-    source, uri, _ = files[0]
+    return next(iter(files))
+
+
+def _build_example(path: str, by_space: Mapping[str, Sequence[Row]]) -> ExampleFile:
+    rows = [row for of_space in by_space.values() for row in of_space]
+    source, uri, _ = _require_one_file(path, {(row["source"], row["uri"], row["path"]) for row in rows})
     texts = {row["start_char"]: row["text"] for row in sorted(rows, key=lambda row: row["start_char"])}
     vectors: dict[str, np.ndarray] = {}
     for space, space_rows in by_space.items():

@@ -22,22 +22,19 @@ candidate is. A family that the ranker was not trained with counts as the mean o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, pairwise
-from typing import Any, NamedTuple, cast
+from itertools import chain, filterfalse, pairwise
 
 import numpy as np
-import Stemmer
 
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.file_languages import ROLE_WORDS, find_side_role
 from knowledge_pipeline.query.hits import IndexedChunk
-from knowledge_pipeline.query.understand import QUESTION_KINDS, ParsedQuery, list_kinds
+from knowledge_pipeline.query.plan import QUESTION_KINDS, ParsedQuery, list_kinds
 from knowledge_pipeline.store.fragments import OutlineFile, Outlines
 from knowledge_pipeline.times import parse_time
-from knowledge_pipeline.words import split_identifier
+from knowledge_pipeline.words import read_words, split_stems, split_words, stem, stem_all
 
 TRAINED_FAMILIES = ("code", "documentation", "history", "discussion")
 _FAMILIES: Mapping[str, str] = {
@@ -88,7 +85,6 @@ def compute_features(
     if not len(chunks):
         return rows
     columns = {name: rows[:, at] for at, name in enumerate(FEATURES)}
-    question = _QuestionWords.build(query)
     families = np.array([_FAMILIES.get(file.source_type, "other") for file in chunks.files])
     of_rows = families[chunks.file_numbers]
     columns["fused"][:] = _scale_by_family(fused, of_rows)
@@ -96,7 +92,7 @@ def compute_features(
     columns["family_nearness"][:] = _compare_families(similarities, of_rows)
     columns["coherence"][:] = _measure_coherence(chunks, columns["fused"])
     _mark_named(columns, chunks, query)
-    for name, values in _read_files(chunks.files, question).items():
+    for name, values in _read_files(chunks.files, query).items():
         columns[name][:] = values[chunks.file_numbers]
     kinds = list_kinds(query.text)
     is_uncompared = ~np.isin(of_rows, of_rows[np.isfinite(similarities)])
@@ -123,24 +119,6 @@ def count_better_of_file(file_numbers: np.ndarray, order: np.ndarray) -> np.ndar
     better = np.empty(len(numbers), np.int64)
     better[order[by_file]] = np.arange(len(numbers)) - np.searchsorted(grouped, grouped)
     return better
-
-
-def split_stems(word: str) -> tuple[str, ...]:
-    """The stems of an identifier's words, without numbers: `routing_table2` gives rout, tabl."""
-    return tuple(map(stem, split_parts(word)))
-
-
-@lru_cache(maxsize=65_536)
-def split_parts(word: str) -> tuple[str, ...]:
-    """The lower-case words of an identifier, without numbers."""
-    return tuple(part for part in split_identifier(word) if not part.isdigit())
-
-
-@lru_cache(maxsize=65_536)
-def stem(word: str) -> str:
-    """What the forms of an English word have in common."""
-    # A stemmer is made for each word, in 2 us, because threads cannot share one.
-    return cast("Any", Stemmer).Stemmer("english", 0).stemWord(word)
 
 
 def _scale_by_family(values: np.ndarray, families: np.ndarray) -> np.ndarray:
@@ -200,67 +178,45 @@ def _mark_named(columns: Mapping[str, np.ndarray], chunks: Outlines, query: Pars
         columns["path"][:] = chunks.mark_files(lambda file: _normalize_name(file.path).endswith(paths))
 
 
-@dataclass(frozen=True, slots=True)
-class _QuestionWords:
-    """The words of a question, to be looked up."""
-
-    stems: frozenset[str]
-    beginnings: frozenset[str]  # of them: the stems of words that they may be made of
-    roles: frozenset[str]  # of files, that it asks for
-
-    @classmethod
-    def build(cls, query: ParsedQuery) -> _QuestionWords:
-        """The stems of all words."""
-        stems = frozenset(stem for word in query.words.split() for stem in split_stems(word))
-        beginnings = frozenset(beginning for stem in stems for beginning in _iter_beginnings(stem))
-        roles = (role for role, words in _ROLE_STEMS.items() if not stems.isdisjoint(words))
-        return cls(stems, beginnings, frozenset(roles))
-
-
-def _read_files(files: Sequence[OutlineFile], question: _QuestionWords) -> dict[str, np.ndarray]:
+def _read_files(files: Sequence[OutlineFile], query: ParsedQuery) -> dict[str, np.ndarray]:
     """`file_name`, and whether a file has a role that the question does not ask for; by file."""
     columns = {name: np.zeros(len(files)) for name in ("file_name", *ROLE_WORDS)}
-    for at, file in enumerate(files):
-        if file.source_type not in PATH_TYPES:
-            continue
-        name = _read_path(file.path, file.source)
-        # a stem is asked for if the question has it, or one that begins with it or the other way round
-        columns["file_name"][at] = bool(name.stems) and all(
-            stem in question.beginnings or not question.stems.isdisjoint(forms) for stem, forms in name.stems
-        )
-        if name.role and name.role not in question.roles:
-            columns[name.role][at] = 1.0
+    with_names = [at for at, file in enumerate(files) if file.source_type in PATH_TYPES]
+    paths, sources = [files[at].path for at in with_names], [files[at].source for at in with_names]
+    names = map(frozenset, map(split_stems, list(map(_find_name, paths))))
+    stems_of_names = list(map(frozenset[str].difference, names, map(split_stems, sources)))
+    question = frozenset(split_stems(query.words))
+    asked = _find_asked(frozenset[str]().union(*stems_of_names), question)
+    asked_roles = {role for role, stems in _ROLE_STEMS.items() if not question.isdisjoint(stems)}
+    for at, stems, role in zip(with_names, stems_of_names, map(find_side_role, paths), strict=True):
+        columns["file_name"][at] = bool(stems) and stems <= asked
+        if role and role not in asked_roles:
+            columns[role][at] = 1.0
     return columns
 
 
-class _FileName(NamedTuple):
-    """What the name of a file says."""
-
-    stems: Sequence[
-        tuple[str, frozenset[str]]
-    ]  # of its words, each with its forms: itself and its beginnings
-    role: str | None  # see `SideRole`
-
-
-@lru_cache(maxsize=16_384)
-def _read_path(path: str, source: str) -> _FileName:
-    """The name of a file, or of its folder for the file of a package, without the name of its repository."""
+def _find_name(path: str) -> str:
+    """The name of a file, or of its folder for the file of a package."""
     *folders, name = path.split("/")
-    *stem_parts, _ = name.split(".") if "." in name else (name, "")
-    stem = ".".join(part for part in stem_parts if part not in _NAME_SUFFIXES) or name
-    if stem in _PACKAGE_STEMS and folders:
-        stem = folders.pop()
-    repository = frozenset(split_stems(source))
-    stems = (part for part in split_stems(stem) if part not in repository)
-    return _FileName(
-        tuple((part, frozenset((part, *_iter_beginnings(part)))) for part in stems), find_side_role(path)
-    )
+    *parts, _ = name.split(".") if "." in name else (name, "")
+    stem = ".".join(part for part in parts if part not in _NAME_SUFFIXES) or name
+    return folders[-1] if stem in _PACKAGE_STEMS and folders else stem
 
 
-def _iter_beginnings(word: str) -> Iterator[str]:
-    """The word without its last letters, as far as enough are left."""
-    for end in range(max(_MIN_STEM_CHARS, len(word) - _MAX_SUFFIX_CHARS), len(word)):
-        yield word[:end]
+def _find_asked(stems: frozenset[str], question: frozenset[str]) -> set[str]:
+    """Those stems that the question has, or that begin one of its own or are begun by one."""
+    begun, beginnings = _list_beginnings(stems), _list_beginnings(question)
+    asked = {stem for beginning, stem in begun if beginning in question}
+    return asked | (stems & (question | {beginning for beginning, _ in beginnings}))
+
+
+def _list_beginnings(words: Iterable[str]) -> list[tuple[str, str]]:
+    """Each word without its last letters, as far as enough are left, and the word."""
+    return [
+        (word[:end], word)
+        for word in words
+        for end in range(max(_MIN_STEM_CHARS, len(word) - _MAX_SUFFIX_CHARS), len(word))
+    ]
 
 
 def _list_ends(names: Iterable[str]) -> tuple[str, ...]:
@@ -298,10 +254,7 @@ _MAX_CHARS = 4_000  # of a text that are read
 _MAX_QUERY_WORDS = 40  # words of a question that are compared: of a long one, the first
 _MIN_COSINE = 0.35  # words below are unrelated
 _HALF_LIFE_DAYS = 180.0
-_ONE_THREAD_PRODUCTS = (
-    262_144  # multiplications of a product of matrices, up to which OpenBLAS takes one thread
-)
-_WORD = re.compile(r"[^\W_]\w*")
+_ONE_THREAD_PRODUCTS = 262_144  # multiplications of two matrices, up to which OpenBLAS takes one thread
 _ASKS_FOR_NEW = re.compile(r"\b(recent(ly)?|last|latest|newest|lately)\b", re.I)
 _HISTORY = frozenset({"git_history", "github_pr"})
 _FUNCTION_WORD_LIST = """
@@ -317,39 +270,30 @@ def compute_text_features(
 ) -> np.ndarray:
     """Features of the texts of some candidates: float64, shape (chunks, `TEXT_FEATURES`)."""
     rows = np.zeros((len(chunks), len(TEXT_FEATURES)))
-    query_words = _list_parts(query.text)[:_MAX_QUERY_WORDS]
+    telling = filterfalse(_FUNCTION_WORDS.__contains__, split_words(query.text))
+    query_words = list(telling)[:_MAX_QUERY_WORDS]
     if not query_words or not chunks:
         return rows
     stems = list(map(stem, query_words))
-    texts = [_read_words(chunk.text[:_MAX_CHARS]) for chunk in chunks]
-    around = [_read_words(f"{chunk.header} {chunk.path}") for chunk in chunks]
-    words = [text | other for text, other in zip(texts, around, strict=True)]
-    headings = [_stem_all(_read_words(_read_heading(chunk))) for chunk in chunks]
+    texts = [chunk.text[:_MAX_CHARS] for chunk in chunks]
+    places = [f"{chunk.header} {chunk.path}" for chunk in chunks]
+    words = list(map(read_words, texts))
+    headings = list(map(stem_all, map(read_words, [_read_heading(chunk) for chunk in chunks])))
     rows[:, 0] = [len(own.intersection(stems)) / len(own) if own else 0.0 for own in headings]
-    rows[:, 1] = _measure_nearest_words(list(dict.fromkeys(query_words)), words, vectors)
-    rows[:, 2] = _measure_pairs(stems, chunks, texts)
+    around = map(frozenset[str].union, words, list(map(read_words, places)))
+    rows[:, 1] = _measure_nearest_words(list(dict.fromkeys(query_words)), list(around), vectors)
+    rows[:, 2] = _measure_pairs(stems, texts, words)
     if _ASKS_FOR_NEW.search(query.text):
         rows[:, 3] = _measure_recency(chunks)
     return rows
 
 
-@lru_cache(maxsize=2_048)
-def _read_words(text: str) -> frozenset[str]:
-    """The lower-case words of a text, those of identifiers apart."""
-    return frozenset(chain.from_iterable(map(split_parts, set(_WORD.findall(text)))))
-
-
 def _read_heading(chunk: IndexedChunk) -> str:
     """The innermost heading: of a section or a definition; of a commit its subject, else the title."""
     trail = chunk.header.partition("\n")[2]  # below the path: headings, or a signature
-    if chunk.source_type not in _HISTORY and trail:
+    if trail and chunk.metadata.get("source_type") not in _HISTORY:
         return trail.rpartition("\n")[2].rpartition(">")[2]
     return chunk.title or ""
-
-
-@lru_cache(maxsize=4_096)
-def _stem_all(words: frozenset[str]) -> frozenset[str]:
-    return frozenset(map(stem, words))
 
 
 def _measure_nearest_words(
@@ -382,24 +326,16 @@ def _multiply(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def _measure_pairs(
-    query_stems: Sequence[str], chunks: Sequence[IndexedChunk], texts: Sequence[frozenset[str]]
+    query_stems: Sequence[str], texts: Sequence[str], words: Sequence[frozenset[str]]
 ) -> list[float]:
     """Which share of the pairs of stems that follow each other in the question do so in each text."""
-    pairs = set(pairwise(query_stems))
-    shares = [0.0] * len(chunks)
-    for at, (chunk, words) in enumerate(zip(chunks, texts, strict=True)):
-        own = _stem_all(words)
-        if any(first in own and second in own for first, second in pairs):
-            text_pairs = set(pairwise(map(stem, _list_parts(chunk.text[:_MAX_CHARS]))))
-            shares[at] = len(pairs & text_pairs) / len(pairs)
+    pairs, shares = set(pairwise(query_stems)), [0.0] * len(texts)
+    stems = enumerate(map(stem_all, words))
+    both = [at for at, own in stems if any(first in own and second in own for first, second in pairs)]
+    for at, text_words in zip(both, list(map(split_words, [texts[at] for at in both])), strict=True):
+        telling = filterfalse(_FUNCTION_WORDS.__contains__, text_words)
+        shares[at] = len(pairs.intersection(pairwise(map(stem, telling)))) / len(pairs)
     return shares
-
-
-@lru_cache(maxsize=1_024)
-def _list_parts(text: str) -> tuple[str, ...]:
-    """The lower-case words of a text in their order, without those that say how it is said."""
-    parts = chain.from_iterable(map(split_parts, _WORD.findall(text)))
-    return tuple(part for part in parts if part not in _FUNCTION_WORDS)
 
 
 def _measure_recency(chunks: Sequence[IndexedChunk]) -> list[float]:

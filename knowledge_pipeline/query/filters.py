@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
+from itertools import groupby
 
 from knowledge_pipeline.contract.filters import Filters, build_namespace_tag
 from knowledge_pipeline.file_languages import detect_language
@@ -54,10 +55,10 @@ def _at_or_changing(paths: Sequence[str], restrictions: Iterable[Filters]) -> Fi
     types = reduce(lambda one, other: one & other, of_each) if of_each else frozenset[str]()
     conditions = [_at_paths(paths)] if not types or types - _TYPES_WITH_CHANGES else []
     if types & _TYPES_WITH_CHANGES:
-        patterns = map(_normalize_path, paths)
-        changes = [filters.glob_in_json_list("metadata", "files", pattern) for pattern in patterns]
+        patterns = [normalize_path(path) for path in paths if not path.startswith("!")]
+        changes = [filters.gitignore_in_json_list("metadata", "files", pattern) for pattern in patterns]
         have_changes = filters.one_of("source_type", sorted(_TYPES_WITH_CHANGES))
-        conditions.append(have_changes & _join_with_or(changes))
+        conditions.append(have_changes & _join_with_or(changes) if changes else have_changes)
     return _join_with_or(conditions)
 
 
@@ -104,11 +105,31 @@ def _within(condition: Filter, compile_: _Compile) -> _Compile:
 
 
 def _at_paths(values: Sequence[str]) -> Filter:
-    return _join_with_or([filters.glob("path", _normalize_path(value)) for value in values])
+    """Paths that the patterns choose as the lines of `.gitignore` do: of those that match, the last decides.
+
+    Patterns that only leave out leave the rest.
+    """
+    groups = groupby(values, key=lambda value: value.startswith("!"))
+    chosen: Filter | None = None
+    for is_negated, group in groups:
+        patterns = [filters.gitignore("path", normalize_path(value.removeprefix("!"))) for value in group]
+        matching = _join_with_or(patterns)
+        if is_negated:
+            chosen = ~matching if chosen is None else chosen & ~matching
+        else:
+            chosen = matching if chosen is None else chosen | matching
+    return filters.MATCH_ALL if chosen is None else chosen
 
 
-def _normalize_path(value: str) -> str:
-    return replace_invalid_characters(value).removeprefix("./").lstrip("/")
+def normalize_path(value: str) -> str:
+    """A path within its source as the store has it: by slashes, and without a dot before it.
+
+    A slash before it says, as in `.gitignore`, that nothing is before it.
+    """
+    path = replace_invalid_characters(value).strip().replace("\\", "/")
+    while path.startswith("./"):
+        path = path.removeprefix("./")
+    return "**" if path.strip("/") in ("", ".") else path
 
 
 def _join_with_or(parts: Sequence[Filter]) -> Filter:

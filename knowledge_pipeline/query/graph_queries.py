@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
-from knowledge_pipeline.contract.filters import FILTER_NAMES, CallDirection, Filters
+from knowledge_pipeline.contract.filters import (
+    FILTER_NAMES,
+    CallDirection,
+    Filters,
+    FiltersLike,
+    build_filters,
+)
 from knowledge_pipeline.contract.requests import GRAPH_OPERATIONS, GraphMethod, GraphOperation
 from knowledge_pipeline.contract.responses import GraphNode, GraphResponse
-from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import Stopwatch
 from knowledge_pipeline.query.code_graph import (
@@ -28,8 +35,10 @@ from knowledge_pipeline.query.code_graph import (
     open_code_graph,
     rank_related_code,
 )
-from knowledge_pipeline.query.open_release import Index
-from knowledge_pipeline.query.visible_graph import MemberScope
+from knowledge_pipeline.query.documents import read_by_id
+from knowledge_pipeline.query.open_release import Index, OpenRelease
+from knowledge_pipeline.query.places import CHUNK_ID
+from knowledge_pipeline.query.visible_graph import MemberScope, VisibleGraph
 from knowledge_pipeline.sync_facade import SyncFacade, blocking
 
 CALL_KINDS = ("calls",)
@@ -98,7 +107,8 @@ async def query_graph(index: Index, request: GraphRequest, access: Access) -> Gr
         opened = await index.open_release()
         graph = await open_code_graph(opened, access)
     with watch.step("look_up"):
-        target = await find_target(graph, request.target, request.filters)
+        target = await _find_chunk(opened, graph, request, access)
+        target = target or await find_target(graph, request.target, request.filters)
     walk = Walk(graph, request.max_nodes)
     if target.nodes:
         with watch.step("walk"):
@@ -118,6 +128,23 @@ async def query_graph(index: Index, request: GraphRequest, access: Access) -> Gr
         timings_ms=watch.timings_ms,
         steps=tuple(watch.steps),
     )
+
+
+async def _find_chunk(
+    opened: OpenRelease, graph: VisibleGraph, request: GraphRequest, access: Access
+) -> ResolvedTarget | None:
+    """What the chunk defines whose id the target is, else the definition around it; None: it is no id."""
+    if not CHUNK_ID.fullmatch(request.target):
+        return None
+    try:
+        chunk = (await read_by_id(await opened.open_readers(), request.target, access))[0]
+    except NotFound:
+        return None
+    of_source = replace(request.filters, sources=(chunk.source,))
+    for place in (*chunk.symbols[:1], chunk.start_line):
+        with suppress(NotFound):
+            return await find_target(graph, f"{chunk.path}:{place}", of_source)
+    return None
 
 
 async def _traverse(walk: Walk, targets: Sequence[GraphNode], request: GraphRequest) -> None:
@@ -201,16 +228,26 @@ class AsyncGraph:
         return await self._run(request, access)
 
     async def find_usages(
-        self, target: str, *, filters: Filters = _ALL, limit: int | None = None, access: Access | None = None
+        self,
+        target: str,
+        *,
+        filters: FiltersLike = _ALL,
+        limit: int | None = None,
+        access: Access | None = None,
     ) -> GraphResponse:
         """What uses a definition, or anything defined in it: definitions, with the places."""
-        return await self._run(GraphRequest("find_usages", target, filters, limit), access)
+        return await self._ask("find_usages", target, filters, limit, access)
 
     async def find_references(
-        self, target: str, *, filters: Filters = _ALL, limit: int | None = None, access: Access | None = None
+        self,
+        target: str,
+        *,
+        filters: FiltersLike = _ALL,
+        limit: int | None = None,
+        access: Access | None = None,
     ) -> GraphResponse:
         """Every place that names exactly this definition or file."""
-        return await self._run(GraphRequest("find_references", target, filters, limit), access)
+        return await self._ask("find_references", target, filters, limit, access)
 
     async def get_call_graph(
         self,
@@ -218,44 +255,45 @@ class AsyncGraph:
         *,
         depth: int | None = None,
         direction: CallDirection = "both",
-        filters: Filters = _ALL,
+        filters: FiltersLike = _ALL,
         limit: int | None = None,
         access: Access | None = None,
     ) -> GraphResponse:
         """What calls a function and what it calls, step by step; of a class or file, its functions."""
-        request = GraphRequest("get_call_graph", target, filters, limit, depth, direction)
-        return await self._run(request, access)
+        return await self._ask(
+            "get_call_graph", target, filters, limit, access, depth=depth, direction=direction
+        )
 
     async def get_class_hierarchy(
         self,
         target: str,
         *,
         depth: int | None = None,
-        filters: Filters = _ALL,
+        filters: FiltersLike = _ALL,
         limit: int | None = None,
         access: Access | None = None,
     ) -> GraphResponse:
         """What a class extends or implements, and what extends or implements it."""
-        return await self._run(GraphRequest("get_class_hierarchy", target, filters, limit, depth), access)
+        return await self._ask("get_class_hierarchy", target, filters, limit, access, depth=depth)
 
     async def get_dependencies(
         self,
         target: str,
         *,
         depth: int | None = None,
-        filters: Filters = _ALL,
+        filters: FiltersLike = _ALL,
         limit: int | None = None,
         access: Access | None = None,
     ) -> GraphResponse:
         """What a definition, file or folder depends on; of files these are files and imported names."""
-        return await self._run(GraphRequest("get_dependencies", target, filters, limit, depth), access)
+        return await self._ask("get_dependencies", target, filters, limit, access, depth=depth)
 
     async def analyze_dependencies(
         self,
         target: str,
         *,
         depth: int | None = None,
-        filters: Filters = _ALL,
+        filters: FiltersLike = _ALL,
         limit: int | None = None,
         access: Access | None = None,
     ) -> GraphResponse:
@@ -264,13 +302,32 @@ class AsyncGraph:
         Of a definition: what calls, names or extends it, and so on, and who imports it. Of files: the
         files that use them, and so on.
         """
-        return await self._run(GraphRequest("analyze_dependencies", target, filters, limit, depth), access)
+        return await self._ask("analyze_dependencies", target, filters, limit, access, depth=depth)
 
     async def find_related_code(
-        self, target: str, *, filters: Filters = _ALL, limit: int | None = None, access: Access | None = None
+        self,
+        target: str,
+        *,
+        filters: FiltersLike = _ALL,
+        limit: int | None = None,
+        access: Access | None = None,
     ) -> GraphResponse:
         """The definitions most closely related to one, by use, by common uses and by place."""
-        return await self._run(GraphRequest("find_related_code", target, filters, limit), access)
+        return await self._ask("find_related_code", target, filters, limit, access)
+
+    async def _ask(
+        self,
+        method: GraphMethod,
+        target: str,
+        filters: FiltersLike,
+        limit: int | None,
+        access: Access | None,
+        *,
+        depth: int | None = None,
+        direction: CallDirection = "both",
+    ) -> GraphResponse:
+        request = GraphRequest(method, target, build_filters(filters), limit, depth, direction)
+        return await self._run(request, access)
 
 
 class Graph(SyncFacade[AsyncGraph]):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from sys import intern
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
@@ -18,27 +18,29 @@ from knowledge_pipeline.store.fragments import ChunkOutline, OutlineColumns, Out
 from knowledge_pipeline.store.search import PAYLOAD_COLUMNS, IndexReader, Row, ScoredRows
 from knowledge_pipeline.sync_facade import gather_all
 
-_TIME_COLUMNS = ("indexed_at", "updated_at")
-CHUNK_COLUMNS = ("text", "shown", *_TIME_COLUMNS)
+CHUNK_COLUMNS = ("text", "shown", "indexed_at", "updated_at")
 """What `IndexedChunk.from_row` reads of a row."""
 OUTLINE_COLUMNS = ("shown",)
-"""What `read_outline` reads of a row."""
+"""What `read_outlines` reads of a row."""
 
-_FIELDS = ("id", "source", "uri", "path", "content_hash", "header", "title", "url")
 _SPAN_FIELDS = ("start_char", "start_line", "end_line")
+_OWN_FIELDS = ("id", "source", "uri", "path", "content_hash", "header", "title", "url", *_SPAN_FIELDS)
+_GET_OWN_FIELDS = itemgetter(*_OWN_FIELDS)
 _NOT_METADATA = {"id", "content_hash", "header", "url", *_SPAN_FIELDS, "archived", "metadata"}
 _METADATA_FIELDS = tuple(name for name in PAYLOAD_COLUMNS if name not in _NOT_METADATA)
-
-
 _NO_BOOSTS: Mapping[str, float] = {}
 
 
-def read_outline(row: Row) -> ChunkOutline:
-    """The outline of a row with `OUTLINE_COLUMNS`."""
-    payload = row["shown"]
-    source, path, source_type = map(intern, (payload["source"], payload["path"], payload["source_type"]))
-    symbols: list[str | None] = [payload["symbol"], *payload["metadata"].get("symbols", ())]
-    return ChunkOutline(payload["id"], source, path, tuple(filter(None, dict.fromkeys(symbols))), source_type)
+def read_outlines(rows: Mapping[int, Row]) -> dict[int, ChunkOutline]:
+    """The outlines of rows with `OUTLINE_COLUMNS`, by row id."""
+    outlines = dict[int, ChunkOutline]()
+    for row_id, row in rows.items():
+        payload = row["shown"]
+        source, path, type_ = map(intern, (payload["source"], payload["path"], payload["source_type"]))
+        symbols: list[str | None] = [payload["symbol"], *payload["metadata"].get("symbols", ())]
+        own = tuple(filter(None, dict.fromkeys(symbols)))
+        outlines[row_id] = ChunkOutline(payload["id"], source, path, own, type_)
+    return outlines
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +75,14 @@ class IndexedChunk:
             **payload["metadata"],
             **{name: payload[name] for name in _METADATA_FIELDS if payload[name] not in (None, "", [])},
             **({"archived": True} if payload["archived"] else {}),
-            **{name: row[name].isoformat() for name in _TIME_COLUMNS},
+            "indexed_at": row["indexed_at"].isoformat(),
+            "updated_at": row["updated_at"].isoformat(),
         }
         names, mentions = metadata.pop("names", ()), metadata.pop("mentions", ())
         metadata.pop("leads", None)
         symbols = dict.fromkeys([payload["symbol"], *payload["metadata"].get("symbols", ())])
         return cls(
-            **{name: payload[name] for name in (*_FIELDS, *_SPAN_FIELDS)},
+            **dict(zip(_OWN_FIELDS, _GET_OWN_FIELDS(payload), strict=True)),
             text=row["text"],
             symbols=tuple(filter(None, symbols)),
             names=tuple(names),
@@ -315,13 +318,13 @@ class RowCache:
         outlines, missing = self._outlines.split(reader, list(chain.from_iterable(of_files)))
         if missing:
             rows = await reader.take_rows(missing, OUTLINE_COLUMNS)
-            outlines |= self._outlines.keep(reader, {row: read_outline(rows[row]) for row in rows})
+            outlines |= self._outlines.keep(reader, read_outlines(rows))
             await self._load_hot_files(reader, missing)
         return [[outlines[row] for row in own] for own in of_files]
 
     async def _load_hot_files(self, reader: IndexReader, rows: Collection[int]) -> None:
         """Hold the files of which so many outlines were taken that reading all of them pays."""
-        for fragment, count in Counter(row >> 32 for row in rows).items():
+        for fragment, count in Counter([row >> 32 for row in rows]).items():
             self._taken[reader.files[fragment]] += count
             if (total := self._taken[reader.files[fragment]]) >= _MIN_TAKEN:
                 await self._load_file(reader, fragment, max_rows=total * _ROWS_PER_TAKEN)

@@ -13,8 +13,7 @@ from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.filters import PATTERN_FIELDS
 from knowledge_pipeline.query.graph_queries import GraphRequest
-from knowledge_pipeline.query.plan import SearchQuestion
-from knowledge_pipeline.query.understand import read_filters
+from knowledge_pipeline.query.plan import SearchQuestion, read_filters
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import Task
@@ -36,7 +35,7 @@ def is_expensive(text: str, filters: Filters) -> bool:
 
 def is_document(id: str) -> bool:
     """Whether an id is that of a document, all of whose chunks are read, and not that of one chunk."""
-    return ":" in id
+    return ":" in id or "/" in id
 
 
 def check_search(limits: LimitSettings, question: SearchQuestion) -> None:
@@ -45,10 +44,10 @@ def check_search(limits: LimitSettings, question: SearchQuestion) -> None:
     if question.type == "similar":
         _require(limits, "example_chars", "the text", len(text), "characters")
         _check_names(limits, "the path", question.path, question.source)
-        _check_filters(limits, question.filters)
+        check_filters(limits, question.filters)
     else:
         _require(limits, "query_chars", "the question", len(text), "characters")
-        _check_filters(limits, question.filters, read_filters(text))
+        check_filters(limits, question.filters, read_filters(text))
     _require(limits, "results", "the limit", question.limit or 0, "results")
 
 
@@ -62,7 +61,7 @@ def check_task(limits: LimitSettings, task: Task, max_tokens: int | None) -> Non
     _require(limits, "task_files", "the task", len(task.paths), "files")
     _require(limits, "context_tokens", "the budget", max_tokens or 0, "tokens")
     _check_names(limits, "the path", *task.paths, task.source)
-    _check_filters(limits, task.filters)
+    check_filters(limits, task.filters)
 
 
 def check_graph(limits: LimitSettings, request: GraphRequest) -> None:
@@ -70,7 +69,7 @@ def check_graph(limits: LimitSettings, request: GraphRequest) -> None:
     _check_names(limits, "the target", request.target)
     _require(limits, "graph_nodes", "the limit", request.max_nodes, "nodes")
     _require(limits, "graph_depth", "the depth", request.max_depth, "steps")
-    _check_filters(limits, request.filters)
+    check_filters(limits, request.filters)
 
 
 def check_id(limits: LimitSettings, id: str) -> None:
@@ -78,7 +77,8 @@ def check_id(limits: LimitSettings, id: str) -> None:
     _require(limits, "id_chars", "the id", len(id), "characters")
 
 
-def _check_filters(limits: LimitSettings, *restrictions: Filters) -> None:
+def check_filters(limits: LimitSettings, *restrictions: Filters) -> None:
+    """Raise `InvalidQuery` for filters with too many values, or values that are too long."""
     pairs = [pair for restriction in restrictions for pair in _iter_values(restriction)]
     patterns = [name for name, _ in pairs if name in PATTERN_FIELDS]
     what, by = "the filters together", " and ".join(sorted(set(patterns)))

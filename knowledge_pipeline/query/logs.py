@@ -6,7 +6,6 @@ import atexit
 import hmac
 import json
 import logging
-import math
 import secrets
 import threading
 import uuid
@@ -17,18 +16,10 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any, get_args
 
-from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Judgement
-from knowledge_pipeline.contract.requests import (
-    MAX_REPORTED_COST,
-    MAX_REPORTED_SECONDS,
-    MAX_REPORTED_TOKENS,
-    ModelCallRequest,
-)
 from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
-from knowledge_pipeline.contract.usage_labels import require_label
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound, StoreUnavailable
-from knowledge_pipeline.llm.model_calls import CallReport, ModelCall
+from knowledge_pipeline.llm.model_calls import ModelCall
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import replace_invalid_characters
 from knowledge_pipeline.store.lake import Lake, lock_log
@@ -216,7 +207,7 @@ class QueryLog(RowWriter):
         Raises:
             StoreUnavailable: the log is required, and cannot take it.
         """
-        labels, scores = access.account, None
+        labels, scores = access.caller.labels, None
         if isinstance(answer, SearchResponse) and kind not in _LOOKED_UP:
             scores = [round(result.score, 4) for result in answer.results]
         row: LogRow = {
@@ -319,57 +310,6 @@ def _identify_caller(access: Access) -> str:
 
 def _is_equal(actual: str, expected: str) -> bool:
     return hmac.compare_digest(actual.encode("utf-8", "replace"), expected.encode())
-
-
-def build_reported_call(request: ModelCallRequest, access: Access, settings: Settings) -> ModelCall:
-    """A call that an agent reports, as it is recorded, on the caller's account.
-
-    Raises:
-        InvalidQuery: a name is no label, or a number is negative, or too large to be true.
-    """
-    for name in ("provider", "model", "error"):
-        require_label(name, getattr(request, name))
-    _require_number("input_tokens", request.input_tokens, MAX_REPORTED_TOKENS)
-    _require_number("output_tokens", request.output_tokens, MAX_REPORTED_TOKENS)
-    _require_number("cost", request.cost or 0.0, MAX_REPORTED_COST)
-    _require_number("seconds", request.seconds, MAX_REPORTED_SECONDS)
-    keeps_texts = settings.costs.keep_texts
-    return ModelCall(
-        ended_at=datetime.now(UTC),
-        model=request.model,
-        requests=1,
-        tokens=request.input_tokens + request.output_tokens,
-        cost=_compute_cost(request, settings) if request.cost is None else request.cost,
-        seconds=request.seconds,
-        account=access.account,
-        input_tokens=request.input_tokens,
-        output_tokens=request.output_tokens,
-        report=CallReport(
-            request.provider,
-            access.caller.interface,
-            access.caller.token,
-            request.error,
-            request.prompt if keeps_texts else None,
-            request.response if keeps_texts else None,
-        ),
-    )
-
-
-def _compute_cost(request: ModelCallRequest, settings: Settings) -> float:
-    """By the price of the model; 0 where none is configured."""
-    prices = (*settings.costs.prices, settings.language_model)
-    price = next((price for price in prices if price and price.model == request.model), None)
-    if price is None:
-        return 0.0
-    return (
-        request.input_tokens * price.price_per_million_input_tokens
-        + request.output_tokens * price.price_per_million_output_tokens
-    ) / 1e6
-
-
-def _require_number(name: str, value: float, most: float) -> None:
-    if not (math.isfinite(value) and 0 <= value <= most):
-        raise InvalidQuery(f"found {name} {value:g}; allowed: 0 to {most:,.0f}")
 
 
 _MAX_ID_CHARS = 500

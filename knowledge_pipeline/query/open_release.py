@@ -6,16 +6,16 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.store import release as releases
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.graph import GraphReader, open_graph
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.lance_storage import VersionStamp
+from knowledge_pipeline.store.lance_storage import VersionStamp, read_version_stamp
 from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.search import IndexReader, Row, SpaceUnreadable, open_index
 from knowledge_pipeline.sync_facade import gather_all
@@ -23,6 +23,18 @@ from knowledge_pipeline.sync_facade import gather_all
 MAX_CHUNKS = 10_000  # of one document
 RETRY_UNREADABLE_S = 5.0
 _POLL_INTERVAL_S = 1.0
+
+
+_OpenVersion = tuple[str, int, VersionStamp]  # of a space
+
+
+def _key_of(release: Release, space: str) -> _OpenVersion:
+    return space, release.tables[space], release.stamps.get(space, ())
+
+
+def _graph_key_of(release: Release) -> list[tuple[str, int, VersionStamp]]:
+    graph = sorted(release.graph.items())
+    return [(name, version, release.stamps.get(f"graph/{name}", ())) for name, version in graph]
 
 
 @dataclass(slots=True)
@@ -35,20 +47,31 @@ class OpenRelease:
 
     release: Release
     _lake: Lake
-    _readers: dict[tuple[str, int], IndexReader] = field(default_factory=dict[tuple[str, int], IndexReader])
+    _readers: dict[_OpenVersion, IndexReader] = field(default_factory=dict[_OpenVersion, IndexReader])
     _graph: GraphReader | None = None
     _unreadable: dict[str, tuple[SpaceUnreadable, float]] = field(
         default_factory=dict[str, tuple[SpaceUnreadable, float]]
     )  # by space, with when to try again
     _earlier: dict[str, IndexReader] = field(default_factory=dict[str, IndexReader])  # by space
-    _opening: dict[tuple[str, int], asyncio.Task[IndexReader]] = field(
-        default_factory=dict[tuple[str, int], "asyncio.Task[IndexReader]"]
+    _opening: dict[str, asyncio.Task[IndexReader]] = field(
+        default_factory=dict[str, "asyncio.Task[IndexReader]"]
     )
+    embedded_share: float = field(init=False)  # of its rows, rounded
+
+    def __post_init__(self) -> None:
+        self.embedded_share = round(self.release.embedded_share, 4)
 
     @property
-    def missing(self) -> Mapping[str, str]:
-        """What of several stores answers lack, and why: "store:NAME" -> reason."""
-        return {}
+    def missing(self) -> Mapping[str, Any]:
+        """What answers lack, and why: "index" -> by table, "store:NAME" -> reason.
+
+        What is damaged shows when it is first read.
+        """
+        readers = {reader.space: reader.damage.describe(reader.space) for reader in self._readers.values()}
+        if self._graph:
+            readers["graph"] = self._graph.describe_damage()
+        damaged = {name: problem for name, problem in readers.items() if problem}
+        return {"index": damaged} if damaged else {}
 
     async def open_readers(self) -> tuple[IndexReader, ...]:
         """A reader for each space. Raises `SpaceUnreadable`: a table cannot be opened."""
@@ -64,44 +87,42 @@ class OpenRelease:
         """
         readers: list[IndexReader] = []
         unreadable: dict[str, SpaceUnreadable] = {}
-        for space, version in sorted(self.release.tables.items()):
+        for space in sorted(self.release.tables):
             problem, until_s = self._unreadable.get(space, (None, 0.0))
             try:
                 if problem and time.monotonic() < until_s:
                     raise problem
-                readers.append(
-                    self._readers.get((space, version)) or await self._open_reader_once(space, version)
-                )
+                reader = self._readers.get(_key_of(self.release, space))
+                readers.append(reader or await self._open_reader_once(space))
             except SpaceUnreadable as error:
                 unreadable[space] = error
         if unreadable and not readers:
             raise next(iter(unreadable.values()))
         return tuple(readers), unreadable
 
-    async def _open_reader_once(self, space: str, version: int) -> IndexReader:
+    async def _open_reader_once(self, space: str) -> IndexReader:
         """A reader for all questions that wait for it, as many do after a release."""
-        key = (space, version)
-        if key not in self._opening:
-            self._opening[key] = asyncio.create_task(self._open_reader(space, version))
-        return await asyncio.shield(self._opening[key])  # whoever goes away leaves it to the others
+        if space not in self._opening:
+            self._opening[space] = asyncio.create_task(self._open_reader(space))
+        return await asyncio.shield(self._opening[space])  # whoever goes away leaves it to the others
 
-    async def _open_reader(self, space: str, version: int) -> IndexReader:
+    async def _open_reader(self, space: str) -> IndexReader:
         try:
-            reader = await open_index(self._lake.root, space, version)
+            reader = await open_index(self._lake.root, space, self.release.tables[space])
             if earlier := self._earlier.pop(space, None):
                 with suppress(SpaceUnreadable):  # searches read what is not held
                     await reader.advance_from(earlier)
-            self._readers[space, version] = reader
+            self._readers[_key_of(self.release, space)] = reader
             return reader
         finally:
-            del self._opening[space, version]
+            del self._opening[space]
 
     async def mark_unreadable(self, error: SpaceUnreadable) -> None:
         """Do without a space that cannot be read, and open it again after a while.
 
         Raises `SpaceUnreadable`: it can be read; only this question's condition cannot be evaluated.
         """
-        key = (error.space, self.release.tables[error.space])
+        key = _key_of(self.release, error.space)
         if key in self._readers:
             if await self._readers[key].is_readable():
                 raise error
@@ -116,10 +137,11 @@ class OpenRelease:
 
     def advance_to(self, release: Release) -> OpenRelease:
         """The next release; tables whose versions did not change stay open."""
-        readers = {key: self._readers[key] for key in release.tables.items() if key in self._readers}
-        graph = self._graph if release.graph == self.release.graph else None
-        earlier = {**self._earlier, **{space: reader for (space, _), reader in self._readers.items()}}
-        opened = {space for space, _ in readers}
+        keys = (_key_of(release, space) for space in release.tables)
+        readers = {key: self._readers[key] for key in keys if key in self._readers}
+        graph = self._graph if _graph_key_of(release) == _graph_key_of(self.release) else None
+        earlier = {**self._earlier, **{space: reader for (space, *_), reader in self._readers.items()}}
+        opened = {space for space, *_ in readers}
         earlier = {space: reader for space, reader in earlier.items() if space not in opened}
         return OpenRelease(release, self._lake, readers, graph, _earlier=earlier)
 
@@ -166,14 +188,16 @@ class PinnedIndex:
 class LiveIndex:
     """The live release, kept open until another one is live.
 
-    Notices a new release by the listing of the releases table's versions. On an object store, where
-    that is a request, it looks once a second.
+    Notices a new release by the listing of the releases table's versions: for each question, and on an object
+    store, where that is a request, once a second. That files of its tables were replaced shows in a folder
+    within a second, and on an object store with the next release.
     """
 
     def __init__(self, lake: Lake) -> None:
-        self._lake = lake
-        self._poll_interval_s = 0.0 if lake.is_local else _POLL_INTERVAL_S
-        self._polled_at = float("-inf")
+        self._lake, self._is_local = lake, lake.is_local
+        self._releases = lake.releases().path
+        self._poll_interval_s = 0.0 if self._is_local else _POLL_INTERVAL_S
+        self._polled_at = self._verified_at = float("-inf")
         self._stamp: VersionStamp | None = None
         self._opened: OpenRelease | None = None
         self._opening = asyncio.Lock()
@@ -182,25 +206,38 @@ class LiveIndex:
         """The live release. Raises `NotFound`: nothing is released yet."""
         if self._opened and time.monotonic() < self._polled_at + self._poll_interval_s:
             return self._opened
-        table = self._lake.releases()
-        if self._lake.is_local:  # 0.05 ms, less than a thread takes
-            stamp = table.version_stamp
+        if self._is_local:  # 0.05 ms, less than a thread takes
+            stamp = read_version_stamp(self._releases)
         else:
-            stamp = await asyncio.to_thread(lambda: table.version_stamp)
+            stamp = await asyncio.to_thread(read_version_stamp, self._releases)
         self._polled_at = time.monotonic()
-        if self._opened is None or stamp != self._stamp:
+        if not self._is_current(stamp):
             async with self._opening:  # the first question opens it for all that wait
-                if self._opened is None or stamp != self._stamp:
+                if not self._is_current(stamp):
                     await self._advance(stamp)
         assert self._opened
         return self._opened
 
+    def _is_current(self, stamp: VersionStamp) -> bool:
+        """Whether what is open is the live release, by the stamp of the releases."""
+        if self._opened is None or stamp != self._stamp:
+            return False
+        if not self._is_local or time.monotonic() < self._verified_at + _POLL_INTERVAL_S:
+            return True
+        release, self._verified_at = self._opened.release, time.monotonic()
+        if release.stamps != releases.stamp_tables(self._lake, release):
+            self._stamp = None  # for whoever waits to open it
+        return self._stamp is not None
+
     async def _advance(self, stamp: VersionStamp) -> None:
-        live = await asyncio.to_thread(releases.find_live_release, self._lake)
+        def find_live() -> Release | None:
+            live = releases.find_live_release(self._lake)
+            return live and replace(live, stamps=releases.stamp_tables(self._lake, live))
+
+        live = await asyncio.to_thread(find_live)
         if live is None:
             raise NotFound("nothing is released yet: run `knowledge index`")
-        same_table = self._stamp and stamp[0] == self._stamp[0]  # so what is open is kept
-        previous = self._opened if same_table else None
+        previous = self._opened
         self._opened = previous.advance_to(live) if previous else OpenRelease(live, self._lake)
         self._stamp = stamp
 

@@ -35,7 +35,7 @@ from knowledge_pipeline.query.hits import (
     order_best_first,
     sort_best_first,
 )
-from knowledge_pipeline.query.understand import ParsedQuery
+from knowledge_pipeline.query.plan import ParsedQuery
 from knowledge_pipeline.store.fragments import Outlines, order_by_id
 from knowledge_pipeline.times import parse_time
 

@@ -25,7 +25,6 @@ from knowledge_pipeline.embedding.query_embedder import (
 )
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.query.answer_cache import Stopwatch
-from knowledge_pipeline.query.features import stem
 from knowledge_pipeline.query.hits import (
     Hit,
     Hits,
@@ -34,14 +33,13 @@ from knowledge_pipeline.query.hits import (
     RowCache,
     SpaceCandidates,
 )
-from knowledge_pipeline.query.plan import SearchPlan
-from knowledge_pipeline.query.understand import ParsedQuery, parse_plain_text
+from knowledge_pipeline.query.plan import ParsedQuery, SearchPlan, parse_plain_text
 from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline.store.fragments import Outlines
 from knowledge_pipeline.store.search import NO_ROWS, IndexReader, ScoredRows
 from knowledge_pipeline.store.vectors import compute_cosines
 from knowledge_pipeline.sync_facade import gather_all
-from knowledge_pipeline.words import expand_identifiers
+from knowledge_pipeline.words import expand_identifiers, stem
 
 _PLAIN_WORD = re.compile(r"(?<![\w./:`-])[A-Za-z][a-z]{4,}(?![\w`(]|[./:-]\w)")
 _MAX_CORRECTED_CHARS, _MAX_CORRECTIONS = 1_000, 4

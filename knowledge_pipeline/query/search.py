@@ -1,7 +1,7 @@
 """A search from the question to the response, in seven steps.
 
     step        from               to                 in
-    understand  a question         SearchPlan         plan.py, understand.py
+    understand  a question         SearchPlan         plan.py
     retrieve    each SubQuery      SpaceCandidates    retrieve.py
     fuse        SpaceCandidates    Hits               rank.py
     rank        Hits               RetrievalResult    rank.py, features.py; merged
@@ -18,24 +18,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from knowledge_pipeline.config.settings import CacheSettings, QuerySettings, Settings
+from knowledge_pipeline.contract.describe import describe_unread_language
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import GraphNode, GraphResponse, SearchResponse, SearchResult
 from knowledge_pipeline.embedding.query_embedder import QueryEmbedder
 from knowledge_pipeline.embedding.word_vectors import WordVectors
-from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.llm.model_calls import UsageAccount, charge_to
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import AnswerCache, Stopwatch, reissue_response
 from knowledge_pipeline.query.assemble import Enricher, assemble_best, build_response, to_result
 from knowledge_pipeline.query.code_graph import CodePlace, find_used_types
-from knowledge_pipeline.query.documents import read_by_id, read_example, read_lines
+from knowledge_pipeline.query.documents import ExampleFile, read_by_id, read_example, read_lines
 from knowledge_pipeline.query.features import TEXT_FEATURES, compute_text_features
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
 from knowledge_pipeline.query.graph_queries import GraphRequest, query_graph
@@ -47,8 +49,20 @@ from knowledge_pipeline.query.hits import (
     RowCache,
     SpaceCandidates,
 )
+from knowledge_pipeline.query.known_values import KnownValues
 from knowledge_pipeline.query.open_release import Index, LiveIndex, OpenRelease
-from knowledge_pipeline.query.plan import SearchPlan, SearchQuestion, plan_search
+from knowledge_pipeline.query.plan import (
+    ParsedQuery,
+    PassageForm,
+    QueryExpansion,
+    SearchPlan,
+    SearchQuestion,
+    get_profile,
+    parse_plain_text,
+    plan_search,
+    read_terms,
+)
+from knowledge_pipeline.query.question_language import detect_other_language
 from knowledge_pipeline.query.rank import (
     CONFIDENT_RESULTS,
     MIN_READ,
@@ -70,12 +84,6 @@ from knowledge_pipeline.query.retrieve import (
     list_vector_problems,
     read_hits,
     retrieve,
-)
-from knowledge_pipeline.query.understand import (
-    ParsedQuery,
-    PassageForm,
-    QueryExpansion,
-    parse_plain_text,
 )
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.search import SpaceUnreadable
@@ -129,6 +137,14 @@ class RetrievalResult:
     signals: ConfidenceSignals | None  # None: an example, or no chunk was compared by its vector
 
 
+class Selection(NamedTuple):
+    """What is shown."""
+
+    chunks: list[IndexedChunk]  # those of the results
+    results: tuple[SearchResult, ...]
+    problems: dict[str, str]  # step -> why it was left out
+
+
 BuiltT = TypeVar("BuiltT")
 
 
@@ -157,7 +173,7 @@ class Engine:
             self._reranker = Reranker(settings.query.rerank)
         self._enricher = Enricher(settings.query.max_related)
         self._cache = cache or AnswerCache(CacheSettings(ttl_minutes=0))
-        self._rows, self._words = RowCache(), WordVectors()
+        self._rows, self._words, self._known = RowCache(), WordVectors(), KnownValues()
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
 
     def close(self) -> None:
@@ -196,7 +212,8 @@ class Engine:
         watch, plan = Stopwatch(), None
         if question.text is None and question.path is None:
             raise InvalidQuery("nothing to be similar to: give a text or a path")
-        if question.path is None:
+        terms = [] if get_profile(question.type).is_example else read_terms(question.text or "")
+        if question.path is None and not terms:
             with watch.step("understand"):
                 plan = plan_search(question, access, self._settings.depth)
         with watch.step("open"):
@@ -204,15 +221,32 @@ class Engine:
             await open_release.open_readable_readers()
         if cached := self._cache.get(open_release.release, (question, access)):
             return reissue_response(cached, watch)
+        notes: tuple[str, ...] = ()
         if plan is None:
             with watch.step("look_up"):
-                readers = await open_release.open_readers()  # the file may be in any of them
-                file = await read_example(readers, question.path or "", access, source=question.source)
-            plan = plan_search(question, access, self._settings.depth, file)
-        with charge_to(access.account):
+                judged = await self._known.judge_terms(open_release, access, terms, question.filters)
+                file = await self._read_example(open_release, question, access) if question.path else None
+            as_words, notes = judged
+            plan = plan_search(question, access, self._settings.depth, file, as_words=as_words)
+        with charge_to(access.account) if self._extension else nullcontext():
             response = await self._run(plan, open_release, watch)
+        if not response.results:
+            notes += await self._known.describe_unknown(open_release, access, question.filters)
+        response = replace(response, notes=(*notes, *response.notes))
         self._cache.put(open_release.release, (question, access), response)
         return response
+
+    async def _read_example(
+        self, opened: OpenRelease, question: SearchQuestion, access: Access
+    ) -> ExampleFile:
+        """See `read_example`; the error names the nearest paths."""
+        path = question.path or ""
+        try:
+            readers = await opened.open_readers()  # the file may be in any of them
+            return await read_example(readers, path, access, source=question.source)
+        except NotFound as error:
+            nearest = await self._known.suggest(opened, access, "paths", path)
+            raise NotFound(f"{error}; the nearest: {', '.join(nearest)}" if nearest else str(error)) from None
 
     async def find_unranked(
         self, question: SearchQuestion, access: Access, *, adjust: AdjustCandidates = keep_candidates
@@ -239,43 +273,42 @@ class Engine:
             self._rows.evict_other_files(readers)
             scope = SearchScope(plan, readers, self._rows, self._embedder, watch)
             try:
-                retrieved = await gather_all(
-                    self._retrieve(sub_query, scope, open_release.release.ranker) for sub_query in sub_queries
-                )
-                hits = merge_hits(result.hits for result in retrieved)
-                chunks, results, skipped = await self._select(hits, scope)
+                retrieved, selection = await self._find_results(sub_queries, scope, open_release)
                 break
             except SpaceUnreadable as error:
                 await open_release.mark_unreadable(error)  # search the others again, while there are any
-        problems: dict[str, Any] = {}
-        if unreadable:
-            problems["index"] = {space: str(error) for space, error in unreadable.items()}
-        for space, problem in (item for result in retrieved for item in result.vector_problems.items()):
-            problems.setdefault("vector", {})[space] = problem
-        problems |= expansion.problems
-        problems |= open_release.missing
-        if plan.question.mode != "words" and (waiting := open_release.release.unembedded):
-            problems["embedding"] = f"{waiting} of {open_release.release.rows} chunks have no vector yet"
-        problems |= skipped
-        code = plan.profile.enrich and self._settings.graph.enrich
+        problems = _list_problems(plan, open_release, unreadable, retrieved, expansion) | selection.problems
         enriched, graph_problem = await self._enricher.enrich(
-            open_release, plan.access, chunks, results, watch, with_neighbours=code
+            open_release,
+            plan.access,
+            selection.chunks,
+            selection.results,
+            watch,
+            with_neighbours=plan.profile.enrich and self._settings.graph.enrich,
         )
         if graph_problem:
             problems["graph"] = graph_problem
         if self._extension:
             is_refused = bool(_LANGUAGE_MODEL_STEPS & problems.keys())
             problems |= await self._extension.list_budget_problems(plan.access.account, is_refused=is_refused)
-        explanation = _explain(plan, expansion, retrieved, problems) if plan.question.explain else None
         signals = retrieved[0].signals
         return build_response(
             open_release,
             enriched,
             watch,
             degraded=tuple(problems),
-            explain=explanation,
+            explain=_explain(plan, expansion, retrieved, problems) if plan.question.explain else None,
             confidence=estimate_confidence(signals) if signals else None,
+            notes=_list_notes(plan, scope),
         )
+
+    async def _find_results(
+        self, sub_queries: Sequence[SubQuery], scope: SearchScope, open_release: OpenRelease
+    ) -> tuple[list[RetrievalResult], Selection]:
+        """Steps 2 to 6. Raises `SpaceUnreadable`: a space cannot be read."""
+        ranker = open_release.release.ranker
+        retrieved = await gather_all(self._retrieve(sub_query, scope, ranker) for sub_query in sub_queries)
+        return retrieved, await self._select(merge_hits(result.hits for result in retrieved), scope)
 
     async def _expand(self, plan: SearchPlan, watch: Stopwatch) -> QueryExpansion:
         """What a language model or rules add to the question; nothing to an example."""
@@ -341,10 +374,8 @@ class Engine:
         hits = ranking.finish(texts, diverse=plan.diverse, explain=plan.question.explain)
         return hits, texts[ranking.list_read(hits, len(best))]
 
-    async def _select(
-        self, hits: Sequence[Hit[RankedChunk]], scope: SearchScope
-    ) -> tuple[list[IndexedChunk], tuple[SearchResult, ...], dict[str, str]]:
-        """Steps 5 and 6: the chunks that were read, the results among them, and what was left out."""
+    async def _select(self, hits: Sequence[Hit[RankedChunk]], scope: SearchScope) -> Selection:
+        """Steps 5 and 6: the best hits, reranked and assembled."""
         plan, problems = scope.plan, dict[str, str]()
         if self._reranker and self._reranker.is_enabled_for(plan.question.type):
             with scope.watch.step("rerank"):
@@ -353,8 +384,7 @@ class Engine:
             if skip_reason:
                 problems["rerank"] = skip_reason
         with scope.watch.step("assemble"):
-            chunks, results = await assemble_best(hits, scope)
-        return chunks, results, problems
+            return Selection(*await assemble_best(hits, scope), problems)
 
     async def get(self, id: str, access: Access) -> SearchResponse:
         """One chunk by its id, or all chunks of a document by "source:uri", in their order.
@@ -402,8 +432,13 @@ class Engine:
         return await find_used_types(self._index, places, access)
 
     async def query_graph(self, request: GraphRequest, access: Access) -> GraphResponse:
-        """See `graph_queries.query_graph`."""
-        return await query_graph(self._index, request, access)
+        """See `graph_queries.query_graph`; the error names filters that nothing can meet."""
+        try:
+            return await query_graph(self._index, request, access)
+        except NotFound as error:
+            opened = await self._index.open_release()
+            unknown = await self._known.describe_unknown(opened, access, request.filters)
+            raise NotFound("; ".join([str(error), *unknown])) from None
 
     async def check_embedder(self) -> str | None:
         """Why queries cannot be embedded now; None if they can.
@@ -429,6 +464,38 @@ def _build_sub_queries(plan: SearchPlan, expansion: QueryExpansion) -> list[SubQ
     others = (part for part in expansion.parts if part != plan.query.text)
     parts = [parse_plain_text(part) for part in others if replace_invalid_characters(part).strip()]
     return [whole, *(SubQuery(part, part.words, (part.text,)) for part in parts)]
+
+
+def _list_problems(
+    plan: SearchPlan,
+    open_release: OpenRelease,
+    unreadable: Mapping[str, SpaceUnreadable],
+    retrieved: Sequence[RetrievalResult],
+    expansion: QueryExpansion,
+) -> dict[str, Any]:
+    """Step -> why its part of the results is missing."""
+    problems: dict[str, Any] = {}
+    if unreadable:
+        problems["index"] = {space: str(error) for space, error in unreadable.items()}
+    for space, problem in (item for result in retrieved for item in result.vector_problems.items()):
+        problems.setdefault("vector", {})[space] = problem
+    problems |= expansion.problems
+    for step, problem in open_release.missing.items():
+        problems[step] = {**problems.get(step, {}), **problem} if step == "index" else problem
+    if plan.question.mode != "words" and (waiting := open_release.release.unembedded):
+        problems["embedding"] = f"{waiting} of {open_release.release.rows} chunks have no vector yet"
+    return problems
+
+
+def _list_notes(plan: SearchPlan, scope: SearchScope) -> tuple[str, ...]:
+    """That the question is in a language which no model of the searched spaces reads."""
+    if plan.profile.is_example or plan.question.mode == "words":
+        return ()
+    language = detect_other_language(plan.query.text)
+    embedder, spaces = scope.embedder, [reader.space for reader in scope.readers]
+    if language is None or not all(map(embedder.reads_only_english, spaces)):
+        return ()
+    return (describe_unread_language(language),)
 
 
 def _explain(

@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from knowledge_pipeline.config.settings import Settings
@@ -18,6 +18,7 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.open_release import Index
 from knowledge_pipeline.store import filters, indexes
+from knowledge_pipeline.store.damage import MEND
 from knowledge_pipeline.store.filters import UNEMBEDDED
 from knowledge_pipeline.store.lake import Lake
 
@@ -45,19 +46,23 @@ async def check_health(
         "language_model": _with_timeout(_check_language_model(settings)),
         "disk": asyncio.to_thread(_check_disk, lake),
     }
-    missing: Mapping[str, str] = {}
+    missing: Mapping[str, Any] = {}
     if store.status == "ok":
         checks |= {"embedder": _with_timeout(_check_embedder(engine)), "graph": _check_graph(index)}
-        missing = (await index.open_release()).missing  # stores of a federation
+        missing = (await index.open_release()).missing  # stores of a federation, or a damaged index
     components = dict(zip(checks, await asyncio.gather(*checks.values()), strict=True))
     skipped = ComponentHealth("unknown", "it cannot be checked while the store is unhealthy")
     names = ("embedder", "reranker", "language_model", "graph", "disk")
     return {
         "store": store,
-        **dict.fromkeys(missing, ComponentHealth("unhealthy", "it cannot be asked: answers do without it")),
+        **{name: ComponentHealth("unhealthy", _MISSING.get(name, _UNANSWERED)) for name in missing},
         **{name: components.get(name, skipped) for name in names},
         "query_log": _check_query_log(settings, log),
     }
+
+
+_UNANSWERED = "it cannot be asked: answers do without it"
+_MISSING = {"index": f"an index cannot be read, and searches do without it: {MEND}"}
 
 
 async def check_store(index: Index) -> ComponentHealth:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,14 +19,16 @@ from cachetools import LRUCache
 
 from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 from knowledge_pipeline.config.sources import SourceConfig
-from knowledge_pipeline.contract.describe import format_lines
+from knowledge_pipeline.contract.describe import cite_other_lines, format_lines, parse_lines
 from knowledge_pipeline.contract.filters import FileState
 from knowledge_pipeline.contract.responses import BlamedLines, RelatedDocument, SearchResponse, SearchResult
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.code_places import CodePlace, CodePlaces, FileOpener
 from knowledge_pipeline.query.documents import Subject, find_relations
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.open_release import Index
+from knowledge_pipeline.query.present_files import PresentFile, has_content, open_present_file
 from knowledge_pipeline.relations import DocumentContext, extract_mentions, resolve_name
 
 if TYPE_CHECKING:
@@ -36,9 +37,7 @@ if TYPE_CHECKING:
     from knowledge_pipeline.contract.responses import ContextExcerpt, ContextResponse
 
 
-_MAX_BYTES = 4_000_000  # larger files are judged by their time alone
 _WORST_FIRST: tuple[FileState, ...] = ("missing", "changed", "same")
-_REDACTED = "[REDACTED:"  # a line that the index holds without its secret
 
 
 class WorkingTree:
@@ -55,9 +54,12 @@ class WorkingTree:
         return bool(self._folders)
 
     def mark_results(self, results: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
-        """Results that say how their files are now; those without a local file as they are."""
-        open_file = cache(_open_file)  # a document has many chunks, and a folder many documents
-        return tuple(replace(result, file_state=self._compare(result, open_file)) for result in results)
+        """Results that say how their files are now; those without a local file as they are.
+
+        What stands elsewhere in its file by now is cited by its lines of now; its span is that of the index.
+        """
+        open_file = self._open_files()  # a document has many chunks, and a folder many documents
+        return tuple(self._compare(result, open_file) for result in results)
 
     def mark_search(self, response: SearchResponse) -> SearchResponse:
         """The response, its results marked."""
@@ -74,60 +76,49 @@ class WorkingTree:
             excerpts.append(replace(excerpt, file_state=worst))
         return replace(context, excerpts=tuple(excerpts), results=results)
 
-    def _compare(
-        self, result: SearchResult, open_file: Callable[[Path, str], _File | FileState | None]
-    ) -> FileState | None:
-        folder = self._folders.get(result.citation.source)
-        if folder is None or not result.citation.path:
-            return None
-        file = open_file(folder, result.citation.path)
-        if not isinstance(file, _File):
-            return file
-        if file.text is not None and has_content(file.text, result.content):
-            return "same"
+    def locate_excerpts(self) -> Callable[[ContextExcerpt], ContextExcerpt]:
+        """A function that gives excerpts the lines where their text stands now; each file is read once."""
+        open_file = self._open_files()
+
+        def locate(excerpt: ContextExcerpt) -> ContextExcerpt:
+            file = open_file(excerpt.citation.source, excerpt.citation.path)
+            first, last = parse_lines(excerpt.citation.lines)
+            if (
+                not isinstance(file, PresentFile)
+                or (line := file.find_first_line(excerpt.text, first)) is None
+            ):
+                return excerpt
+            return replace(excerpt, citation=cite_other_lines(excerpt.citation, line, last + line - first))
+
+        return locate
+
+    def check_places(self, places: Iterable[tuple[CodePlace, str]]) -> CodePlaces:
+        """Places in code as they are now, each with what its line should have."""
+        return CodePlaces(places, self._open_files())
+
+    def _open_files(self) -> FileOpener:
+        @cache
+        def open_file(source: str, path: str) -> PresentFile | FileState | None:
+            folder = self._folders.get(source)
+            return open_present_file(folder, path) if folder and path else None
+
+        return open_file
+
+    def _compare(self, result: SearchResult, open_file: FileOpener) -> SearchResult:
+        file = open_file(result.citation.source, result.citation.path)
+        if not isinstance(file, PresentFile):
+            return replace(result, file_state=file)
+        span = result.span
+        line = file.find_first_line(result.content, span.start_line)
+        if line == span.start_line:
+            return replace(result, file_state="same")
+        if line is not None:
+            last = span.end_line + line - span.start_line
+            return replace(result, file_state="same", citation=cite_other_lines(result.citation, line, last))
         indexed_at = result.metadata.get("updated_at")
         is_older = indexed_at and file.modified <= datetime.fromisoformat(indexed_at)
         is_text = file.text is not None and result.metadata.get("source_type") == "code"
-        return "same" if is_older and not is_text else "changed"
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    modified: datetime
-    text: str | None  # with line feeds alone; None for what is no text, or too large
-
-
-def _open_file(folder: Path, name: str) -> _File | FileState | None:
-    """A file as it is now, "missing", or None for one that may not be read here."""
-    path = folder / name
-    try:
-        if not path.resolve().is_relative_to(folder.resolve()):
-            return None
-        stat = path.stat()
-        content = path.read_bytes() if stat.st_size <= _MAX_BYTES else None
-    except FileNotFoundError:
-        return "missing"
-    except OSError:
-        return None
-    text = None
-    if content is not None:
-        with suppress(UnicodeDecodeError):
-            text = content.decode().replace("\r\n", "\n")
-    return _File(datetime.fromtimestamp(stat.st_mtime, UTC), text)
-
-
-def has_content(text: str, content: str) -> bool:
-    """Whether a text has some lines, all but those that were redacted."""
-    content = content.replace("\r\n", "\n")
-    if _REDACTED not in content:
-        return content in text
-    parts: list[list[str]] = [[]]
-    for line in content.split("\n"):
-        if _REDACTED in line:
-            parts.append([])
-        else:
-            parts[-1].append(line)
-    return all("\n".join(part) in text for part in parts)
+        return replace(result, file_state="same" if is_older and not is_text else "changed")
 
 
 _SOURCE_TYPES = frozenset({"code", "markdown", "openapi", "archive", "files"})  # whose documents are files

@@ -186,7 +186,6 @@ _FORMATS = [_build_format(kind, prefixes.split(), rest) for kind, prefixes, rest
 
 
 def _find_tokens(text: str) -> Iterator[Finding]:
-    """Every token of a known form, in the order of the table."""
     long_words = "\n".join(_LONG_WORD.findall(text))
     if not long_words:
         return
@@ -256,7 +255,6 @@ def _find_assigned_secrets(text: str) -> Iterator[Finding]:
 
 
 def _looks_random(value: str) -> bool:
-    """Whether a value is more likely random than written by a person."""
     if (
         REDACTION_PREFIX in value
         or _UUID.fullmatch(value)
@@ -276,7 +274,6 @@ def _looks_random(value: str) -> bool:
 
 
 def _is_user_and_password(value: str) -> bool:
-    """Whether the value of a `Basic` scheme decodes to `user:password`."""
     try:
         user, colon, password = base64.b64decode(value, validate=True).decode("ascii").partition(":")
     except (binascii.Error, UnicodeDecodeError):

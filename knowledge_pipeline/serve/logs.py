@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, TextIO, cast
 
 from knowledge_pipeline.config.operation import ServeSettings
@@ -163,7 +162,12 @@ def build_log_fields(record: logging.LogRecord, *, content: bool) -> dict[str, A
     if entry := _current_entry.get():
         fields |= {"request_id": entry.request_id, "interface": entry.interface, "token": entry.token}
     if error := record.exc_info and record.exc_info[1]:
-        fields |= {"error": type(error).__name__, "frames": _format_frames(error.__traceback__)}
+        # without paths: `module:line function`, innermost last
+        frames = [
+            f"{frame.f_globals.get('__name__', '?')}:{line} {frame.f_code.co_name}"
+            for frame, line in traceback.walk_tb(error.__traceback__)
+        ]
+        fields |= {"error": type(error).__name__, "frames": frames[-_MAX_FRAMES:]}
         if content or isinstance(error, KnowledgeError):
             fields["error_message"] = redact(str(error))
         elif isinstance(error, OSError):
@@ -177,15 +181,6 @@ def redact(text: str) -> str:
     from knowledge_pipeline.sanitizing.sanitize import sanitize
 
     return sanitize(text, SanitizeSettings()).text[:_MAX_CHARS]
-
-
-def _format_frames(trace: TracebackType | None) -> list[str]:
-    """The frames of a traceback, without paths: `module:line function`, innermost last."""
-    frames = [
-        f"{frame.f_globals.get('__name__', '?')}:{line} {frame.f_code.co_name}"
-        for frame, line in traceback.walk_tb(trace)
-    ]
-    return frames[-_MAX_FRAMES:]
 
 
 def _format_value(value: Any) -> str:

@@ -192,7 +192,15 @@ class _StoreCollector(Collector):
         """Of each type, the source that was refreshed longest ago, so that none hides behind another."""
         existing = {*self._lake.list_stored_sources().items(), *self._declared}
         oldest = dict[str, datetime]()
-        for (source, type_), at in self._load_refresh_times().items():
+        where = eq("stage", "index")
+        if self._refreshed_at:  # only the end of the log is read again
+            where &= at_least("at", max(self._refreshed_at.values()) - _MAX_CLOCK_SKEW)
+        log = open_log(self._lake, "refreshes")
+        for row in log.read_rows(["source", "source_type", "at"], where).to_pylist():
+            of: tuple[str, str] = (row["source"], row["source_type"])
+            at: datetime = row["at"]
+            self._refreshed_at[of] = max(at, self._refreshed_at.get(of, at))
+        for (source, type_), at in self._refreshed_at.items():
             if (source, type_) in existing:
                 oldest[type_] = min(at, oldest.get(type_, at))
         refreshed = GaugeMetricFamily(
@@ -203,15 +211,3 @@ class _StoreCollector(Collector):
         for type_, at in sorted(oldest.items()):
             refreshed.add_metric([type_], at.timestamp())
         return refreshed
-
-    def _load_refresh_times(self) -> dict[tuple[str, str], datetime]:
-        """When each source was last refreshed completely; only the end of the log is read again."""
-        where = eq("stage", "index")
-        if self._refreshed_at:
-            where &= at_least("at", max(self._refreshed_at.values()) - _MAX_CLOCK_SKEW)
-        log = open_log(self._lake, "refreshes")
-        for row in log.read_rows(["source", "source_type", "at"], where).to_pylist():
-            of: tuple[str, str] = (row["source"], row["source_type"])
-            at: datetime = row["at"]
-            self._refreshed_at[of] = max(at, self._refreshed_at.get(of, at))
-        return self._refreshed_at

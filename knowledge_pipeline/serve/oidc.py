@@ -18,6 +18,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 from urllib.parse import quote_plus
 
 import httpx2
@@ -313,7 +314,8 @@ def _build_access(
     tenant = _resolve_tenant(settings, claims, listed)
     principals = {name for group in listed for name in group.principals}
     if settings.group_names_are_principals:
-        principals |= groups - {group.group for group in listed}
+        unlisted = groups - {group.group for group in listed}
+        principals |= {name for name in unlisted if "@" not in normalize("NFKC", name)}  # no person's address
     email = _find_claim(claims, settings.claims.email)
     is_verified = settings.emails_are_verified or claims.get("email_verified") is True
     if is_verified and isinstance(email, str) and "@" in email:  # else they may have chosen it themselves
@@ -374,14 +376,28 @@ _NOT_VALID = "the token is not one that the identity server signed for this serv
 _OTHER_ISSUER = "the token is of another issuer than serve.oidc.issuer: get one from that"
 _UNKNOWN_KEY = "the token is signed with a key that the identity server does not have: sign in again"
 _NO_ACCESS_TOKEN = "the token identifies a person to a client: send the access token instead"  # noqa: S105
+_UNKNOWN_KIND = (
+    "the token does not say that it is an access token, and one that identifies a person to a client has the "
+    "same audience: send an access token, or give them an audience of their own in serve.oidc.audience"
+)
 _OTHER_CLIENT = (
     "the token was given to a client that is not allowed here: add it to serve.oidc.allowed_clients"
 )
 _OTHER_SIGN_IN = "the identity server answered another sign-in than this one: start it again"
 
 _CLAIMS_OF_ID_TOKENS = ("at_hash", "c_hash", "events")
+_CLAIMS_OF_ACCESS_TOKENS = ("scope", "scp", "client_id", "cid", "appid", "azpacr")  # RFC 9068, Okta, Entra
 _CLIENT_CLAIMS = ("azp", "appid", "client_id", "cid")  # OpenID, Entra's version 1, RFC 9068, Okta
 _TYPES_OF_OTHER_TOKENS = ("id", "refresh", "offline", "logout")  # Keycloak's claim `typ`
+
+
+def _is_access_token(token: str, claims: Mapping[str, Any]) -> bool:
+    """Whether a valid token says that it is an access token: an ID token need not say what it is."""
+    import jwt
+
+    kinds = str(jwt.get_unverified_header(token).get("typ", "")).lower(), str(claims.get("typ", "")).lower()
+    is_named = kinds[0].removeprefix("application/") == "at+jwt" or kinds[1] == "bearer"  # RFC 9068, Keycloak
+    return is_named or any(name in claims for name in _CLAIMS_OF_ACCESS_TOKENS)
 
 
 class JwtVerifier:
@@ -393,6 +409,13 @@ class JwtVerifier:
 
     def verify_access_token(self, token: str) -> Mapping[str, Any]:
         """The claims of a token that a program sends. Raises `Unauthenticated`, or `IdentityUnavailable`."""
+        claims, settings = self.verify_bearer_token(token), self._settings
+        if settings.audience in (None, settings.client_id) and not _is_access_token(token, claims):
+            raise Unauthenticated(_UNKNOWN_KIND)
+        return claims
+
+    def verify_bearer_token(self, token: str) -> Mapping[str, Any]:
+        """The same of a service's token, which nobody signs in with and which need not say what it is."""
         claims = self._verify(token, audience=self._settings.audience or self._settings.client_id)
         kind = str(claims.get("typ", "")).lower()
         if kind in _TYPES_OF_OTHER_TOKENS or any(name in claims for name in _CLAIMS_OF_ID_TOKENS):

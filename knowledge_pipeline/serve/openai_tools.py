@@ -17,6 +17,7 @@ from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase, KnowledgeBase
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.serve.mcp.advice import drop_commands
 from knowledge_pipeline.serve.mcp.inputs import KnowledgeQueryInput, input_schema_of, parse_input
 from knowledge_pipeline.serve.mcp.text import render_answer
 
@@ -72,7 +73,7 @@ async def acall_tool(
     try:
         return render_answer(await _search(base, arguments, access))
     except KnowledgeError as error:
-        return f"Error: {error}"
+        return f"Error: {drop_commands(str(error))}"
 
 
 async def stream_results(
@@ -87,10 +88,21 @@ async def stream_results(
         yield result
 
 
+async def run_search(
+    base: AsyncKnowledgeBase, arguments: KnowledgeQueryInput, access: Access | None
+) -> SearchResponse:
+    """What a call finds, by all of its arguments."""
+    return await base.search(
+        arguments.query,
+        type=arguments.search_type,
+        filters=arguments.to_filters(),
+        limit=arguments.limit,
+        mode=arguments.mode,
+        access=access,
+    )
+
+
 async def _search(
     base: AsyncKnowledgeBase, arguments: str | Mapping[str, Any], access: Access | None
 ) -> SearchResponse:
-    call = parse_arguments(arguments)
-    return await base.search(
-        call.query, type=call.type, filters=call.to_filters(), limit=call.limit, access=access
-    )
+    return await run_search(base, parse_arguments(arguments), access)

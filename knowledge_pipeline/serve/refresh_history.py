@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import filelock
 
-from knowledge_pipeline.contract.operation import Refresh
+from knowledge_pipeline.contract.operation import LastEvent, Refresh
 from knowledge_pipeline.errors import StoreUnavailable
 from knowledge_pipeline.store.local_state import Owner, SharedState, is_alive
 
 if TYPE_CHECKING:
+    from knowledge_pipeline.query.access import Access
     from knowledge_pipeline.serve.refresh_process import ProcessOutcome
 
 _log = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ _log = logging.getLogger(__name__)
 KEPT_S = 30 * 86_400.0
 MAX_BYTES = 1_000_000  # of all entries, a few hundred; beyond it the older half is forgotten
 
+_NO_ERROR = {"error": None, "about": (), "others_read": None}
 _REFRESH, _EVENT = "refresh", "event"  # kinds; the keys are ids, and sources
 _ENDED = ("succeeded", "failed")
 _TIMES = ("requested_at", "started_at", "ended_at")
@@ -77,7 +79,8 @@ class RefreshHistory:
     def record_event(self, refresh: Refresh, sources: Iterable[str], service: str, kind: str) -> None:
         """Keep that an event of a service came, which a refresh takes in for some of its sources."""
         event = {"service": service, "kind": kind, "at": datetime.now(UTC).isoformat(), "refresh": refresh.id}
-        self._put_events({"source": source, **event, "state": "waiting", "error": None} for source in sources)
+        event |= {"state": "waiting", **_NO_ERROR}
+        self._put_events({"source": source, **event} for source in sources)
 
     def end_events(self, refresh: Refresh, outcome: ProcessOutcome, again: Refresh | None) -> None:
         """Keep what became of the events of a refresh; `again` tries to take in those that may work later."""
@@ -86,12 +89,15 @@ class RefreshHistory:
             if event["refresh"] != refresh.id:
                 continue
             if (failure := outcome.find_failure(event["source"])) is None:
-                ended.append({**event, "state": "done", "error": None})
-            elif again and failure.is_temporary:
-                ended.append({**event, "refresh": again.id, "error": failure.error})
-            else:
-                left = " (left to the next listing)" if failure.is_temporary else ""
-                ended.append({**event, "state": "failed", "error": f"{failure.error}{left}"})
+                ended.append({**event, "state": "done", **_NO_ERROR})
+                continue
+            is_retried = bool(again and failure.is_temporary)
+            left = " (left to the next listing)" if failure.is_temporary and not is_retried else ""
+            error = {"error": f"{failure.error}{left}", "about": failure.about}
+            error["others_read"] = f"{failure.others_read}{left}"
+            ended.append(
+                {**event, **({"refresh": again.id} if again and is_retried else {"state": "failed"}), **error}
+            )
         self._put_events(ended)
 
     def close(self) -> None:
@@ -110,7 +116,12 @@ class RefreshHistory:
         refreshes: dict[bytes, Refresh] = {}
         for entry in self._list(_REFRESH):
             owner, values = (json.loads(entry)[name] for name in ("owner", "refresh"))
-            refresh = _parse_refresh(values)
+            times: dict[str, Any] = {
+                name: datetime.fromisoformat(values[name]) for name in _TIMES if values.get(name)
+            }
+            names = ("sources", "documents")
+            parts: dict[str, Any] = {name: tuple(dict.fromkeys(values.get(name, ()))) for name in names}
+            refresh = Refresh(**{**values, **times, **parts, **_read_audience(values)})
             if refresh.status not in _ENDED:
                 if owner not in living:
                     living[owner] = is_alive(self._folder, owner)
@@ -147,9 +158,21 @@ def list_last_events(folder: Path) -> list[dict[str, Any]]:
     with SharedState(folder) as state:
         events = [json.loads(value) for value in state.list_values(_EVENT)]
     names = ("source", "service", "kind", "at", "state", "error")
-    return sorted(
-        ({name: event[name] for name in names} for event in events), key=lambda event: event["source"]
-    )
+    shown = ({name: event[name] for name in names} | _read_audience(event) for event in events)
+    return sorted(shown, key=lambda event: event["source"])
+
+
+def _read_audience(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Whom an error is for; of one that an earlier server kept, nobody but who sees everything."""
+    others_read = values.get("others_read", "it failed" if values.get("error") else None)
+    return {"about": tuple(values.get("about", ())), "others_read": others_read}
+
+
+def choose_error(kept: Refresh | LastEvent, access: Access, may_see: Callable[[str], bool]) -> str | None:
+    """The error that a caller reads: without names and counts, unless they may see all that it is about."""
+    if access.everything or (kept.about and all(map(may_see, kept.about))):
+        return kept.error
+    return kept.others_read
 
 
 def add_documents(refresh: Refresh, documents: Iterable[str]) -> Refresh:
@@ -158,12 +181,3 @@ def add_documents(refresh: Refresh, documents: Iterable[str]) -> Refresh:
     sources = (document.partition("/")[0] for document in refresh.documents)
     refresh.sources = tuple(dict.fromkeys((*refresh.sources, *sources)))
     return refresh
-
-
-def _parse_refresh(values: Mapping[str, Any]) -> Refresh:
-    times: dict[str, Any] = {
-        name: datetime.fromisoformat(values[name]) for name in _TIMES if values.get(name)
-    }
-    names = ("sources", "documents")
-    parts: dict[str, Any] = {name: tuple(dict.fromkeys(values.get(name, ()))) for name in names}
-    return Refresh(**{**values, **times, **parts})

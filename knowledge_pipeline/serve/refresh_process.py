@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -31,6 +31,8 @@ class Failure:
 
     error: str
     is_temporary: bool
+    about: tuple[str, ...] = ()  # the sources that alone it is about; none: the whole store
+    others_read: str = "the refresh failed"  # who may not see all of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,21 @@ class ProcessOutcome:
         """Why a source failed, or what it had read is not released; None: it succeeded."""
         return self.problem or self.failures.get(source) or self.failures.get(_RELEASE)
 
-    def describe_failures(self, sources: Sequence[str]) -> str | None:
-        """What failed of some sources; None: nothing."""
+    def describe_failures(self, sources: Sequence[str]) -> Failure | None:
+        """What failed of some sources; None: nothing. Others' part of it is that of the release."""
         if self.problem:
-            return self.problem.error
-        failed = [name for name in (*sources, _RELEASE) if name in self.failures]
-        return "; ".join(f"{name}: {self.failures[name].error}" for name in failed)[:_MAX_ERROR_CHARS] or None
+            return self.problem
+        failed = {name: self.failures[name] for name in (*sources, _RELEASE) if name in self.failures}
+        if not failed:
+            return None
+        texts = [f"{name}: {failure.error}" for name, failure in failed.items()]
+        own = [f"{name}: {failure.error}" for name, failure in failed.items() if name != _RELEASE]
+        release = failed.get(_RELEASE)
+        about = release.about if release else tuple(sources)
+        others_read = [*own, *([release.others_read] if release else [])]
+        return Failure(
+            "; ".join(texts)[:_MAX_ERROR_CHARS], False, about, "; ".join(others_read)[:_MAX_ERROR_CHARS]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +171,6 @@ class RefreshProcess:
 
     @contextmanager
     def _take_turn(self) -> Generator[None]:
-        """Wait until no other worker of this server refreshes."""
         if self._turn is None:
             yield
             return
@@ -175,7 +185,6 @@ class RefreshProcess:
 
 
 def _read_tail(file: IO[bytes]) -> bytes:
-    """The whole file, or its last part if it is far too large."""
     file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_OUTPUT_BYTES))
     return file.read()
 
@@ -187,10 +196,7 @@ def _parse_outcome(code: int, out: bytes, err: bytes) -> ProcessOutcome:
     release = live.get("release") if is_object(live) else None
     if code == 0:
         return ProcessOutcome(release)
-    failures = {
-        failure["source"]: _build_failure(failure["error"], is_temporary=failure["temporary"])
-        for failure in outcome.get("failures") or ()
-    }
+    failures = {failure["source"]: _parse_failure(failure) for failure in outcome.get("failures") or ()}
     if failures:
         return ProcessOutcome(release, failures)
     lines = err.decode("utf-8", "replace").strip().splitlines()
@@ -199,6 +205,13 @@ def _parse_outcome(code: int, out: bytes, err: bytes) -> ProcessOutcome:
     # A signal ended it: the system, short of memory, or a person; neither says anything of the sources.
     is_temporary = code == _TEMPORARY_FAILURE or code < 0
     return ProcessOutcome(problem=_build_failure(error, is_temporary=is_temporary))
+
+
+def _parse_failure(failure: Mapping[str, Any]) -> Failure:
+    built, source = _build_failure(failure["error"], is_temporary=failure["temporary"]), failure["source"]
+    if source == _RELEASE:
+        return replace(built, about=tuple(failure.get("about", ())), others_read="a release is refused")
+    return replace(built, about=(source,))
 
 
 def _build_failure(error: str, *, is_temporary: bool) -> Failure:

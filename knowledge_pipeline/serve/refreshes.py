@@ -128,7 +128,10 @@ class RefreshQueue:
 
     def _add(self, refresh: Refresh) -> Refresh:
         """Queue a refresh, unless one that waits does it too, which then counts as new where this one is."""
-        queued = self._find_covering(refresh)
+        is_relist = refresh.relist or bool(refresh.documents)
+        whole = (queued for queued in self._queued if queued.reason != "purge" and not queued.documents)
+        covering = (queued for queued in whole if queued.relist or not is_relist)
+        queued = next((queued for queued in covering if _can_wait_with(refresh, queued)), None)
         if queued is None and refresh.documents:
             queued = next(
                 (other for other in self._queued if other.documents and _can_wait_with(refresh, other)), None
@@ -142,13 +145,6 @@ class RefreshQueue:
         queued.tries = min(queued.tries, refresh.tries)
         self._has_changed.set()
         return queued
-
-    def _find_covering(self, refresh: Refresh) -> Refresh | None:
-        """A queued refresh of all its sources as a whole, in full where it needs that or names documents."""
-        is_relist = refresh.relist or bool(refresh.documents)
-        whole = (queued for queued in self._queued if queued.reason != "purge" and not queued.documents)
-        covering = (queued for queued in whole if queued.relist or not is_relist)
-        return next((queued for queued in covering if _can_wait_with(refresh, queued)), None)
 
     def _enqueue(self, refresh: Refresh) -> Refresh:
         if self._config is None:
@@ -207,10 +203,20 @@ class RefreshQueue:
     def _end(self, refresh: Refresh, outcome: ProcessOutcome) -> None:
         """Note how a refresh ended, and queue what is to be tried again."""
         self._running.remove(refresh)
-        refresh.release, refresh.error = outcome.release, outcome.describe_failures(refresh.sources)
+        refresh.release, failure = outcome.release, outcome.describe_failures(refresh.sources)
+        if failure:
+            refresh.error, refresh.about, refresh.others_read = (
+                failure.error,
+                failure.about,
+                failure.others_read,
+            )
         refresh.status, refresh.ended_at = "failed" if refresh.error else "succeeded", datetime.now(UTC)
         if refresh.error and self._closed:
-            refresh.status, refresh.error = "interrupted", None  # the next server does it
+            refresh.status, refresh.error, refresh.others_read = (
+                "interrupted",
+                None,
+                None,
+            )  # the next server does it
         else:
             again = self._retry(refresh, outcome)
             self._history.end_events(refresh, outcome, again)
@@ -225,10 +231,9 @@ class RefreshQueue:
         if not sources or refresh.reason == "purge":
             return None
         if refresh.tries == len(RETRY_PAUSES_S):
-            refresh.error = f"{refresh.error} (tried {refresh.tries + 1} times: left to the next listing)"
+            _add_remark(refresh, f"tried {refresh.tries + 1} times: left to the next listing")
             return None
-        pause = format_duration(RETRY_PAUSES_S[refresh.tries])
-        refresh.error = f"{refresh.error} (tried again in {pause})"
+        _add_remark(refresh, f"tried again in {format_duration(RETRY_PAUSES_S[refresh.tries])}")
         again = self._build_refresh(sources, refresh.reason, relist=refresh.relist)
         again.documents = tuple(
             document for document in refresh.documents if document.partition("/")[0] in sources
@@ -247,6 +252,10 @@ class RefreshQueue:
         flags = ["--relist"] * any(refresh.relist for refresh in batch)
         flags += ["--dagster"] * bool(os.environ.get("DAGSTER_HOME"))
         return ["refresh", *arguments, *flags, *shared]
+
+
+def _add_remark(refresh: Refresh, remark: str) -> None:
+    refresh.error, refresh.others_read = f"{refresh.error} ({remark})", f"{refresh.others_read} ({remark})"
 
 
 def _compute_wait(refresh: Refresh) -> float:

@@ -9,10 +9,11 @@ import asyncio
 import ipaddress
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from os import cpu_count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -47,6 +48,7 @@ from knowledge_pipeline.store.local_state import WINDOW_S, SharedState
 if TYPE_CHECKING:
     from knowledge_pipeline.serve.metrics import Metrics
     from knowledge_pipeline.serve.sign_in import OidcAuthenticator
+    from knowledge_pipeline.serve.status import SourceStates
     from knowledge_pipeline.serve.tracing import TracingObserver
 
 
@@ -102,18 +104,35 @@ class CallerShares:
     """How many requests of one caller run at once: more of the same caller wait, without delaying others.
 
     What a caller asks holds processors, not only time, so a rate alone lets one caller take all of them.
+    So many may wait, and no more.
     """
 
-    def __init__(self, most: int | None) -> None:
-        self._most = most or max(2, (cpu_count() or 1) // 2)
+    def __init__(self, most: int | None, *, max_waiting: int = 100) -> None:
+        self._most, self._max_waiting = most or max(2, (cpu_count() or 1) // 2), max_waiting
         self._slots = WeakValueDictionary[str, asyncio.Semaphore]()  # of the callers that ask now
+        self._waiting = Counter[str]()
 
-    def hold(self, key: str) -> asyncio.Semaphore:
-        """One of a caller's slots, to wait for and to hold."""
+    @asynccontextmanager
+    async def hold(self, key: str) -> AsyncGenerator[None]:
+        """Wait for one of a caller's slots, and hold it. Raises `Overloaded`: too many wait already."""
         slots = self._slots.get(key)
         if slots is None:
             slots = self._slots[key] = asyncio.Semaphore(self._most)
-        return slots
+        if slots.locked() and self._waiting[key] >= self._max_waiting:
+            raise Overloaded(
+                f"{self._waiting[key]} of your requests wait already: send fewer at once", retry_after_s=1.0
+            )
+        self._waiting[key] += 1
+        try:
+            await slots.acquire()
+        finally:
+            self._waiting[key] -= 1
+            if not self._waiting[key]:
+                del self._waiting[key]
+        try:
+            yield
+        finally:
+            slots.release()
 
 
 class RecentCallers:
@@ -251,8 +270,16 @@ class Service:
         self.oidc = _create_oidc(settings, state)
         self._request_limiter = RequestLimiter(state)
         self._concurrency = asyncio.Semaphore(settings.serve.max_concurrent)
-        self._shares = CallerShares(settings.serve.max_concurrent_per_caller)
+        serve = settings.serve
+        self._shares = CallerShares(serve.max_concurrent_per_caller, max_waiting=serve.max_concurrent)
         self._admission = Admission(timeout_s=settings.serve.timeout_s)
+
+    @cached_property
+    def source_states(self) -> SourceStates:
+        """The states of the sources, for those who ask for their list."""
+        from knowledge_pipeline.serve.status import SourceStates  # and SQL models
+
+        return SourceStates(self.settings, self.config)
 
     def identify(self, token: str | None, origin: Origin) -> Identity:
         """Who sends a request, by token or, without one, by origin; it may wait for the identity server.
@@ -318,11 +345,15 @@ class Service:
             identity.require_scope(scope)
             self._request_limiter.acquire(identity.rate_limit_key, per_minute=identity.requests_per_minute)
             self._callers.note(identity.rate_limit_key)
-            timeout_s = self.settings.serve.timeout_s
+            timeout_s, is_running = self.settings.serve.timeout_s, False
             try:
                 async with asyncio.timeout(timeout_s), self._slot(identity.rate_limit_key):
+                    is_running = True
                     return await operation()
             except TimeoutError:
+                if not is_running:
+                    waited = f"its turn did not come within {timeout_s:g} s: try again later"
+                    raise Overloaded(waited, retry_after_s=timeout_s / 2) from None
                 raise ResponseTimeout(
                     f"there was no response within {timeout_s:g} s: request less, or try later"
                 ) from None

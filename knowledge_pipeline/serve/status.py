@@ -25,7 +25,7 @@ from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access, sees_whole_source
 from knowledge_pipeline.query.status import check_store
-from knowledge_pipeline.serve.refresh_history import list_last_events
+from knowledge_pipeline.serve.refresh_history import choose_error, list_last_events
 from knowledge_pipeline.sql_models.configured_sources import build_configured_sources, load_source_states
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
@@ -72,8 +72,8 @@ class _Cached(Generic[ResultT]):
             return self._latest[1]
 
 
-def check_watchers(folder: Path) -> operation.WatcherHealthResponse:
-    """How the watchers of a store are, by its local folder: in counts, as anybody may ask."""
+def check_watchers(folder: Path, *, with_counts: bool) -> operation.WatcherHealthResponse:
+    """How the watchers of a store are, by its local folder; counts of sources are not for anybody."""
     reports = list_watchers(folder)
     problems = [report.problem for report in reports if report.problem]
     if not reports:
@@ -82,7 +82,8 @@ def check_watchers(folder: Path) -> operation.WatcherHealthResponse:
         status, detail = "unhealthy", f"a watcher is unhealthy: {problems[0]}"
     else:
         behind = sum(len(report.heartbeat.behind) for report in reports)
-        status, detail = "ok", f"{len(reports)} running, {behind} sources behind"
+        status, detail = "ok", f"{len(reports)} running"
+        detail += f", {behind} sources behind" if with_counts else ""
     watchers: list[operation.WatcherHealth] = []
     for report in reports:
         beat, error_at = report.heartbeat, report.heartbeat.last_error_at
@@ -91,8 +92,8 @@ def check_watchers(folder: Path) -> operation.WatcherHealthResponse:
             state=beat.state,
             started_at=datetime.fromtimestamp(beat.started_at, UTC),
             looked_at=datetime.fromtimestamp(beat.looked_at, UTC),
-            sources=beat.sources,
-            behind=len(beat.behind),
+            sources=beat.sources if with_counts else None,
+            behind=len(beat.behind) if with_counts else None,
             last_error_at=datetime.fromtimestamp(error_at, UTC) if error_at else None,
             detail=report.problem,
         )
@@ -107,53 +108,68 @@ _KEPT_S = 60.0  # ages are in tenths of hours
 _States = tuple[Mapping[str, operation.SourceState], Mapping[str, AccessSettings]]
 """By source: its state, and who may see it, of those that are configured."""
 
-_kept = TTLCache[Hashable, _States, float](maxsize=8, ttl=_KEPT_S)
 
+class SourceStates:
+    """The states of the sources of one store, kept while nothing is written.
 
-async def load_states(
-    settings: Settings, config: Path | None, access: Access
-) -> Mapping[str, operation.SourceState]:
-    """The states of sources that the caller may see whole; empty, and the log says why, on an error.
-
-    Whether one is stale is what the SQL model `stale_sources` says, kept while nothing is written.
-    What something costs is for callers of a tenant. How the code has changed is not known to a server.
+    `config` is the knowledge.yaml that the settings are from, which may have changed since.
     """
-    if settings.federation.stores:
-        return {}  # each store has its own log
-    try:
-        states, declared = await asyncio.to_thread(_load_states_with_events, settings, config)
-    except (KnowledgeError, OSError) as error:
-        _log.warning("whether sources are stale is not known: %s", error)
-        return {}
-    if access.everything:
-        return states
-    seen = [id_ for id_ in states if id_ in declared and sees_whole_source(declared[id_], access)]
-    return {id_: states[id_] if access.tenant else replace(states[id_], cost=None) for id_ in seen}
 
+    def __init__(self, settings: Settings, config: Path | None) -> None:
+        self.lake = Lake(settings.store)
+        self._settings, self._config = settings, config
+        self._recent = TTLCache[Hashable, _States, float](maxsize=8, ttl=_KEPT_S)
 
-def _load_states_with_events(settings: Settings, config: Path | None) -> _States:
-    states, declared = _load_states(settings, config)
-    events: dict[str, operation.LastEvent] = {}
-    for event in list_last_events(Lake(settings.store).folder):
-        source, at = event.pop("source"), datetime.fromisoformat(event.pop("at"))
-        events[source] = operation.LastEvent(at=at, **event)
-    return {id_: replace(state, last_event=events.get(id_)) for id_, state in states.items()}, declared
+    async def load(self, access: Access) -> Mapping[str, operation.SourceState]:
+        """Those of sources that the caller may see whole; empty, and the log says why, on an error.
 
+        Whether one is stale is what the SQL model `stale_sources` says.
+        What something costs is for callers of a tenant. How the code has changed is not known to a server.
+        """
+        if self._settings.federation.stores:
+            return {}  # each store has its own log
+        try:
+            states, declared = await asyncio.to_thread(self._load_with_events)
+        except (KnowledgeError, OSError) as error:
+            _log.warning("whether sources are stale is not known: %s", error)
+            return {}
+        if access.everything:
+            return states
 
-def _load_states(settings: Settings, config: Path | None) -> _States:
-    lake = Lake(settings.store)
-    stamps = [open_log(lake, name).version_stamp for name in ("refreshes", "llm_calls")]
-    written = config.stat().st_mtime_ns if config and config.exists() else None
-    key = str(lake.root), written, *stamps, *sorted(lake.all_version_stamps().items())
-    if (cached := _kept.get(key)) is not None:
-        return cached
-    if config:
-        with suppress(ConfigError):  # while the file is wrong, what it said when the server started counts
-            settings = file.load_settings(config, allow_unset=True)
-    rows = load_source_states(lake, build_configured_sources(settings, config))
-    states = {source: _to_state(row) for source, row in rows.items()}
-    _kept[key] = states, {source.id: source.access for source in settings.sources}
-    return _kept[key]
+        def may_see(id: str) -> bool:
+            return id in declared and sees_whole_source(declared[id], access)
+
+        def show(state: operation.SourceState) -> operation.SourceState:
+            event = state.last_event and replace(
+                state.last_event, error=choose_error(state.last_event, access, may_see)
+            )
+            return replace(state, last_event=event, cost=state.cost if access.tenant else None)
+
+        return {id_: show(state) for id_, state in states.items() if may_see(id_)}
+
+    def _load_with_events(self) -> _States:
+        states, declared = self._load()
+        events: dict[str, operation.LastEvent] = {}
+        for event in list_last_events(self.lake.folder):
+            source, at = event.pop("source"), datetime.fromisoformat(event.pop("at"))
+            events[source] = operation.LastEvent(at=at, **event)
+        return {id_: replace(state, last_event=events.get(id_)) for id_, state in states.items()}, declared
+
+    def _load(self) -> _States:
+        lake, settings, config = self.lake, self._settings, self._config
+        stamps = [open_log(lake, name).version_stamp for name in ("refreshes", "llm_calls")]
+        written = config.stat().st_mtime_ns if config and config.exists() else None
+        key = written, *stamps, *sorted(lake.all_version_stamps().items())
+        if (recent := self._recent.get(key)) is not None:
+            return recent
+        if config:
+            with suppress(ConfigError):  # while the file is wrong, what it said at the start counts
+                settings = file.load_settings(config, allow_unset=True)
+        rows = load_source_states(lake, build_configured_sources(settings, config))
+        states = {source: _to_state(row) for source, row in rows.items()}
+        loaded = states, {source.id: source.access for source in settings.sources}
+        self._recent[key] = loaded
+        return loaded
 
 
 def _to_state(row: Mapping[str, Any]) -> operation.SourceState:
@@ -171,19 +187,16 @@ _BATCH_ROWS = 8192
 
 
 async def list_collections(
-    settings: Settings, base: AsyncKnowledgeBase, access: Access, config: Path | None = None
+    base: AsyncKnowledgeBase, source_states: SourceStates, access: Access
 ) -> operation.CollectionsResponse:
-    """The sources with content that the caller may see, and whether they are stale.
-
-    `config` is the knowledge.yaml that the settings are from, which may have changed since.
-    """
-    status, lake = await base.status(access=access), Lake(settings.store)
+    """The sources with content that the caller may see, and whether they are stale."""
+    status, lake = await base.status(access=access), source_states.lake
     types, times = await asyncio.gather(
         asyncio.to_thread(lake.list_stored_sources),
         asyncio.to_thread(_load_refresh_times, lake, status.by_source),
     )
     types |= {source.id: source.type for source in base.settings.sources}
-    states = await load_states(settings, config, access)
+    states = await source_states.load(access)
     collections = (
         operation.Collection(
             source,
@@ -210,7 +223,6 @@ async def compute_stats(
 
 
 def _load_refresh_times(lake: Lake, sources: Container[str]) -> dict[str, datetime]:
-    """When each source was last read, as far as the log goes back."""
     table = open_log(lake, "refreshes")
     newest: dict[str, datetime] = {}
     if table.exists:

@@ -59,7 +59,27 @@ class TracingObserver(Observer):
     def __init__(self, settings: TraceSettings) -> None:
         """Start the thread that sends. Raises `ConfigError`: there is no endpoint."""
         self._include_content = settings.include_content
-        self._provider = _build_provider(settings)
+        if settings.endpoint is None:
+            raise ConfigError("serve.traces.endpoint is not set: no traces can be sent")
+        ours = {
+            "service.name": SERVICE_NAME,
+            "service.version": version("knowledge-pipeline"),
+            ResourceAttributes.PROJECT_NAME: SERVICE_NAME,
+        }
+        provider = TracerProvider(
+            sampler=ParentBasedTraceIdRatio(settings.sample_ratio),
+            # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override ours
+            resource=Resource.create().merge(Resource(ours)).merge(OTELResourceDetector().detect()),
+            shutdown_on_exit=False,
+            span_limits=SpanLimits(max_span_attributes=_MAX_ATTRIBUTES),
+        )
+        header_text = settings.headers.get_secret_value() if settings.headers else ""
+        headers = dict(parse_env_headers(header_text, liberal=True))
+        exporter = OTLPSpanExporter(settings.endpoint, headers=headers, timeout=EXPORT_TIMEOUT_S)
+        if not settings.include_content:
+            provider.add_span_processor(_RedactingProcessor())
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._provider = provider
         self._tracer = self._provider.get_tracer(SERVICE_NAME, version("knowledge-pipeline"))
 
     @property
@@ -119,7 +139,7 @@ class TracingObserver(Observer):
         span.end(end_ns)
 
     def _record_steps(self, query_span: AnySpan, start_ns: int, steps: Iterable[Step]) -> None:
-        """One span for each step; a part of another step is its child."""
+        """One span for each step, with its parts as children: other steps, or those of a query in it."""
         whole: list[tuple[Step, AnySpan]] = []
         for step in sorted(steps, key=lambda step: step.name in _PARENT_STEPS):
             parents = (
@@ -135,32 +155,9 @@ class TracingObserver(Observer):
                 start_time=start_ns + _ms_to_ns(step.start_ms),
                 attributes=_kind_attributes(_SPAN_KINDS.get(step.name, _CHAIN)),
             )
+            self._record_steps(span, start_ns + _ms_to_ns(step.start_ms), step.steps)
             span.end(start_ns + _ms_to_ns(step.end_ms))
             whole.append((step, span))
-
-
-def _build_provider(settings: TraceSettings) -> TracerProvider:
-    if settings.endpoint is None:
-        raise ConfigError("serve.traces.endpoint is not set: no traces can be sent")
-    ours = {
-        "service.name": SERVICE_NAME,
-        "service.version": version("knowledge-pipeline"),
-        ResourceAttributes.PROJECT_NAME: SERVICE_NAME,
-    }
-    provider = TracerProvider(
-        sampler=ParentBasedTraceIdRatio(settings.sample_ratio),
-        # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override ours
-        resource=Resource.create().merge(Resource(ours)).merge(OTELResourceDetector().detect()),
-        shutdown_on_exit=False,
-        span_limits=SpanLimits(max_span_attributes=_MAX_ATTRIBUTES),
-    )
-    header_text = settings.headers.get_secret_value() if settings.headers else ""
-    headers = dict(parse_env_headers(header_text, liberal=True))
-    exporter = OTLPSpanExporter(settings.endpoint, headers=headers, timeout=EXPORT_TIMEOUT_S)
-    if not settings.include_content:
-        provider.add_span_processor(_RedactingProcessor())
-    provider.add_span_processor(BatchSpanProcessor(exporter))
-    return provider
 
 
 class _RedactingProcessor(SpanProcessor):

@@ -163,7 +163,7 @@ def _require_google_token(settings: GcsPushSettings, key: str, body: bytes, head
     try:
         if scheme.lower() != "bearer":
             raise Unauthenticated("there is no token")
-        claims = _build_verifier(settings.issuer, settings.audience).verify_access_token(token.strip())
+        claims = _build_verifier(settings.issuer, settings.audience).verify_bearer_token(token.strip())
     except Unauthenticated:
         raise Unauthenticated(
             f"the delivery has no token of Google's for serve.webhooks.{key}.audience"

@@ -228,7 +228,6 @@ class Supervisor:
             path.unlink(missing_ok=True)
 
     def _replace_all(self) -> None:
-        """Each worker by one with the newest configuration; none where that does not start."""
         for at, worker in enumerate(self._workers):
             successor = self._start()
             problem = self._await_ready(successor)

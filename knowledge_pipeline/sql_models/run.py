@@ -140,7 +140,6 @@ def _load_raw_tables(
     reads: Sequence[str] = (),
     names: frozenset[str] | None = frozenset(),
 ) -> None:
-    """Load the columns of raw tables that some models, and a select with these names, may read."""
     readers = [*((model.reads, model.names) for model in required_models), (tuple(reads), names)]
     for raw, schema in RAW_TABLES.items():
         known_names = [names for tables, names in readers if raw in tables]

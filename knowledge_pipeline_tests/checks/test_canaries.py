@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from knowledge_pipeline.checks.canaries import (
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import ReleaseRefused
 from knowledge_pipeline.stages import pipeline as release
+from knowledge_pipeline.stages.context import describe_failures
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.indexes import rebuild_indexes
 from knowledge_pipeline.store.logs import open_log
@@ -99,13 +101,15 @@ def test_what_is_indexed_and_not_found_by_its_readers_alone_keeps_the_release_ba
     before = find_live_release(indexed.lake)
     damage(index_of(indexed))
     found = check_canaries(indexed.lake, indexed.settings, "markdown")
-    assert not found.passed
+    assert not found.passed and found.sources == ("main",)
     assert (
         what in found.message and where in found.message and found.message.startswith("source 'main': chunk ")
     )
     assert {row["uri"] for row in found.sample_rows.to_pylist()} == {"a.md"}
-    with pytest.raises(ReleaseRefused, match=r"last release stays live: docs/checks\.md"):
+    with pytest.raises(ReleaseRefused, match=r"last release stays live: docs/checks\.md") as refused:
         release.release_newest(indexed.lake, indexed.settings)
+    (failure,) = describe_failures({"release": pickle.loads(pickle.dumps(refused.value))})
+    assert failure["about"] == ["main"] * ("source 'main'" in failure["error"])  # else the whole store
     assert find_live_release(indexed.lake) == before
     indexed.refresh(full=True)  # what the message says
     assert find_live_release(indexed.lake) != before

@@ -72,6 +72,7 @@ def test_the_commands_are_these():
             "rollback",
             "purge",
             "maintain",
+            "verify",
             "migrate",
             "publish",
             "sql",

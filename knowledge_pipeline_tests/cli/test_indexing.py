@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ from knowledge_pipeline.cli.refresh import describe_words
 from knowledge_pipeline.cli.source_entries import RepositoryLocation
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.stages import pipeline as early_release
-from knowledge_pipeline_tests.cli.conftest import CODE, Run, commit, git
+from knowledge_pipeline_tests.cli.conftest import CODE, Run, commit, git, list_imports
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 
 
@@ -181,6 +184,23 @@ def test_refresh_takes_in_what_changed_and_nothing_else(indexed: Path, shop: Pat
     assert (sources["shop-code"]["added"], sources["shop-code"]["unchanged"]) == (1, 1)
     assert (sources["shop-docs"]["added"], sources["shop-docs"]["removed"]) == (1, 1)
     assert sources["shop-history"]["added"] == 0
+
+
+def test_lancedb_is_imported_for_a_first_index_alone(
+    indexed: Path, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def run_and_list_imports(*arguments: str) -> set[str]:
+        program = [sys.executable, "-X", "importtime", "-m", "knowledge_pipeline.cli"]
+        return list_imports(subprocess.run([*program, *arguments], capture_output=True, text=True).stderr)
+
+    (shop / "src" / "sessions.py").write_text(CODE.replace("payload", "content"))
+    commit(shop, "Name the content")
+    edit = run_and_list_imports("refresh")
+    shutil.copytree(shop, tmp_path / "other")
+    new_source, status = run_and_list_imports("index", "--repo", "../other"), run_and_list_imports("status")
+    assert "lance" in edit & new_source and "lancedb" not in edit | new_source | status
+    monkeypatch.setenv("KNOWLEDGE_STORE", str(tmp_path / "another"))
+    assert "lancedb" in run_and_list_imports("refresh")
 
 
 def test_refresh_of_one_source_leaves_the_others(indexed: Path, run: Run):

@@ -1,5 +1,6 @@
 """`maintain`: what it tells people and programs."""
 
+import shutil
 from pathlib import Path
 
 from knowledge_pipeline_tests.cli.conftest import Run
@@ -37,3 +38,36 @@ def test_it_needs_no_secret(indexed: Path, run: Run, monkeypatch):
 def test_a_project_without_a_store_has_nothing_to_do(home: Path, run: Run):
     assert "Nothing to do: 0 sources" in run("maintain").out
     assert not (home / ".knowledge").exists()
+
+
+def test_a_damaged_list_of_releases_is_told_in_one_sentence_by_every_command(indexed: Path, run: Run):
+    root = indexed / ".knowledge" / "releases.lance"
+    kept = shutil.copytree(root, indexed / "backup")
+    newest = min((root / "_versions").glob("*.manifest"))  # Lance counts down
+    newest.write_bytes(newest.read_bytes()[:40])
+    sentence = "the list of releases, releases.lance of the store, cannot be read"
+    for command in ("search session", "refresh", "status", "releases", "rollback 1"):
+        told = run(*command.split(), code=1)
+        assert sentence in told.err, command
+        assert "restore that folder from a backup" in told.err and "this may be a bug" not in told.err
+    found = run("verify", "--json", code=1).json["findings"]
+    assert [(it["table"], it["remedy"]) for it in found] == [("releases", "restore it from a backup")]
+    assert sentence in run("maintain", "--repair").out
+    shutil.rmtree(root)
+    kept.rename(root)
+    assert "The store is whole." in run("verify").out
+    assert "sign_session" in run("search", "session").out
+
+
+def test_verify_tells_what_is_damaged_and_how_it_is_mended(indexed: Path, run: Run, run_program: Run):
+    assert "The store is whole." in run("verify").out
+    (file,) = (indexed / ".knowledge" / "chunks" / "markdown" / "shop-docs.lance" / "data").iterdir()
+    file.write_bytes(bytes(file.stat().st_size))
+    found = run("verify", "--json", code=1).json["findings"]
+    assert [it["table"] for it in found] == ["chunks/markdown/shop-docs"]
+    assert found[0]["remedy"] == "run `knowledge maintain --repair`, then `knowledge refresh`"
+    told = run_program("refresh", code=1).err
+    assert "a table of source 'shop-docs' cannot be read" in told and "maintain --repair" in told
+    assert "damage repaired" in run_program("maintain", "--repair").out
+    run_program("refresh")
+    assert "The store is whole." in run("verify").out

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +20,14 @@ PLACES = {
     "vscode": ".vscode/mcp.json",
     "gemini": ".gemini/settings.json",
 }
+SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers")
 
 
 def read_servers(path: Path) -> dict[str, Any]:
-    settings = json.loads(path.read_text())
-    return settings.get("mcpServers") or settings["servers"]
+    """The servers of a file without comments."""
+    text = path.read_text(encoding="utf-8")
+    settings = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    return next(settings[name] for name in SECTIONS if name in settings)
 
 
 @pytest.mark.sampled
@@ -47,9 +53,14 @@ def test_programs_with_settings_in_the_home_folder(
     for client, place in {
         "claude-desktop": ".config/Claude/claude_desktop_config.json",
         "windsurf": ".codeium/windsurf/mcp_config.json",
+        "zed": ".config/zed/settings.json",
+        "codex": ".codex/config.toml",
     }.items():
         run("mcp", "install", "--client", client, "--no-agents-file")
         assert read_servers(tmp_path / "me" / place)["knowledge"]["args"][-1] == "mcp"
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    run("mcp", "install", "--client", "codex", "--no-agents-file")
+    assert read_servers(tmp_path / "codex/config.toml")["knowledge"]["command"]
     assert not Path("AGENTS.md").exists()
 
 
@@ -67,7 +78,9 @@ def test_other_settings_and_servers_stay(home: Path, run: Run) -> None:
     assert agents.count("before grep") == 1
 
 
-@pytest.mark.parametrize("text", ["// a comment\n{}", "[]", '{"mcpServers": []}', "\x00"])
+@pytest.mark.parametrize(
+    "text", ["{} /* open", "{} /*/", '{"a": 1', "{,}", "[]", '{"mcpServers": []}', "\x00"]
+)
 def test_a_file_that_is_no_such_object_is_left_alone(home: Path, run: Run, text: str) -> None:
     path = Path(".mcp.json")
     path.write_text(text)
@@ -100,3 +113,173 @@ def test_where_the_server_is_not_installed_nothing_is_written(
     error = run("mcp", "install", "--client", "claude", code=2).err
     assert "pip install 'knowledge-pipeline[serve]'" in error
     assert not Path(".mcp.json").exists()
+
+
+COMMENTED = """\
+// Servers of this workspace.
+{
+\t"inputs": [], /* none, "yet" */
+\t"servers": {
+\t\t// The tracker: "https://example.org//a" , }
+\t\t"tracker": {
+\t\t\t"type": "http",
+\t\t\t"url": "https://example.org//a, }", // a comma, and a brace
+\t\t}%s // the last one
+\t},
+}
+"""
+
+
+@pytest.mark.parametrize("comma", [",", ""])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_comments_and_trailing_commas_stay(home: Path, run: Run, comma: str, newline: str) -> None:
+    path = Path(".vscode/mcp.json")
+    path.parent.mkdir()
+    before = (COMMENTED % comma).replace("\n", newline)
+    path.write_bytes(before.encode())
+    for _ in range(2):
+        run("mcp", "install", "--client", "vscode", "--no-agents-file")
+    after = path.read_bytes().decode()
+    assert re.sub(r'\s*"knowledge": \{.*?\n\t\t\}', "", after, flags=re.DOTALL) == before.replace(
+        "}" + comma + " // the", "}, // the"
+    )
+    assert after.count('"knowledge"') == 1 and after.count("\r\n") == (newline == "\r\n") * after.count("\n")
+    json_lines = [re.sub(r"(^|\s)//.*|/\*.*?\*/", "", line) for line in after.splitlines()]
+    plain = re.sub(r",(\s*[}\]](?!\"))", r"\1", "\n".join(json_lines))
+    servers = json.loads(plain)["servers"]
+    assert list(servers) == ["tracker", "knowledge"] and servers["knowledge"]["args"][-1] == "mcp"
+
+
+def test_a_file_of_comments_alone_keeps_them(home: Path, run: Run) -> None:
+    path = Path(".vscode/mcp.json")
+    path.parent.mkdir()
+    path.write_text("// none yet\n")
+    run("mcp", "install", "--client", "vscode", "--no-agents-file")
+    first, _, rest = path.read_text().partition("\n\n")
+    assert first == "// none yet" and list(json.loads(rest)["servers"]) == ["knowledge"]
+
+
+def test_what_the_user_added_to_an_entry_stays_and_what_a_remote_server_had_goes(
+    home: Path, run: Run
+) -> None:
+    path = Path(".mcp.json")
+    entry = {"type": "http", "url": "https://example.org/mcp", "headers": {}, "env": {"EMBEDDING_KEY": "x"}}
+    path.write_text(json.dumps({"mcpServers": {"knowledge": entry, "other": {"command": "y"}}}))
+    run("mcp", "install", "--client", "claude", "--no-agents-file")
+    servers = read_servers(path)
+    assert list(servers) == ["knowledge", "other"]
+    assert set(servers["knowledge"]) == {"type", "env", "command", "args"}
+    assert servers["knowledge"]["type"] == "stdio"
+
+
+CODEX = """\
+# My settings.
+model = "gpt-5"   # the usual one
+
+[mcp_servers.tracker]  # tickets
+command = "tracker"
+args = ["a#b"]
+
+{ours}[profiles.fast]
+model = "small"
+"""
+OURS = """\
+[mcp_servers.knowledge]
+startup_timeout_sec = 60  # it is slow here
+command = "old"
+args = [
+  "one",  # of several lines
+]
+# Set by hand:
+enabled = true
+
+[mcp_servers.knowledge.env]
+EMBEDDING_KEY = "x"
+
+"""
+
+
+@pytest.fixture
+def codex(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where Codex has its settings."""
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    (tmp_path / "codex").mkdir()
+    return tmp_path / "codex/config.toml"
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_codex_gets_a_table_and_all_else_in_its_file_stays(codex: Path, run: Run, newline: str) -> None:
+    before = CODEX.format(ours="").replace("\n", newline)
+    codex.write_bytes(before.encode())
+    for _ in range(2):
+        run("mcp", "install", "--client", "codex", "--no-agents-file")
+    after = codex.read_bytes().decode()
+    assert after.startswith(f"{before}{newline}[mcp_servers.knowledge]{newline}command = ")
+    assert after.count("[mcp_servers.knowledge]") == 1
+    assert list(read_servers(codex)) == ["tracker", "knowledge"]
+
+
+def test_a_table_of_codex_is_brought_up_to_date(codex: Path, run: Run) -> None:
+    codex.write_text(CODEX.format(ours=OURS))
+    for _ in range(2):
+        run("mcp", "install", "--client", "codex", "--no-agents-file")
+    entry = read_servers(codex)["knowledge"]
+    command, args = entry.pop("command"), entry.pop("args")
+    assert entry == {"startup_timeout_sec": 60, "enabled": True, "env": {"EMBEDDING_KEY": "x"}}
+    head, old = "[mcp_servers.knowledge]\n", OURS[OURS.index("command") : OURS.index("# Set")]
+    new = f"{head}command = {json.dumps(command)}\nargs = {json.dumps(args)}\n"
+    assert codex.read_text() == CODEX.format(ours=OURS.replace(old, "").replace(head, new))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model = ",
+        "mcp_servers = 3\n",
+        "[mcp_servers]\nknowledge = 3\n",
+        'mcp_servers = {knowledge = {command = "x"}}\n',
+        "mcp_servers.knowledge.command = 'x'\n",
+        "\x00",
+    ],
+)
+def test_settings_of_codex_that_have_no_such_tables_are_left_alone(codex: Path, run: Run, text: str) -> None:
+    codex.write_text(text)
+    error = run("mcp", "install", "--client", "codex", code=2).err
+    assert "config.toml is not TOML with tables `[mcp_servers.NAME]`: add this by hand: mcp_servers." in error
+    assert codex.read_text() == text
+    assert not Path("AGENTS.md").exists()
+    by_hand = error[error.index("mcp_servers.knowledge = ") :]
+    assert tomllib.loads(" ".join(by_hand.split()))["mcp_servers"]["knowledge"]["args"][-1] == "mcp"
+
+
+@pytest.mark.parametrize("place", ["CLAUDE.md", ".claude/CLAUDE.md"])
+def test_a_claude_file_that_exists_gets_the_paragraph_once(home: Path, run: Run, place: str) -> None:
+    path = Path(place)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"# Rules\r\n\r\nBe brief.\r\n")
+    for _ in range(2):
+        said = run("mcp", "install", "--client", "claude", "--json").json
+    assert said["written"] == [".mcp.json", "AGENTS.md", place]
+    text = path.read_bytes().decode()
+    assert text.startswith("# Rules\r\n\r\nBe brief.\r\n\r\n<!-- knowledge: begin -->\r\n")
+    assert text.count("before grep") == 1 and text.count("\n") == text.count("\r\n")
+
+
+@pytest.mark.parametrize("text", [None, "See @AGENTS.md for the rules.\n", "@./AGENTS.md\n"])
+def test_a_claude_file_that_is_or_includes_the_agents_file_is_left_alone(
+    home: Path, run: Run, text: str | None
+) -> None:
+    Path("AGENTS.md").write_text("# Rules\n")
+    if text is None:
+        os.symlink("AGENTS.md", "CLAUDE.md")
+    else:
+        Path("CLAUDE.md").write_text(text)
+    said = run("mcp", "install", "--client", "claude", "--json").json
+    assert said["written"] == [".mcp.json", "AGENTS.md"]
+    assert Path("CLAUDE.md").read_text() == text or Path("AGENTS.md").read_text().count("before grep") == 1
+
+
+def test_a_claude_file_that_cannot_be_read_leaves_every_file_alone(home: Path, run: Run) -> None:
+    Path("CLAUDE.md").write_bytes(b"\xff\xfe")
+    assert "CLAUDE.md cannot be read" in run("mcp", "install", "--client", "claude", code=2).err
+    assert not Path(".mcp.json").exists() and not Path("AGENTS.md").exists()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from decimal import Decimal
+from math import exp
 from pathlib import Path
 
 import pytest
@@ -102,6 +105,11 @@ def test_explain_shows_ranks_scores_and_times(indexed: Path, run: Run):
     ran = run("search", "retry_request", "--explain", "--lines", "0", "--limit", "1")
     assert "words #1" in ran.out and "vector #" in ran.out and "symbol +" in ran.out
     assert "retrieve" in ran.out and "def retry_request" not in ran.out
+    shown = re.search(r"log-odds: (.*) = ([+-][\d.]+)", ran.out)
+    addends = [Decimal(number) for number in re.findall(r"[+-]\d+\.\d\d", shown[1])]
+    assert len(addends) > 2 and sum(addends) == Decimal(shown[2])
+    score = float(re.search(r":\d+-\d+  (0\.\d+)", ran.out)[1])
+    assert 1 / (1 + exp(-float(shown[2]))) == pytest.approx(score, abs=0.01)
     explained = run("search", "retry_request", "--explain", "--json").json
     assert explained["results"][0]["explain"]["bm25_rank"] == 1
 

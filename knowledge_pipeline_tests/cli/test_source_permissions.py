@@ -14,15 +14,20 @@ from knowledge_pipeline_tests.fakes.github.server import GithubServer
 
 
 @pytest.fixture
-def wiki(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ConfluenceServer]:
-    with ConfluenceServer("cloud") as server:
+def wiki(
+    request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ConfluenceServer]:
+    edition = getattr(request, "param", "cloud")
+    with ConfluenceServer(edition.partition(" ")[0]) as server:
+        server.has_space_permissions = edition == "server"
         monkeypatch.setenv("TEST_WIKI_TOKEN", server.token)
         server.group("everybody", "u-ada")
         server.create("Payments", "How a payment is retried.")
         secret = server.create("Layoffs", "Whom it concerns.")
         server.restrict(secret, "u-ada")
         config = home / "knowledge.yaml"
-        identity = f'url: "{server.url}", email: {server.email}, token: "${{TEST_WIKI_TOKEN}}"'
+        email = f"email: {server.email}, " if server.email else ""
+        identity = f'url: "{server.url}", {email}token: "${{TEST_WIKI_TOKEN}}"'
         config.write_text(
             config.read_text().replace("sources: []", "sources:")
             + f"""\
@@ -51,6 +56,25 @@ def test_the_test_of_a_source_names_the_rights_that_are_missing(wiki, run: Run):
     failed = run("sources", "test", "wiki", code=1)
     assert "no document has permissions that can be read: permissions of space" in failed.err
     assert failed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("wiki", ["server", "server before 9.1"], indirect=True)
+def test_the_test_of_a_data_center_reads_its_spaces_or_says_how_to_declare_their_readers(wiki, run: Run):
+    wiki.page_cap = 1
+    assert "Permissions: 2 of 2 documents have known readers." in run("sources", "test", "wiki").out
+    wiki.forbid("/permissions", 500 if wiki.has_space_permissions else 404)
+    wiki.forbid("/confluenceservice-v2", 403)
+    failed = run("sources", "test", "wiki", code=1)
+    assert "permissions of space OPS are not shown" in failed.err
+    assert "say who may read with access.visibility and access.principals" in failed.err
+    assert failed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("wiki", ["server"], indirect=True)
+def test_the_test_of_a_source_says_that_a_listing_does_not_end(wiki, run: Run):
+    wiki.ends = False
+    failed = run("sources", "test", "wiki", code=4)
+    assert "does not end a listing: nothing is deleted: try again later" in failed.err
 
 
 def test_a_refresh_reports_who_cannot_be_known(wiki, run: Run):

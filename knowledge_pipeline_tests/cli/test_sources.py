@@ -90,6 +90,31 @@ def test_a_working_source_is_told_as_json(indexed: Path, run: Run):
     assert told["document"]["beginning"].startswith("# Guide")
 
 
+def test_what_was_not_valid_or_not_read_is_told(indexed: Path, run: Run):
+    folder = indexed / "mails"
+    folder.mkdir()
+    (folder / "a.eml").write_bytes("From: a@example.org\nSubject: Größe\n\nHöhe\n".encode("cp1252"))
+    entry = f"  - id: mails\n    type: files\n    connection: {{type: local, path: {folder}}}\n"
+    config = indexed / "knowledge.yaml"
+    without = config.read_text().rstrip("\n") + f"\n{entry}"
+    config.write_text(without)
+    told = run("sources", "test", "mails", "--json").json["document"]
+    assert (told["title"], told["note"]) == (
+        "Gr\ufffd\ufffde",
+        "not valid UTF-8 at 1 place, which reads \ufffd",
+    )
+    assert told["note"] in run("sources", "test", "mails").out
+    assert f"mails: note: {told['note']} (a.eml) 1\n" in run("refresh", "--source", "mails").out
+    for name in ("e", "d", "c", "b", f"{'long ' * 40}name"):
+        (folder / f"{name}.eml").write_bytes((folder / "a.eml").read_bytes())
+    assert f"{told['note']} (b.eml, c.eml, d.eml and 2 more) 5\n" in run("refresh", "--source", "mails").out
+    config.write_text(f"{without}    encoding: windows-1252\n")
+    told = run("sources", "test", "mails", "--json").json["document"]
+    assert (told["title"], told["note"]) == ("Größe", None)
+    config.write_text(f"{without}    encoding: latin-17\n")
+    assert "encoding 'latin-17' is not known" in run("sources", "test", "mails", code=2).err
+
+
 def test_the_endpoint_that_embeds_a_source_is_asked_too(indexed: Path, run: Run):
     told = run("sources", "test", "shop-docs")
     assert "Embedding: hashed-words (openai) answers." in told.out
@@ -136,6 +161,11 @@ def test_adding_without_a_file_writes_one(nowhere: Path, repository: Path, run: 
         (["add", "files", "--url", "https://example.com/a"], "files"),
         (["add", "code", "--url", "https://ann:hunter2@example.com/a"], "URL"),
         (["add", "code", "--url", "ext::sh -c id"], "neither"),
+        (["add", "code", "--path", ".", "--encoding", "latin-17"], "encoding 'latin-17' is not known"),
+        (
+            ["add", "snippets", "--url", "https://gitlab.com/a/b", "--encoding", "cp1252"],
+            "encoding does not apply",
+        ),
         (["add", "code", "--path", ".", "--set", "depth"], "allowed: a key of the source"),
         (["add", "code", "--path", ".", "--set", "depth=5"], "depth does not apply to type 'code'"),
         (["add", "code", "--path", ".", "--set", "exlude=a"], "did you mean 'exclude'?"),
@@ -396,6 +426,37 @@ def test_a_service_is_added_with_what_it_must_know(indexed: Path, run: Run, argu
                 "chunking": {"max_tokens": 128},
             },
         ),
+        (
+            [
+                *("files", "--path", ".", "--encoding", "windows-1252"),
+                *("--set", "max_bytes=7", "--set", "embedding.max_concurrent=2"),
+            ],
+            {
+                "id": "home-files",
+                "type": "files",
+                "connection": {"type": "local", "path": "."},
+                "encoding": "windows-1252",
+                "max_bytes": 7,
+                "embedding": {"max_concurrent": 2},
+            },
+        ),
+        (
+            [
+                *("table", "--path", "rows.csv", "--encoding", "gb18030"),
+                *("--set", "connection.delimiter=;", "--set", "columns.text=title,body"),
+            ],
+            {
+                "id": "rows",
+                "type": "table",
+                "connection": {
+                    "type": "table_files",
+                    "path": "rows.csv",
+                    "encoding": "gb18030",
+                    "delimiter": ";",
+                },
+                "columns": {"text": ["title", "body"]},
+            },
+        ),
     ],
 )
 def test_every_key_of_a_type_can_be_set(home: Path, run: Run, arguments: list[str], entry: dict[str, object]):
@@ -411,6 +472,8 @@ def test_the_help_lists_the_keys_of_every_type(nowhere: Path, run: Run):
     for name in SourceConfig.model_fields:
         assert name in keys or name in ("id", "type"), name
     assert "jira since, max_results, parts, labels, projects, jql, issue_types" in keys
+    for name in ("files.extractor", "attachments.max_count", "columns.title", "code include, exclude"):
+        assert name in keys
 
 
 def test_checkouts_of_a_folder_are_discovered_tested_and_refreshed(home: Path, repository: Path, run: Run):
@@ -547,3 +610,23 @@ def test_what_has_no_members_is_not_added(home: Path, run: Run):
     ):
         assert says in run("sources", "add", *arguments.split(), code=code).err
     assert "organisations" not in (home / "knowledge.yaml").read_text()
+
+
+def test_files_of_other_formats_are_counted_and_named(home: Path, tmp_path: Path, run: Run):
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    names = [*(f"{number}.msg" for number in range(9)), *(f"{number}.DOC" for number in range(3))]
+    for name in [*names, ".hidden.doc", "left.out", "ignored.vsd"]:
+        (folder / name).write_bytes(b"\0")
+    (folder / ".gitignore").write_text("*.vsd\n")
+    run("sources", "add", "files", "--path", str(folder), "--id", "papers", "--exclude", "*.out")
+    told = run("sources", "test", "papers", code=1).err
+    assert "lists no document, but 12 files of other formats (9 .msg, 3 .doc)" in told
+    (folder / "a.txt").write_text("Some text.\n")
+    assert "Not read: 12 files of other formats (9 .msg, 3 .doc).\n" in run("sources", "test", "papers").out
+    told = run("sources", "test", "papers", "--json").json
+    assert told["notes"] == {"files of other formats (9 .msg, 3 .doc)": 12}
+    for _ in range(2):
+        assert "files of other formats (9 .msg, 3 .doc) 12" in run("refresh", "--source", "papers").out
+    (folder / "0.msg").unlink()
+    assert "files of other formats (8 .msg, 3 .doc) 11" in run("refresh", "--source", "papers").out

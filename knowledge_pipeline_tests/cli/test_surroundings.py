@@ -60,6 +60,6 @@ def test_search_as_json_has_them_typed(parcels: Path, run: Run):
     assert set(result["graph"]) == {"calls", "called_by", "imports", "extends", "implemented_by", "omitted"}
     assert result["graph"]["called_by"][0] == {
         "name": "program_0", "source": "shop-code", "path": "program_0.py", "line": 5, "signature": "",
-        "edge_line": 5, "resolution": "by import or scope", "confidence": 1.0,
+        "edge_line": 5, "resolution": "by import or scope", "confidence": 1.0, "file_state": "same",
     }  # fmt: skip
     assert result["graph"]["omitted"] == {"called_by": 1}

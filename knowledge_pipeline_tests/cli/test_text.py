@@ -16,8 +16,8 @@ from knowledge_pipeline.cli.screen import (
     format_cell,
     format_count,
     one_line,
-    truncate,
 )
+from knowledge_pipeline.text import truncate
 from knowledge_pipeline.times import format_duration, format_rate
 from knowledge_pipeline_tests.thoroughness import examples
 

@@ -115,6 +115,34 @@ def test_a_server_that_is_not_there_is_told_with_its_address(asynchronous):
 
 
 @both
+def test_a_server_may_be_below_a_path(asynchronous):
+    with ScriptedServer(Scripted(told=ANSWER)) as server:
+        assert searched(f"{server.url}/kb/", asynchronous=asynchronous) == ANSWER
+    assert [path for _, path, _ in server.asked] == ["/kb/api/v1/knowledge/search"]
+
+
+@both
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Scripted(404, {"status": 404, "code": "HTTPError", "detail": "Not Found"}),
+        Scripted(404, b"<html>Not Found</html>"),
+    ],
+    ids=["a knowledge server", "another server"],
+)
+def test_where_no_knowledge_server_is_it_says_so_and_of_a_path_what_may_be_wrong(asynchronous, answer):
+    with ScriptedServer(answer) as server:
+        with pytest.raises(errors.NotFound) as raised:
+            searched(f"{server.url}/kb", asynchronous=asynchronous)
+        assert str(raised.value) == (
+            f"there is no knowledge server at {server.url}/kb/api/v1/knowledge/search: is its address "
+            f"{server.url}, or does no proxy forward /kb to it?"
+        )
+        with pytest.raises(errors.NotFound, match="knowledge/search: is this its address"):
+            searched(server.url, asynchronous=asynchronous)
+
+
+@both
 def test_a_slow_server_is_not_asked_the_same_again(asynchronous):
     with ScriptedServer(Scripted(told=ANSWER, wait_s=600)) as server, pytest.raises(errors.ResponseTimeout):
         searched(server.url, asynchronous=asynchronous, timeout_s=2)

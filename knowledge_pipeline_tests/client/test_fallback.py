@@ -91,3 +91,9 @@ def test_wrong_arguments_are_refused_at_once() -> None:
         KnowledgeClient("http://localhost:1", on_error="nothing")  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidQuery, match="'localhost:1' is no address of a server"):
         KnowledgeClient("localhost:1", on_error="empty")
+    for address in ("https://", "https://[", "https://kb.example.org/?tenant=a", "https://kb.example.org/#x"):
+        with pytest.raises(errors.InvalidQuery, match="is no address of a server: write https://"):
+            KnowledgeClient(address)
+    for interface in ("/api/v1/knowledge", "/mcp/"):
+        with pytest.raises(errors.InvalidQuery, match=r"write the server's, https://kb\.example\.org$"):
+            KnowledgeClient(f"https://kb.example.org{interface}")

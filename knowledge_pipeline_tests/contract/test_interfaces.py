@@ -40,6 +40,7 @@ from knowledge_pipeline.query.graph_queries import AsyncGraph
 from knowledge_pipeline.records import Mention
 from knowledge_pipeline.serve.http.app import create_app
 from knowledge_pipeline.serve.mcp.inputs import input_schema_of, output_schema_of
+from knowledge_pipeline.serve.mcp.outputs import ToolResult
 from knowledge_pipeline.serve.mcp.tools import TOOLS
 from knowledge_pipeline.serve.page.results import PageQuery
 from knowledge_pipeline.serve.service import Service
@@ -108,6 +109,38 @@ def test_openapi_has_every_filter_with_a_description(openapi):
     assert [name for name, each in properties.items() if "description" not in each] == []
 
 
+def test_openapi_says_of_each_operation_whether_it_takes_a_token(tmp_path):
+    config = tmp_path / "knowledge.yaml"
+    config.write_text("version: 1\nsources: []\n")
+    by_setting: dict[str, dict[str, Any]] = {}
+    for anonymous in ("loopback", "off"):
+        settings = file.load_settings(config)
+        serve = settings.serve.model_copy(update={"anonymous": anonymous})
+        service = Service(settings.model_copy(update={"serve": serve}), config=config)
+        app = create_app(service)
+        assert app.openapi() is app.openapi()  # and is completed once
+        by_setting[anonymous] = {
+            operation["operationId"]: operation["security"]
+            for of_path in app.openapi()["paths"].values()
+            for operation in of_path.values()
+        }
+        service.close()
+    required, optional = [{"HTTPBearer": []}], [{"HTTPBearer": []}, {}]
+    expected = {
+        **{
+            "search": optional,
+            "context_by_get": optional,
+            "graph_usages": optional,
+            "get_document": optional,
+        },
+        **{"status": optional, "feedback": optional, "watcher_health": optional},
+        **{"start_refresh": required, "add_source": required, "follow_events": required},
+        **{"report_model_call": required, "health": [], "github_webhook": []},
+    }
+    assert {name: by_setting["loopback"][name] for name in expected} == expected
+    assert by_setting["off"]["search"] == required and by_setting["off"]["watcher_health"] == optional
+
+
 def test_every_search_over_http_takes_all_filters(openapi):
     schemas = openapi["components"]["schemas"]
     searches = {"QueryRequest", "SearchRequest", "SimilarRequest", "ContextRequest", "GraphTargetRequest"}
@@ -162,10 +195,13 @@ def test_tools_together_take_every_filter_but_those_that_models_are_spared():
     assert set(FILTER_NAMES) - taken == NOT_FOR_MODELS
 
 
-def test_tools_describe_every_field_of_a_result():
-    schema = output_schema_of(TOOLS["knowledge_query"].response)
-    (result,) = (each for name, each in schema["$defs"].items() if name == "ToolSearchResult")
-    assert set(result["properties"]) == json_fields(SearchResult) | {"document_id"}
+def test_tools_describe_every_field_of_what_they_answer():
+    for name, tool in TOOLS.items():
+        schema = output_schema_of(tool.page)
+        assert set(schema["properties"]) == json_fields(tool.page), name
+        assert {"notes", "next_offset"} <= set(schema["properties"]), name
+    result = output_schema_of(TOOLS["knowledge_query"].page)["$defs"]["ToolResult"]
+    assert set(result["properties"]) == json_fields(ToolResult)
 
 
 def test_golden_questions_take_every_filter():

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import resource
 
+import numpy as np
 import pytest
 
+from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.query import open_release
 from knowledge_pipeline.query.open_release import LiveIndex
+from knowledge_pipeline.store import indexes
+from knowledge_pipeline.store.filters import MATCH_ALL, eq
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.release import restore_release
 from knowledge_pipeline.store.search import IndexReader, SpaceUnreadable
+from knowledge_pipeline_tests.fakes.openai_server import word_vector
 from knowledge_pipeline_tests.query.search import rows
+
+_RELEASES = 36
 
 
 async def open_reader(index: LiveIndex) -> IndexReader:
@@ -49,6 +60,70 @@ def test_vectors_in_memory_are_in_memory_after_the_next_release(lake: Lake, spac
         assert len(after.memory.loaded.rows) == 2
 
     asyncio.run(ask())
+
+
+def test_vectors_of_rows_that_a_rollback_brings_back_are_found(lake: Lake, space: str):
+    async def ask() -> None:
+        index = LiveIndex(lake)
+        rows.write(lake, space, [rows.row("one", "one.py"), rows.row("two", "two.py")])
+        rows.publish(lake)
+        lake.index(space, rows.DIMENSIONS).delete_where(eq("path", "two.py"))
+        rows.publish(lake)
+        reader = await open_reader(index)
+        reader.memory.load_if_due(), reader.memory.load_if_due()
+        assert reader.memory.loaded and len(reader.memory.loaded.rows) == 1
+        restore_release(lake, 1, keep=3)
+        reader = await open_reader(index)
+        found = await reader.search_vector(np.array(word_vector("two", rows.DIMENSIONS)), MATCH_ALL, limit=5)
+        assert len(found) == 2
+
+    asyncio.run(ask())
+
+
+def test_too_many_open_files_are_called_that(lake: Lake, space: str):
+    rows.write(lake, space, [rows.row("text", "one.py")])
+    rows.publish(lake)
+
+    async def ask() -> None:
+        opened = await LiveIndex(lake).open_release()
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        os.close(lowest_free := os.dup(0))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
+        try:
+            with pytest.raises(SpaceUnreadable, match="too many files open") as error:
+                await opened.open_readers()
+            assert "knowledge index" not in str(error.value)
+            with pytest.raises(StoreError, match="too many files open"):
+                await opened.open_graph_reader()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    asyncio.run(ask())
+
+
+def test_releases_leave_no_files_open(lake: Lake, space: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(indexes, "MAX_UNINDEXED_ROWS", 0)  # each release writes indexes
+    monkeypatch.setattr(indexes, "SCALAR_INDEX_MIN_ROWS", 1)
+    counts = list[int]()
+
+    async def ask() -> None:
+        index = LiveIndex(lake)
+        for number in range(_RELEASES):
+            text = " ".join(f"number{number}x{word}" for word in range(2_000))
+            rows.write(lake, space, [rows.row(text, f"{number}.py")])
+            rows.publish(lake)
+            reader = await open_reader(index)
+            assert await reader.search_text(f"number{number}x7", eq("source", "app"), limit=1)
+            assert lake.index(space, rows.DIMENSIONS).read_rows(["id"], eq("source", "app"))
+            counts.append(len(os.listdir("/proc/self/fd")))
+
+    gc.disable()  # as a server looks for cycles seldom
+    try:
+        asyncio.run(ask())
+    finally:
+        gc.enable()
+    third = _RELEASES // 3
+    assert max(counts[-third:]) <= max(counts[:third]) + 10
 
 
 def test_a_question_that_goes_away_leaves_the_opening_to_the_others(lake: Lake, space: str):

@@ -38,6 +38,7 @@ REFUSED = ("expired", "revoked", "unknown", "nobody")  # nobody: no token where 
 _VOLATILE = frozenset(
     (
         "query_id",
+        "knowledge/query_id",
         "took_ms",
         "timings_ms",
         "release",
@@ -170,8 +171,8 @@ async def asked_in_python(base: AsyncKnowledgeBase, attempt: Attempt, access: Ac
 def _reply(response: httpx2.Response) -> Reply:
     headers = "\n".join(f"{name}: {value}" for name, value in response.headers.items())
     told: Any = response.text
-    if told.startswith("event: message"):  # of MCP
-        told = told.partition("data: ")[2].strip()
+    if told.startswith((": ping", "event: message")):  # of MCP, which a slow answer begins with pings
+        told = told.partition("event: message")[2].partition("data: ")[2].strip() or told
     try:
         told = json.loads(told)
     except ValueError:

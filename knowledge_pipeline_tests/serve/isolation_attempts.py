@@ -421,6 +421,7 @@ MAKERS: dict[str, list[Maker]] = {
         _mcp("search_confluence", lambda of: {"query": of.question(), **of.filters(("spaces", "authors"))}),
         _mcp("get_document", lambda of: {"id": of.id()}, stable=True),
         _mcp("build_context", _mcp_context),
+        _mcp("list_sources", lambda of: of.filters(("repos", "languages")), stable=True),
         *(
             _mcp(name, lambda of: {"target": of.target(), **of.filters(("sources", "paths"))}, stable=True)
             for name in _GRAPH_METHODS

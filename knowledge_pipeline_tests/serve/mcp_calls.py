@@ -31,6 +31,7 @@ RIGHT: Mapping[str, Mapping[str, Any]] = {
     "analyze_dependencies": {"target": "Store.put_payment"},
     "find_related_code": {"target": "shop/store.py:11"},
     "get_document": {"id": "shop-docs:guides/canaryshopdocs.md"},
+    "list_sources": {"languages": ["python"]},
     "build_context": {"task": "retry a payment of a customer", "file": "shop/store.py", "max_tokens": 2000},
 }
 """Calls that whoever may see what is public gets an answer to."""
@@ -70,4 +71,9 @@ def text_of(result: CallToolResult) -> str:
 
 def all_of(result: CallToolResult) -> str:
     """Everything that came back."""
-    return text_of(result) + json.dumps(result.structured_content, ensure_ascii=False)
+    return text_of(result) + structured_of(result)
+
+
+def structured_of(result: CallToolResult) -> str:
+    """What a model reads of clients that hand it the structured part alone; empty where there is none."""
+    return json.dumps(result.structured_content, ensure_ascii=False) if result.structured_content else ""

@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
+from knowledge_pipeline.background import BackgroundProcess
 from knowledge_pipeline.background_worker import NICENESS
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.errors import NotFound, ResponseTimeout, TransientError
-from knowledge_pipeline.query.background import BackgroundProcess
 from knowledge_pipeline.query.limits import is_expensive
 from knowledge_pipeline.serve.service import Identity, Origin, RecentCallers, Service
 from knowledge_pipeline_tests.serve.world import World

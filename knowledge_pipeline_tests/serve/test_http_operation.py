@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 import time
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -16,10 +17,14 @@ import pytest
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.operation import WebhookSettings
+from knowledge_pipeline.config.problems import list_models
+from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.git.command import run_git
 from knowledge_pipeline.serve import refreshes as refresh_queue
 from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.progress import PublishedHeartbeat, create_heartbeat
 from knowledge_pipeline_tests.fakes.jira.events import ticket_event
 from knowledge_pipeline_tests.fakes.webhook_sender import sign_jira
 from knowledge_pipeline_tests.serve.conftest import copy_world
@@ -53,7 +58,10 @@ def refreshing(own_world, tmp_path):
         Lake(own_world.settings.store).folder,
         cli_command=(sys.executable, "-S", "-c", script),
     )
-    with Running(own_world.settings, config=own_world.config, refreshes=refreshes) as running:
+    named = {"NO_SUCH_VARIABLE": ("github.com", "wiki.example.com")}
+    with Running(
+        own_world.settings, config=own_world.config, refreshes=refreshes, source_secrets=named
+    ) as running:
         yield running
 
 
@@ -175,7 +183,28 @@ def test_a_wrong_source_changes_nothing(refusing, entry):
         ({"connection": {"type": "git", "url": "/etc"}}, "connection.url"),
         ({"connection": {"type": "git", "url": "file:///etc"}}, "connection.url"),
         ({"connection": {"type": "git", "url": "../other"}}, "connection.url"),
-        ({"metadata": {"coverage": "/etc/passwd"}}, "metadata.coverage"),
+        ({"type": "code", "metadata": {"coverage": "/etc/passwd"}}, "metadata.coverage"),
+        ({"connection": {"type": "git", "url": "FILE:///etc"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": " file:///etc"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "\tfile:///etc"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "fi\tle:///etc"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "file:/etc"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "file://localhost/etc"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "//etc"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "~"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "shop-docs"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "ext::sh -c id"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "ftp://example.com/x"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "https://good.example\\@example.com/x"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "https://exa mple.com/x"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "https://ｅxample.com/x"}}, "connection.url"),
+        ({"connection": {"type": "git", "url": "https://*/x"}}, "connection.url"),
+        ({"access": {"mapping": {"token": "${TEST_JIRA_TOKEN}"}}}, "access.mapping.token"),
+        ({"embedding": {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9"}}, "embedding"),
+        (
+            {"connection": {"type": "gcs", "bucket": "docs", "endpoint_url": "https://other.example"}},
+            "connection.endpoint_url",
+        ),
         (
             {"connection": {"type": "gcs", "bucket": "docs", "credentials": "/etc/key.json"}},
             "connection.credentials",
@@ -219,11 +248,116 @@ def test_a_folder_below_a_root_that_the_operator_names_is_declared_over_http(own
         assert "serve.source_roots" in refused(
             client.post(f"{API}/sources", json=outside), 422, "InvalidQuery"
         )
+        missing = entry | {"id": "missing", "connection": {"type": "local", "path": "shop-docs/later"}}
+        assert "make it first" in refused(client.post(f"{API}/sources", json=missing), 422, "InvalidQuery")
         (own_world.root / "shop-docs" / "loop").symlink_to("loop")
         loop = entry | {"id": "loop", "connection": {"type": "local", "path": "shop-docs/loop"}}
-        assert "no path that can be read" in refused(
-            client.post(f"{API}/sources", json=loop), 422, "InvalidQuery"
-        )
+        assert "leads nowhere" in refused(client.post(f"{API}/sources", json=loop), 422, "ConfigError")
+
+
+def test_a_repository_of_this_machine_is_below_a_root_with_all_that_git_opens(own_world, tmp_path):
+    root, outside = own_world.root / "shop-docs", tmp_path / "outside"
+    for folder in (root / "plain", outside):
+        folder.mkdir()
+        run_git(["init", "--quiet", str(folder)], repository=None)
+    (root / "link").symlink_to(outside)
+    (root / "worktree").mkdir()
+    (root / "worktree" / ".git").write_text(f"gitdir: {outside}/.git\n")
+    (root / "bare").mkdir()
+    (root / "bare.git").symlink_to(outside / ".git")
+    with Running(own_world.settings, config=own_world.config, source_roots=(root,)) as running:
+        client = running.client(own_world.tokens["operator"])
+
+        def declare(id, url):
+            return client.post(
+                f"{API}/sources", json=NEW | {"id": id, "connection": {"type": "git", "url": url}}
+            )
+
+        before = own_world.config.read_bytes()
+        for url in (
+            f"{root}/link",
+            f"file://{root}/link",
+            f"file://{root}/%2e%2e/acme-docs",
+            f"file://{root}/plain/%2e%2e%2f%2e%2e%2f%2e%2e",
+            f"{root}/worktree",
+            f"{root}/bare",
+            f"{root}/plain/../..",
+        ):
+            refusal = refused(declare("outside", url), 422, "InvalidQuery")
+            assert refusal.startswith("connection.url: only folders below serve.source_roots"), url
+        worktree = {
+            "id": "w",
+            "type": "git_history",
+            "connection": {"type": "local", "path": f"{root}/worktree"},
+        }
+        refusal = refused(client.post(f"{API}/sources", json=worktree), 422, "InvalidQuery")
+        assert refusal.startswith("connection.path: only folders below serve.source_roots")
+        assert own_world.config.read_bytes() == before
+        for number, url in enumerate((f"{root}/plain", f"FILE://{root}/plain", "./shop-docs/plain")):
+            assert declare(f"inside-{number}", url).status_code == 201
+
+
+def test_a_variable_goes_over_http_only_to_the_hosts_that_the_operator_names(own_world):
+    named = {"TEST_GITHUB_SECRET": ("github.com", "wiki.example")}
+    with Running(own_world.settings, config=own_world.config, source_secrets=named) as running:
+        client = running.client(own_world.tokens["operator"])
+        secret, other = "${TEST_GITHUB_SECRET}", "${TEST_JIRA_TOKEN}"
+        issues = {"type": "github_issues"}
+        jira, bucket = {"type": "jira"}, {"type": "files"}
+        keys = {"access_key_id": secret, "secret_access_key": secret}
+        refusals = [
+            (NEW, {"type": "git", "url": REPOSITORY, "token": other}),
+            (NEW, {"type": "git", "url": REPOSITORY, "token": "${NO_SUCH_VARIABLE}"}),
+            (NEW, {"type": "git", "url": "https://evil.example/acme/shop", "token": secret}),
+            (NEW, {"type": "git", "url": "https://github.com@evil.example/acme/shop", "token": secret}),
+            (NEW, {"type": "git", "url": "https://github.com.evil.example/acme/shop", "token": secret}),
+            (
+                NEW,
+                {"type": "git", "url": "https://evil.example/a/b", "app": {"id": 1, "private_key": secret}},
+            ),
+            (
+                NEW | issues,
+                {"type": "github", "repository": "a/b", "url": "https://evil.example", "token": secret},
+            ),
+            (NEW | jira, {"type": "jira", "url": "https://evil.example#.wiki.example", "token": secret}),
+            (NEW | jira, {"type": "jira", "url": "https://evil.example\\.wiki.example", "token": secret}),
+            (NEW | bucket, {"type": "s3", "bucket": "docs", "endpoint_url": "https://evil.example", **keys}),
+        ]
+        before = own_world.config.read_bytes()
+        for entry, connection in refusals:
+            answer = client.post(f"{API}/sources", json=entry | {"connection": connection})
+            assert "serve.source_secrets" in refused(answer, 422, "InvalidQuery"), connection
+        assert own_world.config.read_bytes() == before
+        allowed = [
+            (NEW, {"type": "git", "url": REPOSITORY, "token": secret}),
+            (NEW | issues, {"type": "github", "repository": "acme/shop", "token": secret}),
+            (NEW | jira, {"type": "jira", "url": "https://wiki.example", "token": secret}),
+        ]
+        for number, (entry, connection) in enumerate(allowed):
+            answer = client.post(
+                f"{API}/sources", json=entry | {"id": f"own-{number}", "connection": connection}
+            )
+            assert answer.status_code == 201, answer.text
+
+
+def test_every_path_and_every_secret_of_a_source_is_under_the_check():
+    """A new key that is a list of paths, or a secret elsewhere, is a hole until it is checked."""
+    fields = dict(list_fields(SourceConfig, ()))
+    secrets = {keys for keys, annotation in fields.items() if "SecretStr" in str(annotation)}
+    assert {keys[0] for keys in secrets} == {"connection", "embedding"}
+    collections_of_paths = [
+        keys for keys, it in fields.items() if re.search(r"(tuple|list|dict)\[.*Path", str(it))
+    ]
+    assert collections_of_paths == []
+
+
+def list_fields(model, keys):
+    for name, field in model.model_fields.items():
+        models = list_models(field.annotation)
+        if not models:
+            yield (*keys, name), field.annotation
+        for inner in models:
+            yield from list_fields(inner, (*keys, name))
 
 
 def test_who_does_not_see_everything_cannot_declare_or_remove(admin, own_world):
@@ -368,6 +502,64 @@ def test_an_event_of_a_ticket_reads_the_ticket_once(refreshing, operator, own_wo
     assert event == {"service": "jira", "kind": "jira:issue_deleted", "state": "done", "error": None}
     assert {id_ for id_, state in told.items() if state.get("last_event")} == set()
     assert re.search(r"jira:issue_deleted of jira [^<]*: taken in", operator.get("/sources").text)
+
+
+def test_a_refused_release_is_told_to_those_alone_who_may_see_what_it_is_about(own_world, monkeypatch):
+    """Of a source of acme: its words, its name and its counts are for nobody else."""
+    monkeypatch.setattr(refresh_queue, "GATHER_S", 0.0)
+    secret = "source 'acme-docs': chunk 1 of 'plan.md' is not found by its words 'merger zanzibar'"
+    refusal = {"source": "release", "error": secret, "kind": "ReleaseRefused", "temporary": False}
+    told = {"release": {"release": 7}, "failures": [refusal | {"about": ["acme-docs"]}]}
+    script = f"import sys; sys.stdin.readline(); print({json.dumps(told)!r}); sys.exit(1)"
+    folder = Lake(own_world.settings.store).folder
+    refreshes = RefreshQueue(own_world.config, folder, cli_command=(sys.executable, "-S", "-c", script))
+    with Running(own_world.settings, config=own_world.config, refreshes=refreshes) as running:
+        clients = {name: running.client(own_world.tokens[name]) for name in ("operator", "acme", "globex")}
+        clients |= {"nobody": running.client(), "admin": running.client(own_world.tokens["admin"])}
+        (tickets,) = own_world.settings.select_sources(["acme-tickets"])
+        (public,) = own_world.settings.select_sources(["shop-tickets"])
+        secret_key = own_world.environment["TEST_JIRA_SECRET"]
+        for source in (public, tickets):
+            event = ticket_event(source.connection.url, f"{source.projects[0]}-1", "issue/10001")
+            assert sign_jira(secret_key, "jira:issue_updated", event).post("", clients["nobody"]).is_success
+        clients["operator"].post(f"{API}/sync", json={"sources": ["shop-docs", "acme-code"]})
+        clients["operator"].post(f"{API}/sync/acme-code")
+        clients["operator"].post(f"{API}/sync/acme-tickets")
+        assert {status for _, status in all_done(clients["operator"])} == {"failed"}
+
+        def read_errors(name):
+            states = clients[name].get(f"{API}/collections").json()["collections"]
+            return {each["id"]: each["state"]["last_event"]["error"] for each in states
+                    if each["state"] and each["state"]["last_event"]}  # fmt: skip
+
+        for reader in ("operator", "acme"):
+            assert "zanzibar" in read_errors(reader)["shop-tickets"]
+        for stranger in ("nobody", "globex"):
+            assert read_errors(stranger) == {"shop-tickets": "a release is refused"}
+            assert "zanzibar" not in clients[stranger].get("/sources").text
+        errors = {each["error"] for each in refreshes_of(clients["admin"])}
+        assert errors and all("zanzibar" in error for error in errors)
+
+
+def refreshes_of(client):
+    return client.get(f"{API}/sync/status").json()["refreshes"]
+
+
+def test_counts_of_watched_sources_are_for_monitors(own_world, server):
+    folder = Lake(server.service.settings.store).folder
+    beat = PublishedHeartbeat(
+        folder, replace(create_heartbeat(), sources=9, behind=("acme-docs",), state="waiting")
+    )
+    try:
+        anybody = server.client().get("/health/watcher")
+        assert (
+            anybody.json()["watchers"][0] | {"sources": None, "behind": None} == anybody.json()["watchers"][0]
+        )
+        assert "behind" not in anybody.json()["detail"] and "acme" not in anybody.text
+        operator = server.client(own_world.tokens["operator"]).get("/health/watcher").json()
+        assert (operator["watchers"][0]["sources"], operator["watchers"][0]["behind"]) == (9, 1)
+    finally:
+        beat.remove()
 
 
 def test_a_webhook_may_be_larger_than_a_question_and_not_endless(refreshing, own_world):

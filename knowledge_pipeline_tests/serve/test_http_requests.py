@@ -151,6 +151,28 @@ def test_a_problem_names_the_field(asking):
 
 
 @pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("search", {"query": "x", "filters": {"source_type": ["code"]}}, "did you mean source_types?"),
+        ("search", {"query": "x", "filtres": {}}, "did you mean filters?"),
+        ("context", {"task": "x", "tasks": "y"}, "did you mean task?"),
+        ("tools/search_knowledge_base", {"query": "x", "repo": "y"}, "did you mean repos?"),
+    ],
+)
+def test_an_unknown_name_is_told_with_those_that_are_known(asking, path, body, said):
+    detail = refused(asking("acme").post(f"{API}/{path}", json=body), 422, "InvalidQuery")
+    assert ": unknown; allowed: " in detail
+    assert detail.endswith(said)
+
+
+def test_an_unknown_parameter_is_told_with_those_that_are_known(asking):
+    answer = asking("acme").get(SEARCH, params={"query": "x", "langauges": "go"})
+    detail = refused(answer, 422, "InvalidQuery")
+    assert detail.startswith("query.langauges: unknown; allowed: query, limit,")
+    assert detail.endswith("did you mean languages?")
+
+
+@pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8321", "127.0.0.1.evil.example", "[", "x@y", ""]
 )
 def test_on_this_machine_only_its_own_names_are_answered(server, host):

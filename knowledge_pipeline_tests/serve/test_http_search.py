@@ -111,6 +111,22 @@ def test_a_context_is_a_prompt_with_citations(asking):
     assert told["excerpts"][0]["citation"]["path"]
 
 
+def test_a_context_repeats_nothing_of_its_prompt_unless_that_is_asked_for(asking):
+    task = {"task": "retry payments", "kind": "question", "max_tokens": 2000}
+    slim, whole = (
+        ask(asking("acme"), "context", **task, include_text=wanted, include_metadata=wanted)["excerpts"]
+        for wanted in (False, True)
+    )
+    by_default = ask(asking("acme"), "context", **task)
+    assert by_default["excerpts"] == slim and len(slim) > 1
+    assert [excerpt["citation"] for excerpt in whole] == [excerpt["citation"] for excerpt in slim]
+    for excerpt in whole:
+        assert excerpt["text"] in by_default["text"] and excerpt["metadata"]["source_type"]
+    assert not [excerpt for excerpt in slim if "text" in excerpt or excerpt["metadata"]]
+    got = asking("acme").get(f"{API}/context", params={**task, "include_text": "true"}).json()
+    assert [excerpt["text"] for excerpt in got["excerpts"]] == [excerpt["text"] for excerpt in whole]
+
+
 def test_templates_are_names_and_never_files(asking):
     for template in ("../../etc/passwd", "/etc/passwd", "no-such"):
         body = {"task": "retry", "template": template}
@@ -235,6 +251,64 @@ def test_as_many_values_as_are_allowed_can_be_searched_for(asking, field):
     if field in GRAPH_FILTERS:
         body = {"target": "Store.get_payment", "filters": {field: given}}
         assert asking("acme").post(f"{API}/graph/usages", json=body).status_code in (200, 404)
+
+
+LIMITED = [
+    ("search", "QueryRequest", "query", {}),
+    ("search", "SearchRequest", "limit", {"query": "x"}),
+    ("similar", "SimilarRequest", "text", {}),
+    ("similar", "SimilarRequest", "path", {}),
+    ("context", "ContextRequest", "snippet", {"task": "x"}),
+    ("context", "ContextRequest", "files", {"task": "x"}),
+    ("context", "ContextRequest", "max_tokens", {"task": "x"}),
+    ("context", "ContextRequest", "task", {"max_tokens": 1_000_000}),
+    ("related", "RelationsRequest", "target", {}),
+    ("graph/usages", "GraphTargetRequest", "target", {}),
+    ("graph/usages", "GraphTargetRequest", "limit", {"target": "x"}),
+    ("graph/calls", "CallGraphRequest", "depth", {"target": "x"}),
+    ("tools/search_knowledge_base", "KnowledgeQueryInput", "query", {}),
+    ("tools/search_knowledge_base", "KnowledgeQueryInput", "limit", {"query": "x"}),
+    ("tools/search_knowledge_base", "KnowledgeQueryInput", "languages", {"query": "x"}),
+    ("search", "Filters", "repos", {}),
+    ("search", "Filters", "tags", {}),
+]
+
+
+@pytest.mark.parametrize(("path", "schema", "field", "rest"), LIMITED, ids=str)
+def test_what_the_schema_limits_is_refused_beyond_and_taken_up_to_it(asking, path, schema, field, rest):
+    schemas = asking("acme").get("/openapi.json").json()["components"]["schemas"]
+    of_field = schemas[schema]["properties"][field]
+    (limited,) = [
+        option
+        for option in of_field.get("anyOf", [of_field])
+        if {"maxLength", "maximum", "maxItems"} & set(option)
+    ]
+
+    def status(more: int) -> int:
+        if "maximum" in limited:
+            value = limited["maximum"] + more
+        elif "maxItems" in limited:
+            value = [f"x{number}" for number in range(limited["maxItems"] + more)]
+        else:
+            value = "x" * (limited["maxLength"] + more)
+        body = {"query": "x", "filters": {field: value}} if schema == "Filters" else {**rest, field: value}
+        return asking("acme").post(f"{API}/{path}", json=body).status_code
+
+    assert status(1) == 422
+    assert status(0) in (200, 404)
+
+
+def test_each_value_of_a_filter_is_as_long_as_the_schema_says_at_most(asking):
+    openapi = asking("acme").get("/openapi.json").json()
+    values = openapi["components"]["schemas"]["Filters"]["properties"]["tags"]["items"]
+    for more, status in ((0, 200), (1, 422)):
+        body = {"query": "x", "filters": {"tags": ["x" * (values["maxLength"] + more)]}}
+        assert asking("acme").post(f"{API}/search", json=body).status_code == status
+    of_get = {
+        parameter["name"]: parameter for parameter in openapi["paths"][f"{API}/search"]["get"]["parameters"]
+    }
+    assert of_get["tags"]["schema"]["items"]["maxLength"] == values["maxLength"]
+    assert "x-limit" not in json.dumps(openapi)
 
 
 def test_since_and_until_may_be_any_time(asking):

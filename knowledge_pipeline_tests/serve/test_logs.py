@@ -16,6 +16,7 @@ import pytest
 from knowledge_pipeline.config.operation import ServeSettings
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.serve.logs import configure_logging
+from knowledge_pipeline.serve.mcp.server import QUERY_ID_NAME
 from knowledge_pipeline_tests.serve.mcp_calls import over_http
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import World
@@ -47,7 +48,7 @@ def test_each_door_s_requests_are_told_in_one_line_of_the_same_facts(world):
     async def ask(url: str) -> str:
         async with over_http(url, world.tokens["gil"]) as client:
             answer = await client.call_tool("knowledge_query", {"query": "payments"})
-            return answer.structured_content["query_id"]
+            return answer.meta[QUERY_ID_NAME]
 
     with logging_to(stream, world) as running:
         asker = running.client(world.tokens["ann"])

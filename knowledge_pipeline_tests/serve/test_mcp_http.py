@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import time
+from functools import partial
 
 import anyio
 import pytest
+from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
 from knowledge_pipeline import Filters, KnowledgeBase
+from knowledge_pipeline.config.operation import McpSettings
 from knowledge_pipeline.embedding import query_embedder as vectors
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.serve.mcp.server import create_server
 from knowledge_pipeline.serve.mcp.tools import TOOLS
+from knowledge_pipeline.serve.openai_tools import acall_tool
+from knowledge_pipeline.serve.service import Identity, Service
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import Fault
@@ -21,7 +28,7 @@ from knowledge_pipeline_tests.serve.running import Running
 SPECIFIED = {
     *("knowledge_query", "code_search", "search_jira_tickets", "search_confluence", "find_related_code"),
     *("analyze_dependencies", "find_usages", "get_call_graph", "get_class_hierarchy", "search_code"),
-    *("find_references", "get_dependencies", "get_document", "build_context"),
+    *("find_references", "get_dependencies", "get_document", "build_context", "list_sources"),
 }
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -38,7 +45,7 @@ ACCEPTED = {"Accept": "application/json, text/event-stream"}
 
 def test_the_tools_are_those_of_the_specification_and_say_what_they_take(server, world):
     async def listed():
-        async with over_http(server.url, world.tokens["public"]) as client:
+        async with over_http(server.url, world.tokens["operator"]) as client:
             return (await client.list_tools()).tools, client.instructions
 
     tools, instructions = anyio.run(listed)
@@ -47,7 +54,7 @@ def test_the_tools_are_those_of_the_specification_and_say_what_they_take(server,
         assert tool.annotations.read_only_hint
         assert set(tool.input_schema["properties"]) == set(TOOLS[tool.name].input_model.model_fields)
         assert tool.title and tool.description and tool.output_schema is None
-        assert f"`{tool.name}`" in instructions
+        assert f"`{tool.name}`" in instructions or tool.name == "search_confluence"  # which is not public
 
 
 @pytest.mark.sampled
@@ -58,27 +65,35 @@ def test_every_tool_answers_and_none_shows_what_the_token_may_not_see(server, wo
             return {name: await client.call_tool(name, dict(given)) for name, given in RIGHT.items()}
 
     for name, result in anyio.run(asked).items():
+        if name == "search_confluence" and seer != "gil":  # who alone may see a wiki
+            assert "there is no tool 'search_confluence'" in text_of(result)
+            continue
         assert not result.is_error, (name, text_of(result))
-        assert result.structured_content["release"] > 0
+        assert result.structured_content is None, "many clients hand a model nothing else where it is there"
         assert not text_of(result).lstrip().startswith("{"), "the JSON is not told twice"
         assert "shop" in all_of(result) or name == "search_confluence", name
         assert [word for word in world.canaries_hidden_from(seer) if word in all_of(result)] == [], name
 
 
-def test_a_tool_answers_what_the_python_door_answers(server, world):
-    async def asked():
-        async with over_http(server.url, world.tokens["acme"]) as client:
+def test_a_tool_answers_what_the_python_door_answers(world):
+    async def asked(url: str):
+        async with over_http(url, world.tokens["acme"]) as client:
             given = {"query": "payment", "languages": "python", "paths": '["acme/", "shop/"]', "limit": 3}
-            return (await client.call_tool("code_search", given)).structured_content
+            return await client.call_tool("code_search", given)
 
     with KnowledgeBase.open(world.settings, access=Access("acme", frozenset())) as base:
         filters = Filters(languages=("python",), paths=("acme/", "shop/"))
         expected = base.search("payment", type="code", filters=filters, limit=3).as_json()["results"]
-    told = anyio.run(asked)["results"]
-    assert [each.pop("document_id") for each in told] == [
+    with Running(world.settings, config=world.config, mcp=McpSettings(output_schemas=True)) as server:
+        told = anyio.run(asked, server.url).structured_content["results"]
+    assert [(each["id"], each["content"], each["source"]) for each in told] == [
+        (each["id"], each["content"], each["citation"]["source"]) for each in expected
+    ]
+    places = [(each["citation"]["path"], each["citation"]["lines"].replace("L", "")) for each in expected]
+    assert [each["location"] for each in told] == [f"{path}:{lines}" for path, lines in places] != []
+    assert [each["document_id"] for each in told] == [
         f"{each['citation']['source']}:{each['citation']['path']}" for each in expected
     ]
-    assert told == expected != []
 
 
 @pytest.mark.parametrize(
@@ -98,7 +113,7 @@ def test_a_tool_answers_what_the_python_door_answers(server, world):
         ("knowledge_query", {"query": "pay", "since": "soon"}, "found since:soon; allowed: a date"),
         (
             "knowledge_query",
-            {"query": "pay", "source_types": ["wiki"]},
+            {"query": "pay", "source_types": ["wikipedia"]},
             "source_types.0: input should be 'code'",
         ),
         (
@@ -108,7 +123,7 @@ def test_a_tool_answers_what_the_python_door_answers(server, world):
         ),
         ("search_code", {}, "give `query`, a piece of code, or `file`, a path"),
         ("search_code", {"file": "nowhere.py"}, "there is no file 'nowhere.py' in the index"),
-        ("search_confluence", {"query": "lang:go"}, "the question has filters but no words"),
+        ("search_jira_tickets", {"query": "lang:python"}, "the question has filters but no words"),
         (
             "find_usages",
             {"target": "Stor"},
@@ -137,6 +152,23 @@ def test_what_is_wrong_is_told_in_one_sentence(server, world, name, given, sente
     assert "\n" not in text_of(result) and "pydantic" not in text_of(result)
 
 
+def test_a_tool_that_cannot_answer_names_no_command_that_an_agent_might_type(world, tmp_path):
+    service = Service(world.settings.model_copy(update={"store": tmp_path / "empty"}))
+    identity = Identity(Access.operator("mcp"), frozenset({"query"}), "operator", 600)
+
+    async def asked() -> dict[str, str]:
+        async with Client(create_server(service, lambda _: identity)) as client:
+            return {name: text_of(await client.call_tool(name, dict(given))) for name, given in RIGHT.items()}
+
+    try:
+        told = anyio.run(asked)
+        by_openai = anyio.run(partial(acall_tool, service.base, {"query": "payment"}))
+    finally:
+        service.close()
+    sentence = "Error: nothing is released yet: whoever operates this knowledge base can mend that"
+    assert {*told.values(), by_openai} == {sentence}
+
+
 @pytest.mark.parametrize("name", ["nobody", "expired", "revoked"])
 def test_without_a_valid_token_nothing_is_answered(server, world, name):
     token = world.tokens.get(name, "kpt_00000000_nothing")
@@ -150,9 +182,8 @@ def test_a_token_without_the_scope_query_may_ask_nothing(server, world):
         async with over_http(server.url, world.tokens["admin"]) as client:
             return await client.call_tool("knowledge_query", {"query": "payment"})
 
-    assert (
-        text_of(anyio.run(asked))
-        == "Error: this requires the scope 'query': make a token with `--scope query`"
+    assert text_of(anyio.run(asked)) == (
+        "Error: this requires the scope 'query': whoever operates this knowledge base can mend that"
     )
 
 
@@ -186,7 +217,7 @@ def test_two_at_once_each_see_their_own(server, world):
         async with over_http(server.url, world.tokens[seer]) as client:
             for _ in range(5):
                 result = await client.call_tool("knowledge_query", {"query": "payment", "limit": 100})
-                sources = {each["citation"]["source"] for each in result.structured_content["results"]}
+                sources = set(re.findall(r"source (\S+) · score", text_of(result)))
                 found.setdefault(seer, set()).update(sources)
 
     async def at_once():

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from knowledge_pipeline_tests.fakes.identity_server import IdentityServer
+from knowledge_pipeline_tests.serve.chromium import IN_CHROMIUM, browser
 from knowledge_pipeline_tests.serve.oidc_world import people, trusting
 from knowledge_pipeline_tests.serve.running import Running
-from knowledge_pipeline_tests.serve.test_page_browser import CHROMIUM
 from knowledge_pipeline_tests.serve.world import World
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="no Chromium: install it, or name it in KNOWLEDGE_TEST_CHROMIUM"
-    ),
-]
+__all__ = ["browser"]
+
+pytestmark = IN_CHROMIUM
 SHOTS = os.environ.get("KNOWLEDGE_TEST_SHOTS")  # a folder for pictures, for people to look at
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @pytest.mark.parametrize(("scheme", "script"), [("light", True), ("dark", False)])

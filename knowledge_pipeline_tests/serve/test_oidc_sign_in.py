@@ -281,3 +281,35 @@ def test_the_page_of_a_server_without_an_identity_server_names_none(server: Runn
     page = server.client().get("/sign-in")
     assert "/sign-in/start" not in page.text
     assert server.client().get("/sign-in/start").status_code == 404
+
+
+def test_where_the_public_address_is_https_cookies_are_of_this_host_alone(
+    world: World, shared_identity: IdentityServer
+) -> None:
+    """Whatever the request looks like, and a page of a sister host can set none of these."""
+    oidc = trusting(shared_identity, public_url="https://knowledge.test")
+    with Running(world.settings, config=world.config, anonymous="off", oidc=oidc) as running:
+        client = running.client()
+        page = client.get("/")
+        start = client.get("/sign-in/start")
+        for answer, name in ((page, "knowledge_csrf"), (start, "knowledge_sign_in")):
+            attributes = cookies_of(answer)[f"__Host-{name}"]
+            assert {"Secure", "HttpOnly", "Path=/"} <= attributes and len(cookies_of(answer)) == 1
+        csrf = re.search(r"__Host-knowledge_csrf=([^;]+)", page.headers["set-cookie"])
+        assert csrf
+        form = {**form_of(page, "/sign-in"), "token": world.tokens["acme"]}
+        tossed = client.post("/sign-in", data=form, headers={"Cookie": f"knowledge_csrf={csrf[1]}"})
+        assert tossed.status_code == 403  # set by somebody else
+        own = client.post("/sign-in", data=form, headers={"Cookie": f"__Host-knowledge_csrf={csrf[1]}"})
+        assert own.status_code == 303 and set(cookies_of(own)) == {"__Host-knowledge_token"}
+        token = world.tokens["acme"]
+        assert client.get("/?q=payments", headers={"Cookie": f"knowledge_token={token}"}).status_code == 401
+        shown = client.get("/?q=payments", headers={"Cookie": f"__Host-knowledge_token={token}"})
+        assert shown.status_code == 200 and "canaryacmedocs" in shown.text
+        wrong = client.get("/?q=payments", headers={"Cookie": "__Host-knowledge_token=x"})
+        deleted = [
+            each
+            for each in wrong.headers.get_list("set-cookie")
+            if each.startswith("__Host-knowledge_token=")
+        ]
+        assert wrong.status_code == 401 and len(deleted) == 1 and "Secure" in deleted[0]

@@ -25,7 +25,7 @@ from knowledge_pipeline_tests.fakes.identity_server import IdentityServer, creat
 from knowledge_pipeline_tests.serve.isolation import Doors, Watch, hidden_from, secrets_of
 from knowledge_pipeline_tests.serve.isolation_attempts import Intruder, Secret
 from knowledge_pipeline_tests.serve.mcp_calls import over_http
-from knowledge_pipeline_tests.serve.oidc_world import AUDIENCE, claims_of, issue, people, trusting
+from knowledge_pipeline_tests.serve.oidc_world import AUDIENCE, CLIENT, claims_of, issue, people, trusting
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.test_mcp_http import ACCEPTED, INITIALIZE
 from knowledge_pipeline_tests.serve.world import SEERS, World
@@ -104,6 +104,37 @@ def test_an_address_is_a_principal_where_it_is_verified(
     trust = trusting(identity, **settings)("https://knowledge.test")
     given = {"sub": "1", "org": "acme", "exp": int(time.time()), "email": "ann@example.org", **claims}
     assert resolve_subject(trust, given, "1").access.principals == expected
+
+
+def test_a_group_that_is_called_like_an_address_is_nobodys_principal(
+    trusted: Running, world: World, identity: IdentityServer
+) -> None:
+    """Who may make groups at the identity server would be anybody there."""
+    trust = trusting(identity)("https://knowledge.test")
+    given = {"sub": "1", "org": "acme", "exp": int(time.time())}
+    groups = ["ops", "ann@example.org", "Ann@Example.org", "ann\uff20example.org", "@ann"]
+    assert resolve_subject(trust, given | {"groups": groups}, "1").access.principals == {"ops"}
+    listed = [{"group": "ann@example.org", "principals": ["ann@example.org"]}]  # which the operator has said
+    mapped = trusting(identity, groups=listed)("https://knowledge.test")
+    assert resolve_subject(mapped, given | {"groups": groups}, "1").access.principals == {
+        "ops",
+        "ann@example.org",
+    }
+
+
+def test_without_an_audience_of_their_own_access_tokens_say_what_they_are(
+    world: World, identity: IdentityServer
+) -> None:
+    """An ID token of a client needs no `at_hash`, and is for the same audience."""
+    oidc = trusting(identity, audience=None)
+    with Running(world.settings, config=world.config, anonymous="off", oidc=oidc) as running:
+        id_token = {"aud": CLIENT, "azp": CLIENT, "auth_time": 1}
+        for claims in ({}, {"nonce": "x"}, {"typ": "JWT"}, {"email": "ann@example.org"}):
+            refusal = ask(running, issue(identity, "ann", **id_token, **claims))
+            assert refusal.status_code == 401 and "serve.oidc.audience" in refusal.json()["detail"]
+        for claims in ({"scope": "openid"}, {"scp": "read"}, {"typ": "Bearer"}, {"client_id": "cli"}):
+            assert ask(running, issue(identity, "ann", **id_token, **claims)).status_code == 200
+        assert ask(running, issue(identity, "ann", headers={"typ": "at+jwt"}, **id_token)).status_code == 200
 
 
 @pytest.mark.sampled

@@ -15,7 +15,7 @@ from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.serve.running import Running
-from knowledge_pipeline_tests.serve.world import SEERS, World
+from knowledge_pipeline_tests.serve.world import SEERS, SOURCES, World
 
 PAGES = (
     "/?q=payments",
@@ -78,7 +78,7 @@ def test_filters_narrow_what_is_found_by_address_as_by_the_question(
     visitor: httpx2.Client, narrowed: dict[str, str | list[str]], sources: set[str]
 ) -> None:
     page = visitor.get("/", params={"q": "payments", "limit": "50", **narrowed})
-    assert set(re.findall(r'<span class="source">([^<]+)</span>', page.text)) == sources
+    assert set(re.findall(r'<a class="source" [^>]*>([^<]+)</a>', page.text)) == sources
 
 
 def test_the_counts_beside_the_results_are_links_that_narrow_them(visitor: httpx2.Client) -> None:
@@ -157,7 +157,7 @@ def test_where_nothing_is_found_there_are_near_names_and_fewer_filters_to_try(vi
 @pytest.mark.parametrize(
     ("address", "status", "sentence"),
     [
-        ("/?q=lang:go", 422, "has filters but no words"),
+        ("/?q=lang:python", 422, "has filters but no words"),
         ("/?q=x&type=everything", 422, "found the search type"),
         ("/?q=x&limit=1000", 422, "the limit is 1,000 results"),
         ("/?q=x&limit=-1", 422, "the limit is not a number"),
@@ -183,8 +183,66 @@ def test_what_makes_no_sense_is_told_in_a_sentence(
 
 def test_sources_are_listed_with_counts_and_when_they_were_last_read(visitor: httpx2.Client) -> None:
     page = visitor.get("/sources").text
-    assert re.search(r'source=shop-code">shop-code</a>.*?</th>.*?<td class="right">\d+</td>', page, re.DOTALL)
+    assert re.search(
+        r'source=shop-code">shop-code</a>.*?</th>.*?<td data-label="Chunks" class="right">\d+</td>',
+        page,
+        re.DOTALL,
+    )
     assert re.search(r'title="\d{4}-\d\d-\d\d \d\d:\d\d UTC">(\d+ \w+ ago)</time>', page)
+
+
+def test_the_bar_of_a_source_is_the_share_that_is_embedded(visitor: httpx2.Client) -> None:
+    bars = re.findall(r'class="fill" width="([\d.]+)"[^>]*/></svg> (\d+) %', visitor.get("/sources").text)
+    assert len(bars) == len(SOURCES)
+    assert {(float(bar), int(share)) for bar, share in bars} == {(100.0, 100)}
+
+
+def test_examples_and_types_on_the_start_page_are_links_that_answer(visitor: httpx2.Client) -> None:
+    page = visitor.get("/")
+    examples, types = links(page, r"^/\?q="), links(page, r"^/\?source_type=")
+    assert len(examples) > 5 and {visitor.get(each).status_code for each in examples} == {200}
+    assert "/?source_type=jira" in types
+    assert "Only: " in visitor.get("/?source_type=jira").text
+
+
+def test_the_results_are_headed_by_how_good_they_are(visitor: httpx2.Client) -> None:
+    def ask(q: str) -> tuple[str, float]:
+        page = visitor.get("/", params={"q": q}).text
+        answer = visitor.post("/api/v1/knowledge/search", json={"query": q, "limit": 20}).json()
+        (heading,) = re.findall(r"<h1>(.*?)</h1>", page)
+        assert f"{int(100 * answer['confidence'])} % likely to answer" in page
+        return heading, answer["confidence"]
+
+    answered, doubted = ask("how is a payment retried"), ask("zebra crossing regulations in Norway")
+    assert answered[1] > doubted[1]
+    for heading, confidence in (answered, doubted):
+        words = {"Good match": (0.75, 1.0), "Fair match": (0.25, 0.75), "Weak match": (0.0, 0.25)}
+        least, most = words[heading]
+        assert least <= confidence <= most
+    by_words = visitor.get("/", params={"q": "payments", "mode": "words"}).text
+    assert re.search(r"<h1>Best match \d+ %</h1>", by_words)
+
+
+@pytest.mark.parametrize(
+    ("q", "without"),
+    [
+        ("payments type:jira", {"type:jira": "payments"}),
+        (
+            'path:"shop/store.py" put since:9y',
+            {'path:"shop/store.py"': "put since:9y", "since:9y": 'path:"shop/store.py" put'},
+        ),
+        ("payments std::vector http://x type:ignore", {}),
+    ],
+)
+def test_filters_in_a_question_can_be_taken_away_one_by_one(
+    visitor: httpx2.Client, q: str, without: dict[str, str]
+) -> None:
+    page = visitor.get("/", params={"q": q}).text
+    chips = re.findall(
+        r'<a class="chip" href="([^"]*)"[^>]*><span[^>]*>Remove the filter</span> (.*?) <', page
+    )
+    shown = {html.unescape(term): httpx2.URL(html.unescape(url)).params["q"] for url, term in chips}
+    assert shown == without
 
 
 def test_before_anything_is_released_the_page_says_what_to_do(tmp_path: Path) -> None:

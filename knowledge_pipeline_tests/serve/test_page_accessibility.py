@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from knowledge_pipeline.config import file
 from knowledge_pipeline.store.lake import Lake
@@ -17,17 +17,14 @@ from knowledge_pipeline.store.logs import record_event
 from knowledge_pipeline.store.progress import SourceProgress
 from knowledge_pipeline_tests.fakes.identity_server import IdentityServer
 from knowledge_pipeline_tests.serve.axe import find_violations, load_axe
+from knowledge_pipeline_tests.serve.chromium import IN_CHROMIUM, browser
 from knowledge_pipeline_tests.serve.oidc_world import trusting
 from knowledge_pipeline_tests.serve.running import Running
-from knowledge_pipeline_tests.serve.test_page_browser import CHROMIUM
 from knowledge_pipeline_tests.serve.world import World
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="no Chromium: install it, or name it in KNOWLEDGE_TEST_CHROMIUM"
-    ),
-]
+__all__ = ["browser"]
+
+pytestmark = IN_CHROMIUM
 
 DESKTOP: dict[str, Any] = {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}}
 PHONE: dict[str, Any] = {
@@ -43,7 +40,7 @@ VIEWS = (
     "/?q=double+charge&source_type=jira",
     "/?q=pager&source_type=confluence",
     "/?q=def+retry&type=similar&limit=3",
-    "/?q=nothing&source=shop-cod",
+    f"/?q=nothing+path:{'long' * 30}&source=shop-cod",
     "/?q=x&since=never",  # a problem
     "/doc?id=shop-code:shop/store.py&lines=L4-L9&q=payments",
     "/doc?id=shop-docs:README.md",
@@ -62,14 +59,6 @@ sources:
   - {id: guide, type: markdown, connection: {type: local, path: .}}
   - {id: secret, type: markdown, connection: {type: local, path: .}, access: {visibility: tenant, tenant: a}}
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect
 
+from knowledge_pipeline_tests.conftest import Project, embedding_by
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.serve.attacks import attacked_by
+from knowledge_pipeline_tests.serve.chromium import IN_CHROMIUM, browser
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.world import World
 
-CHROMIUM = os.environ.get("KNOWLEDGE_TEST_CHROMIUM") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
+__all__ = ["browser"]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="no Chromium: install it, or name it in KNOWLEDGE_TEST_CHROMIUM"
-    ),
-]
+pytestmark = IN_CHROMIUM
 
 TOLD_AFTER_A_WHILE = """() => {
   document.getElementById("search").requestSubmit();
   return new Promise((told) => setTimeout(() => told(document.getElementById("busy").textContent), 2000));
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 Opened = Callable[..., Page]
@@ -227,7 +213,90 @@ def test_the_first_tab_leads_past_the_head(opened: Opened, server: Running) -> N
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the results")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.locator("#main")).to_be_focused()
+    expect(page.locator("#results")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.locator(".results .summary summary")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.locator(".result .main").first).to_be_focused()
+
+
+def test_a_search_and_a_filter_keep_the_focus(opened: Opened, server: Running) -> None:
+    page = opened(server)
+    page.keyboard.type("payments type:jira")
+    page.keyboard.press("Enter")
+    expect(page.locator(".result").first).to_be_visible()
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type(" late")  # on from where one was
+    expect(page.get_by_role("searchbox")).to_have_value("payments type:jira late")
+    page.get_by_label("Path").fill("**/*")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("path="))
+    expect(page.get_by_label("Path")).to_be_focused()
+    chip = page.get_by_role("link", name="Remove the filter type:jira")
+    chip.press("Enter")
+    expect(chip).to_have_count(0)
+    expect(page.get_by_role("searchbox")).to_have_value("payments late")
+    expect(page.locator("#results")).to_be_focused()  # what had it is gone
+
+
+def test_a_result_names_its_type_and_source_which_narrow_the_search(opened: Opened, server: Running) -> None:
+    page = opened(server, "/?q=put_payment&type=code")
+    facts = page.locator(".result .facts").first
+    expect(facts).to_contain_text(re.compile(r"type code source shop-code.* match \d+ %"))
+    facts.get_by_role("link", name="shop-code").click()
+    expect(page.locator(".facet.on")).to_contain_text("shop-code")
+    expect(page.get_by_role("searchbox")).to_have_value("put_payment")
+
+
+def test_an_example_opens_in_a_tab_of_its_own(opened: Opened, server: Running) -> None:
+    page = opened(server)
+    with page.context.expect_page() as other:
+        page.locator(".examples a").first.click(modifiers=["ControlOrMeta"])
+    expect(other.value.locator(".summary h1")).to_be_visible()
+    assert other.value.url.startswith(f"{server.url}/?q=")
+
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
+
+
+def test_the_state_of_a_source_is_seen_on_a_phone(opened: Opened, server: Running, world: World) -> None:
+    token = {"Authorization": f"Bearer {world.tokens['operator']}"}
+    page = opened(server, "/sources", extra_http_headers=token, **PHONE)
+    row = page.get_by_role("row").filter(has_text="shop-code")
+    for label in ("State", "Skipped", "Last run"):
+        cell = row.locator(f'[data-label="{label}"]')
+        box = cell.bounding_box()
+        assert box and box["x"] >= 0 and box["x"] + box["width"] <= 390
+        assert cell.evaluate("each => getComputedStyle(each, '::before').content") == f'"{label}"'
+    assert page.evaluate("document.querySelector('.wide').scrollWidth") <= 390
+
+
+def test_on_a_phone_chosen_filters_leave_room_for_results(opened: Opened, server: Running) -> None:
+    page = opened(server, "/?q=payments&source_type=jira", **PHONE)
+    chip = page.get_by_role("link", name="Remove the filter type ticket")
+    expect(chip).to_be_in_viewport()
+    expect(page.locator(".result .main").first).to_be_in_viewport()
+    chip.click()
+    expect(page).to_have_url(f"{server.url}/?q=payments")
+
+
+def test_code_in_a_document_is_as_wide_as_its_tables(
+    opened: Opened, tmp_path: Path, embedding_server: OpenAIServer
+) -> None:
+    project = Project(tmp_path, embedding_by(embedding_server))
+    (tmp_path / "docs").mkdir()
+    wide = "wide " * 60
+    text = f"# Wide\n\n{wide}\n\n| a |\n| --- |\n| {wide.replace(' ', '_')} |\n\n```sh\n{wide}\n```\n"
+    (tmp_path / "docs" / "wide.md").write_text(text)
+    project.declare("docs", "markdown", tmp_path / "docs")
+    assert not project.refresh().failures
+    with Running(project.settings) as running:
+        page = opened(running, "/doc?id=docs:wide.md", viewport={"width": 1400, "height": 900})
+        table, code, prose = (
+            page.locator(f".prose > {name}").first.bounding_box() for name in ("table", "pre", "p")
+        )
+    assert table and code and prose
+    assert table["width"] == code["width"] > 1.2 * prose["width"]
 
 
 def test_no_document_runs_a_script(

@@ -31,6 +31,15 @@ def test_a_facet_adds_its_value_and_takes_it_away_again() -> None:
     assert asked.toggle_url("source", "a") == "/?q=q"
 
 
+def test_chosen_filters_are_named_with_the_query_without_each() -> None:
+    asked = PageQuery("q", source_type=("jira",), source=("a",), since="30d")
+    assert asked.list_chosen() == [
+        ("type ticket", "/?q=q&source=a&since=30d"),
+        ("source a", "/?q=q&source_type=jira&since=30d"),
+        ("since 30d", "/?q=q&source_type=jira&source=a"),
+    ]
+
+
 def test_a_date_is_understood_as_in_a_question() -> None:
     assert PageQuery("q", since="2024-02").to_filters().since == datetime(2024, 2, 1, tzinfo=UTC)
     with pytest.raises(InvalidQuery, match="since"):

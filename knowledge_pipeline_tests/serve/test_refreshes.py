@@ -194,7 +194,7 @@ def test_documents_that_events_name_are_read_together(program, monkeypatch):
 
 
 def test_events_of_a_moment_share_a_process_that_starts_meanwhile(program, monkeypatch):
-    monkeypatch.setattr(module, "GATHER_S", 0.5)
+    monkeypatch.setattr(module, "GATHER_S", 3.0)
 
     async def scenario():
         refreshes = program.refreshes()

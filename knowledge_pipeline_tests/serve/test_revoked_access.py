@@ -14,6 +14,7 @@ from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline_tests.serve.isolation import Doors, Watch, secrets_of
 from knowledge_pipeline_tests.serve.isolation_attempts import Intruder
 from knowledge_pipeline_tests.serve.running import Running
+from knowledge_pipeline_tests.serve.test_http_search import API
 from knowledge_pipeline_tests.serve.world import SOURCES
 from knowledge_pipeline_tests.thoroughness import examples
 
@@ -47,6 +48,30 @@ def test_a_source_made_private_is_seen_by_nobody_else_before_it_is_refreshed(own
         assert {attempt.door for attempt in seen_before} == {"http", "mcp", "page", "python"}
         revoke()  # nothing is refreshed: the source may be down, or its release refused
         assert find_leaks(public, secrets, seed=1) == []
+
+
+def remove_entry(world):
+    declared = json.loads(world.config.read_text())
+    declared["sources"] = [each for each in declared["sources"] if each["id"] != REVOKED.id]
+    world.config.write_text(json.dumps(declared))
+
+
+def test_an_entry_that_is_removed_withholds_its_source_and_reopens_nothing(own_world, revoke):
+    """Its rows say that they are public: who may see it was said by the entry alone."""
+    secrets = secrets_of(own_world)
+    with Running(own_world.settings, config=own_world.config) as server:
+        public = Doors(server, own_world.tokens["public"], Access.public())
+        revoke()
+        assert find_leaks(public, secrets, seed=3) == []
+        remove_entry(own_world)
+        assert find_leaks(public, secrets, seed=3) == []
+        operator = server.client(own_world.tokens["operator"])
+        assert REVOKED.canary in operator.post(f"{API}/search", json={"query": REVOKED.canary}).text
+        for client in (server.client(), server.client(own_world.tokens["acme"])):
+            listed = client.get(f"{API}/collections").json()["collections"]
+            assert REVOKED.id not in {each["id"] for each in listed} and listed
+    with Running(own_world.settings, config=own_world.config) as server:  # which never knew of the entry
+        assert find_leaks(Doors(server, own_world.tokens["public"], Access.public()), secrets, seed=3) == []
 
 
 def test_a_rollback_does_not_widen_access(own_world, revoke):

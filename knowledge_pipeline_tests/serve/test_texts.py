@@ -13,7 +13,11 @@ from knowledge_pipeline.contract.responses import (
     SearchResponse,
     SearchResult,
 )
-from knowledge_pipeline.serve.mcp.text import fence_block, render_answer, render_document, render_graph_answer
+from knowledge_pipeline.serve.mcp.advice import drop_commands
+from knowledge_pipeline.serve.mcp.pages import AnswerLimits, page_document, page_graph
+from knowledge_pipeline.serve.mcp.text import fence_block, render_answer
+
+LIMITS = AnswerLimits(100_000)
 
 
 def result(start: int = 0, text: str = "def pay():\n    pass", **metadata) -> SearchResult:
@@ -69,8 +73,8 @@ def test_no_content_closes_its_own_fence():
 
 
 def test_a_document_is_put_together_and_says_how_to_read_on():
-    parts = [result(0, "one\ntwo"), result(8, "six\nten")]
-    told = render_document(parts, offset=0, total=5)
+    parts = [result(0, "one\ntwo"), result(8, "six\nten"), *(result(100 * n) for n in range(1, 4))]
+    told = page_document(answer(*parts), offset=0, limit=2, compact=False, limits=LIMITS).text
     assert told.count("```") == 2, "both passages are one text"
     assert "document shop:src/pay.py" in told
     assert told.endswith("Chunks 1 to 2 of 5: read on with offset=2.")
@@ -93,9 +97,8 @@ def test_the_graph_tells_each_node_once_with_what_links_it():
         GraphEdge("calls", "pay", "log", "pay.py", (2,), 1.0),
         GraphEdge("calls", "pay", "pay", "pay.py", (5,), 1.0),
     )
-    told = render_graph_answer(
-        GraphResponse("q", 1.0, 1, (), "calls", "pay", nodes, links, notes=("3 more were left out",))
-    )
+    whole = GraphResponse("q", 1.0, 1, (), "calls", "pay", nodes, links, notes=("3 more were left out",))
+    told = page_graph(whole, offset=0, limit=50, compact=False, limits=LIMITS).text
     assert told.splitlines() == [
         "function Pay  pay.py:1-2  [shop]",
         "Uses it:",
@@ -113,9 +116,29 @@ def test_the_graph_tells_each_node_once_with_what_links_it():
 
 
 def test_a_name_that_may_mean_several_things_says_what_to_ask_for():
-    told = render_graph_answer(
-        GraphResponse("q", 1.0, 1, (), "usages", "pay", candidates=(node("a", "target"), node("b", "target")))
-    )
+    candidates = (node("a", "target"), node("b", "target"))
+    whole = GraphResponse("q", 1.0, 1, (), "usages", "pay", candidates=candidates)
+    told = page_graph(whole, offset=0, limit=50, compact=False, limits=LIMITS).text
     assert told.startswith(
         "`pay` may mean several things. Ask again with one of these as the target:\n- a.py:A"
     )
+
+
+def test_a_message_for_an_agent_names_no_command_and_who_can_help():
+    """Every sentence of the product that may reach a tool and names one has such a form."""
+    help_ = "whoever operates this knowledge base can mend that"
+    for message, told in {
+        "nothing is released yet: run `knowledge index`": f"nothing is released yet: {help_}",
+        "the token is not known, expired or revoked: `knowledge token create` makes a new one": (
+            f"the token is not known, expired or revoked: {help_}"
+        ),
+        "Searched without an index: `knowledge maintain --repair` mends it.": (
+            f"Searched without an index: {help_}."
+        ),
+        "x needs a package that is not installed: pip install --no-deps x": (
+            f"x needs a package that is not installed: {help_}"
+        ),
+        "the question is empty: say what to look for": "the question is empty: say what to look for",
+        "run `knowledge migrate`": f"run: {help_}",
+    }.items():
+        assert drop_commands(message) == told

@@ -95,6 +95,36 @@ def test_steps_lie_within_their_question_and_take_as_long_as_the_answer_says(wor
     assert embed.attributes["openinference.span.kind"] == "EMBEDDING"
 
 
+def test_a_context_has_a_span_for_each_search_with_the_steps_of_that_search_in_it(world, receiver):
+    with traced(world, receiver) as running:
+        asker = running.client(world.tokens["ann"])
+        body = {"task": "retry payments", "file": "README.md", "source": "shop-docs"}
+        told = asker.post(f"{API}/context", json=body).json()
+        spans = receiver.received(has("search context", "select"))
+    whole = named(spans, "search context")
+    assert whole.attributes["knowledge.query_id"] == told["query_id"]
+    parts = {span.name: span for span in spans if span.parent_id == whole.span_id}
+    assert (
+        set(parts)
+        == {"load", "semantic", "similar", "link", "select"}
+        == {run["name"] for run in told["searches"]}
+        | {
+            "load",
+            "link",
+            "select",
+        }
+    )
+    for name, first in (("semantic", "understand"), ("similar", "open")):
+        search = parts[name]
+        steps = sorted((s for s in spans if s.parent_id == search.span_id), key=lambda step: step.start_ns)
+        assert steps[0].name == first and {"retrieve", "fuse", "assemble"} < {step.name for step in steps}
+        slack_ns = 2_000_000
+        for step in steps:
+            assert search.start_ns <= step.start_ns <= step.end_ns <= search.end_ns + slack_ns
+    embed = named(spans, "embed")
+    assert embed.parent_id in {span.span_id for span in spans if span.name == "retrieve"}
+
+
 def test_neither_questions_nor_what_was_found_are_told_unless_wanted(world, receiver):
     with traced(world, receiver) as running:
         asker = running.client(world.tokens["ann"])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from fastapi import APIRouter, Query
 from fastapi import Path as PathParam
@@ -13,87 +16,19 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from knowledge_pipeline.config import edit as config_edit
-from knowledge_pipeline.config.problems import SECRET_KEYS
 from knowledge_pipeline.config.sources import SourceConfig, SourceId, resolve_trigger
 from knowledge_pipeline.contract import operation
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.contract.requests import FeedbackRequest, ModelCallRequest, RefreshRequest
-from knowledge_pipeline.errors import InvalidQuery, KnowledgeError, NotFound
+from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.query.access import Access, require_manage_all
-from knowledge_pipeline.real_paths import resolve_links
+from knowledge_pipeline.query.access import Access, require_manage_all, sees_whole_source
+from knowledge_pipeline.serve.declared_sources import require_reachable, require_safe_entry
 from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
-from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses
+from knowledge_pipeline.serve.http.problems import BODILESS_PROBLEMS, QUERY_PROBLEMS, problem_responses
 from knowledge_pipeline.serve.http.queries import PREFIX
+from knowledge_pipeline.serve.refresh_history import choose_error
 from knowledge_pipeline.serve.status import MAX_HOURS, compute_stats, list_collections
-from knowledge_pipeline.text import is_list, is_object
-
-_PATH_KEYS = frozenset(
-    {
-        ("connection", "path"),
-        ("connection", "credentials"),
-        ("connection", "object", "credentials"),
-        ("metadata", "coverage"),
-    }
-)
-_CODE_KEYS = frozenset(
-    {
-        ("metadata", "custom"),
-        ("chunking", "custom"),
-        ("sanitize", "custom"),
-        ("files", "extractor"),
-        ("connection", "use"),
-    }
-)
-_LOCAL_URL = "file://"
-
-
-def require_safe_source(entry: Mapping[str, Any], folder: Path, roots: tuple[Path, ...]) -> None:
-    """Check an entry of `sources` that came over HTTP; relative paths are relative to a folder.
-
-    The holder of a token is not the server's operator. A variable may stand only where a secret belongs,
-    since what it holds is shown everywhere else; the operator alone names code; and of the machine's files
-    only those below `serve.source_roots` may be read. Raises `InvalidQuery` for anything else.
-    """
-    for keys, value in _iter_values(entry, ()):
-        key = ".".join(keys)
-        if keys[:2] in _CODE_KEYS:
-            raise InvalidQuery(f"{key}: code is not named over HTTP: write it into knowledge.yaml")
-        if keys == ("connection", "query"):
-            raise InvalidQuery(f"{key}: queries are not named over HTTP: write it into knowledge.yaml")
-        if "${" in value and not SECRET_KEYS.intersection(keys):
-            raise InvalidQuery(f"{key}: over HTTP a variable may stand only in a secret, such as token")
-        if keys in _PATH_KEYS or (keys == ("connection", "url") and _is_local(value)):
-            _require_below(key, value.removeprefix(_LOCAL_URL), folder, roots)
-
-
-def _iter_values(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    if is_object(value):
-        for key, inner in value.items():
-            yield from _iter_values(inner, (*keys, key))
-    elif is_list(value):
-        for inner in value:
-            yield from _iter_values(inner, keys)
-    elif isinstance(value, str):
-        yield keys, value
-
-
-def _is_local(url: str) -> bool:
-    """Whether git would read this machine's files: a path, or `file://`; `host:path` is read by ssh."""
-    before_slash = url.partition("/")[0]
-    return url.startswith(_LOCAL_URL) or ("://" not in url and ":" not in before_slash)
-
-
-def _require_below(key: str, path: str, folder: Path, roots: tuple[Path, ...]) -> None:
-    try:
-        resolved = resolve_links(folder / Path(path).expanduser())
-    except (OSError, RuntimeError, ValueError):
-        raise InvalidQuery(f"{key}: this is no path that can be read: give another") from None
-    if not any(resolved.is_relative_to(root.resolve()) for root in roots):
-        raise InvalidQuery(
-            f"{key}: only folders below serve.source_roots may be named over HTTP: ask the operator"
-        )
-
 
 _ServiceType = Literal["local", "git", "github", "gitlab", "jira", "confluence", "slack"]
 _FileType = Literal["slack_export", "s3", "gcs", "azure", "archive_file", "table_files"]
@@ -107,7 +42,10 @@ Purge = Annotated[bool, Query(description="Also delete what is stored of it, and
 ArgumentT = TypeVar("ArgumentT")
 
 routes = APIRouter(
-    prefix=PREFIX, tags=["operations"], responses=problem_responses(401, 403, 421, 422, 429, 503, 504)
+    prefix=PREFIX,
+    tags=["operations"],
+    responses=problem_responses(401, 403, 421, 422, 429, 503, 504),
+    generate_unique_id_function=attrgetter("name"),
 )
 
 
@@ -131,19 +69,13 @@ class SourceEntry(BaseModel):
     )
 
 
-@routes.post(
-    "/sync",
-    operation_id="start_refresh",
-    status_code=202,
-    response_model=operation.Refresh,
-    responses=problem_responses(*QUERY_STATUSES),
-)
+@routes.post("/sync", status_code=202, response_model=operation.Refresh, responses=QUERY_PROBLEMS)
 async def start_refresh(body: RefreshRequest, ctx: CurrentContext) -> JSONResponse:
     """Start to refresh sources: those named, or all that the caller manages."""
     return await _start_refresh(ctx, body.sources)
 
 
-@routes.get("/sync/status", operation_id="list_refreshes", response_model=operation.RefreshListResponse)
+@routes.get("/sync/status", response_model=operation.RefreshListResponse)
 async def list_refreshes(ctx: CurrentContext) -> JSONResponse:
     """List the refreshes that were requested from this server, and from those before it."""
     return await ctx.manage(
@@ -151,12 +83,7 @@ async def list_refreshes(ctx: CurrentContext) -> JSONResponse:
     )
 
 
-@routes.get(
-    "/sync/status/{id}",
-    operation_id="get_refresh",
-    response_model=operation.Refresh,
-    responses=problem_responses(404),
-)
+@routes.get("/sync/status/{id}", response_model=operation.Refresh, responses=problem_responses(404))
 async def get_refresh(id: RefreshIdPath, ctx: CurrentContext) -> JSONResponse:
     """Return one refresh, which keeps its id when another server takes it over."""
 
@@ -170,19 +97,13 @@ async def get_refresh(id: RefreshIdPath, ctx: CurrentContext) -> JSONResponse:
     return await ctx.manage(find_refresh)
 
 
-@routes.post(
-    "/sync/{name}",
-    operation_id="refresh_source",
-    status_code=202,
-    response_model=operation.Refresh,
-    responses=problem_responses(*BODILESS_STATUSES),
-)
+@routes.post("/sync/{name}", status_code=202, response_model=operation.Refresh, responses=BODILESS_PROBLEMS)
 async def refresh_source(name: SourceOrType, ctx: CurrentContext) -> JSONResponse:
     """Start to refresh one source, or all sources of a type."""
     return await _start_refresh(ctx, [name])
 
 
-@routes.get("/sources", operation_id="list_sources", response_model=operation.SourceListResponse)
+@routes.get("/sources", response_model=operation.SourceListResponse)
 async def list_sources(ctx: CurrentContext) -> JSONResponse:
     """List the declared sources that the caller manages, without their secrets."""
 
@@ -193,33 +114,23 @@ async def list_sources(ctx: CurrentContext) -> JSONResponse:
     return await ctx.respond(load_sources, scope="admin")
 
 
-@routes.post(
-    "/sources",
-    operation_id="add_source",
-    status_code=201,
-    response_model=operation.SourceResponse,
-    responses=problem_responses(*QUERY_STATUSES),
-)
+@routes.post("/sources", status_code=201, response_model=operation.SourceResponse, responses=QUERY_PROBLEMS)
 async def add_source(body: SourceEntry, ctx: CurrentContext) -> JSONResponse:
     """Declare a source in knowledge.yaml. Nothing is read yet: start a refresh to read it."""
 
-    async def add(_: AsyncKnowledgeBase, access: Access) -> operation.SourceResponse:
+    async def declare(_: AsyncKnowledgeBase, access: Access) -> operation.SourceResponse:
         require_manage_all(access)
         declared = ctx.state.declared
-        entry = body.model_dump(mode="json")
-        require_safe_source(entry, declared.path.parent, ctx.service.settings.serve.source_roots)
-        await asyncio.to_thread(_edit_config, declared.path, config_edit.add_source, entry)
+        entry, serve = body.model_dump(mode="json"), ctx.service.settings.serve
+        require_safe_entry(entry)
+        add = partial(config_edit.add_source, check=partial(require_reachable, entry, serve=serve))
+        await asyncio.to_thread(_edit_config, declared.path, add, entry)
         return _to_response(next(source for source in declared.sources() if source.id == body.id))
 
-    return await ctx.respond(add, scope="admin", status=201)
+    return await ctx.respond(declare, scope="admin", status=201)
 
 
-@routes.delete(
-    "/sources/{id}",
-    operation_id="remove_source",
-    response_model=operation.SourceRemovedResponse,
-    responses=problem_responses(*BODILESS_STATUSES),
-)
+@routes.delete("/sources/{id}", response_model=operation.SourceRemovedResponse, responses=BODILESS_PROBLEMS)
 async def remove_source(id: SourceIdPath, ctx: CurrentContext, purge: Purge = False) -> JSONResponse:
     """Remove a source from knowledge.yaml. Its indexed content stays, unless it is purged."""
 
@@ -236,9 +147,16 @@ async def remove_source(id: SourceIdPath, ctx: CurrentContext, purge: Purge = Fa
 
 def _list_managed_refreshes(ctx: RequestContext, access: Access) -> list[operation.Refresh]:
     """The refreshes of sources that a caller manages; others are as if they did not exist."""
-    managed = {source.id for source in ctx.state.declared.list_managed(access)}
-    refreshes = ctx.state.refreshes.list_all()
-    return [refresh for refresh in refreshes if access.everything or set(refresh.sources) <= managed]
+    managed = {source.id: source.access for source in ctx.state.declared.list_managed(access)}
+
+    def may_see(id: str) -> bool:
+        return id in managed and sees_whole_source(managed[id], access)
+
+    return [
+        replace(refresh, error=choose_error(refresh, access, may_see))
+        for refresh in ctx.state.refreshes.list_all()
+        if access.everything or managed.keys() >= set(refresh.sources)
+    ]
 
 
 async def _start_refresh(ctx: RequestContext, names: Iterable[str]) -> JSONResponse:
@@ -278,37 +196,34 @@ def _to_response(source: SourceConfig) -> operation.SourceResponse:
 Hours = Annotated[int, Query(ge=1, le=MAX_HOURS, description="How many hours back queries are counted.")]
 
 inventory_routes = APIRouter(
-    prefix=PREFIX, tags=["inventory"], responses=problem_responses(401, 403, 404, 421, 429, 503, 504)
+    prefix=PREFIX,
+    tags=["inventory"],
+    responses=problem_responses(401, 403, 404, 421, 429, 503, 504),
+    generate_unique_id_function=attrgetter("name"),
 )
 
 
-@inventory_routes.get(
-    "/collections", operation_id="collections", response_model=operation.CollectionsResponse
-)
+@inventory_routes.get("/collections", response_model=operation.CollectionsResponse)
 async def collections(ctx: CurrentContext) -> JSONResponse:
     """The sources that can be searched, with their size and the time of their last refresh."""
-    settings, config = ctx.service.settings, ctx.service.config
-    return await ctx.respond(lambda base, access: list_collections(settings, base, access, config))
+    states = ctx.service.source_states
+    return await ctx.respond(lambda base, access: list_collections(base, states, access))
 
 
-@inventory_routes.get("/status", operation_id="status", response_model=operation.StatusResponse)
+@inventory_routes.get("/status", response_model=operation.StatusResponse)
 async def status(ctx: CurrentContext) -> JSONResponse:
     """The live release, and its rows by source, type and space."""
     return await ctx.respond(lambda base, access: base.status(access=access))
 
 
-@inventory_routes.get(
-    "/stats", operation_id="stats", response_model=operation.StatsResponse, responses=problem_responses(422)
-)
+@inventory_routes.get("/stats", response_model=operation.StatsResponse, responses=problem_responses(422))
 async def stats(ctx: CurrentContext, hours: Hours = 24) -> JSONResponse:
     """How much is indexed, and the number and speed of recent queries."""
     settings = ctx.service.settings
     return await ctx.respond(lambda base, access: compute_stats(settings, base, access, hours=hours))
 
 
-@inventory_routes.post(
-    "/feedback", operation_id="feedback", status_code=204, responses=problem_responses(*QUERY_STATUSES)
-)
+@inventory_routes.post("/feedback", status_code=204, responses=QUERY_PROBLEMS)
 async def feedback(body: FeedbackRequest, ctx: CurrentContext) -> Response:
     """Report whether a result was clicked, useful or useless; evaluation learns from it."""
     await ctx.execute(
@@ -318,11 +233,7 @@ async def feedback(body: FeedbackRequest, ctx: CurrentContext) -> Response:
 
 
 @inventory_routes.post(
-    "/model-calls",
-    operation_id="report_model_call",
-    status_code=201,
-    response_model=operation.ModelCallResponse,
-    responses=problem_responses(*QUERY_STATUSES),
+    "/model-calls", status_code=201, response_model=operation.ModelCallResponse, responses=QUERY_PROBLEMS
 )
 async def report_model_call(body: ModelCallRequest, ctx: CurrentContext) -> JSONResponse:
     """Report a call of a language model that the sender made; the token needs the scope `report`."""

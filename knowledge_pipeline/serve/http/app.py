@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.metadata import version
+from operator import attrgetter
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, FastAPI, Header, Response
@@ -29,7 +31,8 @@ from knowledge_pipeline.serve.events import EventFollower, EventStreams, Webhook
 from knowledge_pipeline.serve.http import admin, events, queries
 from knowledge_pipeline.serve.http.dependencies import AppState, CurrentContext, CurrentState, build_origin
 from knowledge_pipeline.serve.http.limits import BodyLimitMiddleware, HostCheckMiddleware, RequestMiddleware
-from knowledge_pipeline.serve.http.problems import Problem, install_problem_handlers, problem_responses
+from knowledge_pipeline.serve.http.openapi import complete_openapi
+from knowledge_pipeline.serve.http.problems import install_problem_handlers, problem_responses
 from knowledge_pipeline.serve.mcp import http_transport
 from knowledge_pipeline.serve.mcp.http_transport import PATH as MCP_PATH
 from knowledge_pipeline.serve.page import graph, progress, rendering, sessions
@@ -40,7 +43,7 @@ from knowledge_pipeline.serve.status import HealthCheck, check_watchers
 from knowledge_pipeline.serve.webhooks import MAX_BODY_BYTES, SeenDeliveries
 from knowledge_pipeline.store.lake import Lake
 
-_health_routes = APIRouter(tags=["operations"])
+_health_routes = APIRouter(tags=["operations"], generate_unique_id_function=attrgetter("name"))
 
 
 class ReadyResponse(BaseModel):
@@ -49,15 +52,13 @@ class ReadyResponse(BaseModel):
     status: Literal["ready"]
 
 
-@_health_routes.get("/health", operation_id="health", response_model=HealthResponse)
+@_health_routes.get("/health", response_model=HealthResponse)
 async def health(state: CurrentState) -> JSONResponse:
     """The state of each component. The status is always 200; `/ready` says whether to send queries."""
     return JSONResponse((await state.health.check()).as_json())
 
 
-@_health_routes.get(
-    "/ready", operation_id="ready", response_model=ReadyResponse, responses=problem_responses(503)
-)
+@_health_routes.get("/ready", response_model=ReadyResponse, responses=problem_responses(503))
 async def ready(state: CurrentState) -> JSONResponse:
     """Whether the server can answer queries: there is a release, and it can be opened."""
     store = await state.health.check_store()
@@ -68,14 +69,17 @@ async def ready(state: CurrentState) -> JSONResponse:
 
 @_health_routes.get(
     "/health/watcher",
-    operation_id="watcher_health",
     response_model=WatcherHealthResponse,
     responses={503: {"model": WatcherHealthResponse, "description": "One is unhealthy, or none runs."}},
 )
-async def watcher_health(state: CurrentState) -> JSONResponse:
+async def watcher_health(request: Request, state: CurrentState) -> JSONResponse:
     """Whether `knowledge watch` runs on the store, looks for changes and does not hang; 503 if not."""
-    folder = Lake(state.service.settings.store).folder
-    health = await asyncio.to_thread(check_watchers, folder)
+    folder, with_counts = Lake(state.service.settings.store).folder, False
+    if "authorization" in request.headers:
+        identify = state.service.identify_headers
+        identity = await asyncio.to_thread(identify, request.headers, build_origin(request))
+        with_counts = identity.access.everything or "metrics" in identity.scopes
+    health = await asyncio.to_thread(check_watchers, folder, with_counts=with_counts)
     return JSONResponse(health.as_json(), 200 if health.status == "ok" else 503)
 
 
@@ -163,6 +167,7 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         static_url="/swagger",
         title="knowledge_pipeline",
         version=version("knowledge-pipeline"),
+        license_info={"name": "Apache 2.0", "identifier": "Apache-2.0"},
         summary="Search a knowledge base, with citations.",
         description=_DESCRIPTION,
         openapi_tags=[{"name": name, "description": description} for name, description in _TAGS],
@@ -192,7 +197,8 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         app.router.routes.extend(router.routes)
     app.router.routes.append(Route(http_transport.PATH, mcp, include_in_schema=False))
     install_problem_handlers(app)
-    _add_problem_schema(app)
+    described = app.openapi
+    app.openapi = cache(lambda: complete_openapi(described(), service.settings))
     _add_middleware(app, service)
     return app
 
@@ -225,7 +231,7 @@ def _add_body_limit(app: FastAPI, service: Service) -> None:
 
     def authenticate(request: Request) -> None:
         if request.url.path not in signed:
-            cookie = request.cookies.get(rendering.TOKEN_COOKIE)
+            cookie = rendering.read_cookie(request, rendering.TOKEN_COOKIE)
             service.identify_headers(request.headers, build_origin(request), cookie=cookie)
 
     app.add_middleware(
@@ -235,17 +241,3 @@ def _add_body_limit(app: FastAPI, service: Service) -> None:
         timeout_s=serve.timeout_s,
         authenticate=authenticate,
     )
-
-
-def _add_problem_schema(app: FastAPI) -> None:
-    described = app.openapi
-
-    def openapi() -> dict[str, object]:
-        schema = described()
-        schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas.update(problem.pop("$defs", {}))
-        schemas["Problem"] = problem
-        return schema
-
-    app.openapi = openapi

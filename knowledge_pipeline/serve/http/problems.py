@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_type_hints
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
@@ -20,15 +23,11 @@ from knowledge_pipeline.serve.http.dependencies import build_origin, get_app_sta
 
 MEDIA_TYPE = "application/problem+json"
 
-QUERY_STATUSES = (400, 401, 403, 404, 408, 413, 421, 422, 429, 500, 503, 504)
-"""Error statuses of a route that reads a body and queries the knowledge base."""
-
-BODILESS_STATUSES = tuple(status for status in QUERY_STATUSES if status not in (400, 408, 413))
-"""The same for a route that reads no body."""
-
 _API = "/api/"  # below it, an address may be meant as an id
 _MAX_DETAIL_CHARS = 2_000  # of a sentence
 _MAX_FIELD_ERRORS = 20  # fields that are reported
+_MAX_NAME_CHARS = 100  # of an unknown name that similar ones are looked for
+_UNKNOWN_NAME_ERRORS = ("extra_forbidden", "unexpected_keyword_argument")
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +77,15 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def _title_of(status: int) -> str:
     return _TITLES.get(status) or HTTPStatus(status).phrase.capitalize()
+
+
+QUERY_PROBLEMS = problem_responses(400, 401, 403, 404, 408, 413, 421, 422, 429, 500, 503, 504)
+"""Of a route that reads a body and queries the knowledge base."""
+
+BODILESS_PROBLEMS = {
+    status: problem for status, problem in QUERY_PROBLEMS.items() if status not in (400, 408, 413)
+}
+"""The same for a route that reads no body."""
 
 
 def build_problem(
@@ -134,13 +142,39 @@ async def _handle_knowledge_error(request: Request, error: Exception) -> JSONRes
 async def _handle_validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     field_errors = [
-        FieldError(field=_truncate(".".join(map(str, entry["loc"]))), message=_truncate(entry["msg"]))
+        FieldError(
+            field=_truncate(".".join(map(str, entry["loc"]))),
+            message=_truncate(_describe_unknown_name(request, entry["loc"]) or entry["msg"])
+            if entry["type"] in _UNKNOWN_NAME_ERRORS
+            else _truncate(entry["msg"]),
+        )
         for entry in error.errors()[:_MAX_FIELD_ERRORS]
     ]
     detail = "; ".join(f"{field_error.field}: {field_error.message}" for field_error in field_errors)
     return build_problem(
         422, detail, "InvalidQuery", request_id=_request_id_of(request), field_errors=field_errors
     )
+
+
+def _describe_unknown_name(request: Request, location: tuple[int | str, ...]) -> str:
+    """What the names of a body, of its part, or of parameters are; empty: nothing is known of them."""
+    route = request.scope.get("route")
+    if not isinstance(route, APIRoute):
+        return ""
+    where, *inner, name = location
+    parameters = route.dependant.query_params if where == "query" else [route.body_field]
+    kind: Any = next((parameter.field_info.annotation for parameter in parameters if parameter), None)
+    for part in inner:
+        kind = get_type_hints(kind).get(str(part)) if is_dataclass(kind) else None
+    if is_dataclass(kind):
+        names = [str(declared.metadata.get("alias", declared.name)) for declared in fields(kind)]
+    else:
+        names = list(getattr(kind, "model_fields", ()))
+    if not names:
+        return ""
+    close = get_close_matches(str(name), names, n=1) if len(str(name)) <= _MAX_NAME_CHARS else []
+    suggestion = f"; did you mean {close[0]}?" if close else ""
+    return f"unknown; allowed: {', '.join(names)}{suggestion}"
 
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:

@@ -11,26 +11,36 @@ unless the id of the document itself ends in `/export`.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
+from operator import attrgetter
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.sse import format_sse_event
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from starlette.convertors import Convertor, register_url_convertor
 
 from knowledge_pipeline.contract import requests, responses
-from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters, SearchType
+from knowledge_pipeline.contract.arguments import drop_unset, split_values
+from knowledge_pipeline.contract.filters import (
+    FILTER_NAMES,
+    Filters,
+    SearchType,
+    build_filters,
+    limited,
+    normalize_filters,
+)
 from knowledge_pipeline.query.graph_queries import GraphRequest
 from knowledge_pipeline.serve.documents import load_document
 from knowledge_pipeline.serve.http.dependencies import AnswerResponse, CurrentContext, RequestContext
-from knowledge_pipeline.serve.http.problems import BODILESS_STATUSES, QUERY_STATUSES, problem_responses
+from knowledge_pipeline.serve.http.problems import BODILESS_PROBLEMS, QUERY_PROBLEMS, problem_responses
 from knowledge_pipeline.serve.mcp.inputs import KnowledgeQueryInput
-from knowledge_pipeline.serve.openai_tools import TOOL_NAME, ToolFormat, build_search_tool
+from knowledge_pipeline.serve.openai_tools import TOOL_NAME, ToolFormat, build_search_tool, run_search
+from knowledge_pipeline.text import is_list
 
 PREFIX = "/api/v1/knowledge"
 EVENT_STREAM = "text/event-stream"
@@ -48,17 +58,20 @@ _STREAMED_RESPONSES: dict[int | str, dict[str, Any]] = {
         },
     }
 }
-_BODY_RESPONSES, _BODILESS_RESPONSES = (
-    problem_responses(*QUERY_STATUSES),
-    problem_responses(*BODILESS_STATUSES),
-)
+
+_LONG_ADDRESS: dict[int | str, dict[str, Any]] = {
+    400: {
+        "description": "The address is too long to be read: send the same by POST.",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    }
+}
 
 Answer = Callable[[RequestContext, Any], Awaitable[Response]]
 """Answers a request of the type of its route."""
 
 RequestT = TypeVar("RequestT", requests.SearchRequest, requests.ContextRequest)
 
-routes = APIRouter(prefix=PREFIX)
+routes = APIRouter(prefix=PREFIX, generate_unique_id_function=attrgetter("name"))
 
 
 def _add_query(
@@ -88,8 +101,7 @@ def _add_query(
         summary=title or operation_id.replace("_", " ").title(),
         description=description,
         response_model=response_type,
-        responses=_BODY_RESPONSES
-        | (_STREAMED_RESPONSES if response_type is responses.SearchResponse else {}),
+        responses=QUERY_PROBLEMS | (_STREAMED_RESPONSES if response_type is responses.SearchResponse else {}),
     )
 
 
@@ -150,19 +162,21 @@ async def _find_similar(ctx: RequestContext, body: requests.SimilarRequest) -> R
 
 
 async def _build_context(ctx: RequestContext, body: requests.ContextRequest) -> JSONResponse:
-    return await ctx.respond(
+    context = await ctx.execute(
         lambda base, access: base.context(
             body, max_tokens=body.max_tokens, template=body.template, access=access
         )
     )
+    left_out: dict[str, Any] = {
+        **({} if body.include_text else {"text": ""}),  # the prompt has it
+        **({} if body.include_metadata else {"metadata": {}}),
+    }
+    excerpts = tuple(replace(excerpt, **left_out) for excerpt in context.excerpts)
+    return AnswerResponse(replace(context, excerpts=excerpts).as_json())
 
 
 async def _call_search_tool(ctx: RequestContext, body: KnowledgeQueryInput) -> Response:
-    answer = await ctx.execute(
-        lambda base, access: base.search(
-            body.query, type=body.type, filters=body.to_filters(), limit=body.limit, access=access
-        )
-    )
+    answer = await ctx.execute(lambda base, access: run_search(base, body, access))
     return _to_response(ctx.request, answer)
 
 
@@ -225,6 +239,25 @@ _add_query(
 )
 
 
+class _Parameters(BaseModel):
+    """The parameters of an address; one that is empty is not set, and a list may be one text."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _normalize(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        given = cast("Mapping[str, Any]", data).items()
+        single = {name: value[0] if is_list(value) and len(value) == 1 else value for name, value in given}
+        required = (name for name, field in cls.model_fields.items() if field.is_required())
+        values = normalize_filters(drop_unset(single, required))
+        if isinstance(history := values.get("history"), str):
+            values["history"] = [history]  # JSON, which has commas of its own
+        return values | ({"files": split_values(values["files"])} if "files" in values else {})
+
+
 def _build_parameters(name: str, request: type[Any]) -> type[BaseModel]:
     parameters: dict[str, Any] = {}
     for declared in (request, Filters):
@@ -241,7 +274,7 @@ def _build_parameters(name: str, request: type[Any]) -> type[BaseModel]:
                 continue
             default = ... if field.default is MISSING else field.default
             parameters[field.name] = (hints[field.name], Field(default=default, **field.metadata))
-    return create_model(name, __config__=ConfigDict(extra="forbid"), **parameters)
+    return create_model(name, __base__=_Parameters, **parameters)
 
 
 if TYPE_CHECKING:  # a type checker does not see what is built
@@ -256,7 +289,7 @@ else:
     operation_id="search_by_get",
     tags=["search"],
     response_model=responses.SearchResponse,
-    responses=_BODILESS_RESPONSES | _STREAMED_RESPONSES,
+    responses=BODILESS_PROBLEMS | _STREAMED_RESPONSES | _LONG_ADDRESS,
 )
 async def search(parameters: Annotated[SearchParameters, Query()], ctx: CurrentContext) -> Response:
     """Find the results that answer a query best, with all that `search` takes as parameters."""
@@ -268,7 +301,7 @@ async def search(parameters: Annotated[SearchParameters, Query()], ctx: CurrentC
     operation_id="context_by_get",
     tags=["search"],
     response_model=responses.ContextResponse,
-    responses=_BODILESS_RESPONSES,
+    responses=BODILESS_PROBLEMS | _LONG_ADDRESS,
 )
 async def context(parameters: Annotated[ContextParameters, Query()], ctx: CurrentContext) -> JSONResponse:
     """Build what an agent should read before a task, with all that `context` takes as parameters."""
@@ -277,7 +310,7 @@ async def context(parameters: Annotated[ContextParameters, Query()], ctx: Curren
 
 def _to_request(kind: type[RequestT], parameters: BaseModel) -> RequestT:
     values = {name: getattr(parameters, name) for name in parameters.model_fields_set}
-    filters = Filters(**{name: values.pop(name) for name in FILTER_NAMES if name in values})
+    filters = build_filters({name: values.pop(name) for name in FILTER_NAMES if name in values})
     if "history" in values:
         values["history"] = tuple(turn for text in values["history"] for turn in requests.parse_history(text))
     return kind(**values, filters=filters)
@@ -291,7 +324,6 @@ class ToolListResponse(BaseModel):
 
 @routes.get(
     "/tools",
-    operation_id="list_tools",
     tags=["search"],
     response_model=ToolListResponse,
     responses=problem_responses(401, 403, 421, 422, 429, 500, 503, 504),
@@ -363,10 +395,18 @@ class _KnowledgeIdConvertor(Convertor[str]):
 register_url_convertor("knowledge_id", _KnowledgeIdConvertor())
 
 _ID = "An `id` of a result, or `source:uri` of a document; a slash in it is written `%2F`."
-KnowledgeId = Annotated[str, Path(min_length=1, description=_ID, examples=["docs:guides/retries.md"])]
+KnowledgeId = Annotated[
+    str,
+    Path(min_length=1, description=_ID, examples=["docs:guides/retries.md"], **limited("id_chars")),
+]
 Blame = Annotated[bool, Query(description="Say who last changed the lines of each chunk, by git.")]
 
-id_routes = APIRouter(prefix=PREFIX, tags=["documents"], responses=_BODILESS_RESPONSES)
+id_routes = APIRouter(
+    prefix=PREFIX,
+    tags=["documents"],
+    responses=BODILESS_PROBLEMS,
+    generate_unique_id_function=attrgetter("name"),
+)
 """To be included after all others of the prefix."""
 
 
@@ -407,7 +447,7 @@ async def document(id: KnowledgeId, ctx: CurrentContext) -> Response:
     return await ctx.respond(lambda base, access: load_document(base, id, access))
 
 
-@id_routes.get("/{id:knowledge_id}", operation_id="get_chunk", response_model=responses.SearchResponse)
+@id_routes.get("/{id:knowledge_id}", response_model=responses.SearchResponse)
 async def get_chunk(id: KnowledgeId, ctx: CurrentContext, blame: Blame = False) -> JSONResponse:
     """Return one chunk, or all chunks of a document in order."""
     return await ctx.respond(lambda base, access: base.get(id, blame=blame, access=access))

@@ -81,8 +81,8 @@ def _create_manager(service: Service) -> StreamableHTTPSessionManager:
 
     from knowledge_pipeline.serve.mcp.server import create_server
 
-    def get_identity(context: ServerRequestContext) -> Identity:
-        assert context.request is not None, "the HTTP transport sets the request"
+    def get_identity(context: ServerRequestContext | None) -> Identity:
+        assert context and context.request is not None, "the HTTP transport sets the request"
         return context.request.state.identity
 
     return StreamableHTTPSessionManager(

@@ -1,15 +1,17 @@
 """Arguments of tools: typed, bounded, and read leniently where the meaning is clear.
 
-Models that call tools send `null` for what they do not need, one word in place of a list, or a list as JSON
-in a string. All of that is accepted. An unknown name never is, since a filter that is silently dropped
-answers another question. The docstring of a model that one tool alone takes is what agents read of the tool.
+Models that call tools send `null` or an empty text for what they do not need, words with commas in place of
+a list, or a list as JSON in a string. All of that is accepted. An unknown name never is, since a filter that
+is silently dropped answers another question. The docstring of a model that one tool alone takes is what
+agents read of the tool.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar, cast
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
 from pydantic import (
     AliasChoices,
@@ -22,38 +24,30 @@ from pydantic import (
     model_validator,
 )
 
+from knowledge_pipeline.contract.arguments import drop_unset, split_values
 from knowledge_pipeline.contract.base import JsonResponse
 from knowledge_pipeline.contract.filters import (
     FILTER_NAMES,
-    TIME_FILTERS,
     CallDirection,
+    DocumentType,
     Filters,
     Name,
     SearchMode,
+    SearchType,
     SourceType,
     TaskKind,
+    build_filters,
+    split_filter,
 )
 from knowledge_pipeline.contract.requests import ChatTurn
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.text import is_list, is_object
-from knowledge_pipeline.times import parse_query_time
 
-
-def _to_list(value: Any) -> Any:
-    """One word, or a list that came as JSON in a string, as a list."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
-        try:
-            return json.loads(value)
-        except ValueError:
-            pass
-    return [value] if value.strip() else []
-
-
-FilterValues = Annotated[tuple[Name, ...], BeforeValidator(_to_list)]
-SourceTypes = Annotated[tuple[SourceType, ...], BeforeValidator(_to_list)]
+FilterValues = Annotated[tuple[Name, ...], BeforeValidator(split_values)]
+WholeTexts = Annotated[tuple[Name, ...], BeforeValidator(partial(split_values, at_commas=False))]
+SourceTypes = Annotated[tuple[SourceType, ...], BeforeValidator(partial(split_filter, "source_types"))]
 Limit = Annotated[int, Field(ge=1, description="At most this many results.")]
+DOCUMENT_TYPES: tuple[SourceType, ...] = get_args(DocumentType)
 DateText = Annotated[str, Field(min_length=1, max_length=40)]
 
 
@@ -70,18 +64,16 @@ class ToolInput(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _drop_nulls(cls, data: Any) -> Any:
+    def _drop_unset(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        return {name: value for name, value in cast("Mapping[str, Any]", data).items() if value is not None}
+        required = (name for name, field in cls.model_fields.items() if field.is_required())
+        return drop_unset(cast("Mapping[str, Any]", data), required)
 
     def to_filters(self) -> Filters:
         """The filters among the arguments. Raises `InvalidQuery` for an invalid date."""
-        values = {name: getattr(self, name) for name in FILTER_NAMES if name in type(self).model_fields}
-        for name in TIME_FILTERS:
-            if values.get(name):
-                values[name] = parse_query_time(name, values[name])
-        return Filters(**values)
+        names = (name for name in FILTER_NAMES if name in type(self).model_fields)
+        return build_filters({name: getattr(self, name) for name in names})
 
 
 class QueryInput(ToolInput):
@@ -111,10 +103,10 @@ class DatedQueryInput(QueryInput):
 class KnowledgeQueryInput(DatedQueryInput):
     """A query of everything."""
 
-    type: Literal["semantic", "code", "historical"] = Field(
+    type: Literal["semantic", "code", "docs", "historical"] = Field(
         default="semantic",
-        description="semantic: everything; code: source code alone, deeper; historical: commits and pull "
-        "requests, newer ones first if they fit as well.",
+        description="semantic: everything; code: source code alone, deeper; docs: documentation alone; "
+        "historical: commits and pull requests. Of these, newer ones come first if they fit as well.",
     )
     mode: SearchMode = Field(default="hybrid", description="words: exact terms; vectors: meaning alone.")
     source_types: SourceTypes = filter_field("source_types")
@@ -122,8 +114,24 @@ class KnowledgeQueryInput(DatedQueryInput):
     repos: FilterValues = filter_field("repos")
     languages: FilterValues = filter_field("languages")
     paths: FilterValues = filter_field("paths")
-    authors: FilterValues = filter_field("authors")
+    authors: WholeTexts = filter_field("authors")
     limit: Limit = 5
+
+    @property
+    def search_type(self) -> SearchType:
+        """How to search: documents are searched like everything, of sources of their types."""
+        return "semantic" if self.type == "docs" else self.type
+
+    def to_filters(self) -> Filters:
+        """See `ToolInput.to_filters`; raises `InvalidQuery` for documents of sources that have none."""
+        filters = super().to_filters()
+        if self.type != "docs":
+            return filters
+        chosen = filters.source_types or DOCUMENT_TYPES
+        if not set(chosen) & set(DOCUMENT_TYPES):
+            allowed = ", ".join(DOCUMENT_TYPES)
+            raise InvalidQuery(f"found docs of source_types {', '.join(chosen)}; documents are of {allowed}")
+        return replace(filters, source_types=tuple(type_ for type_ in chosen if type_ in DOCUMENT_TYPES))
 
 
 _InputT = TypeVar("_InputT", bound=ToolInput)
@@ -150,8 +158,12 @@ def _list_names(model: type[ToolInput]) -> list[str]:
 
 
 def input_schema_of(model: type[ToolInput]) -> dict[str, Any]:
-    """The JSON schema of arguments, without titles, and without `null` as an alternative."""
+    """The JSON schema of arguments, without titles, `null` as an alternative, and references.
+
+    Many clients do not resolve references, and then know nothing of what they stand for.
+    """
     schema = model.model_json_schema()
+    schema = _resolve_references(schema, schema.pop("$defs", {}))
     properties = {name: _simplify_property(schema["properties"][name]) for name in _list_names(model)}
     return _strip_titles({**schema, "properties": properties})
 
@@ -197,6 +209,17 @@ def _strip_titles(schema: Any) -> Any:
     }
 
 
+def _resolve_references(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """A schema with each definition in place of what refers to it; none of ours refers to itself."""
+    if is_list(schema):
+        return [_resolve_references(item, definitions) for item in schema]
+    if not is_object(schema):
+        return schema
+    if isinstance(name := schema.get("$ref"), str):
+        return _resolve_references(definitions[name.removeprefix("#/$defs/")], definitions)
+    return {name: _resolve_references(value, definitions) for name, value in schema.items()}
+
+
 def _simplify_property(property_schema: dict[str, Any]) -> dict[str, Any]:
     """Hide that `null` and `[]` are accepted: a model omits an argument that it does not need."""
     if property_schema.get("type") == "array":
@@ -217,6 +240,8 @@ def _keep_essentials(schema: dict[str, Any], *, described: bool) -> dict[str, An
         brief["description"] = brief["description"].partition(". ")[0].rstrip(".")
     if "items" in schema:
         brief["items"] = _keep_essentials(schema["items"], described=False)
+    if inner := schema.get("properties"):
+        brief["properties"] = {name: _keep_essentials(of, described=False) for name, of in inner.items()}
     return brief
 
 
@@ -283,8 +308,8 @@ class TicketSearchInput(DatedQueryInput, PagedInput):
     """Search Jira tickets and their comments; returns status and related documents as well."""
 
     projects: FilterValues = filter_field("projects")
-    statuses: FilterValues = filter_field("statuses")
-    labels: FilterValues = filter_field("labels")
+    statuses: WholeTexts = filter_field("statuses")
+    labels: WholeTexts = filter_field("labels")
     limit: Limit = 5
 
 
@@ -292,8 +317,8 @@ class WikiSearchInput(DatedQueryInput, PagedInput):
     """Search Confluence pages: how-tos, designs, decisions, runbooks."""
 
     spaces: FilterValues = filter_field("spaces")
-    labels: FilterValues = filter_field("labels")
-    authors: FilterValues = filter_field("authors")
+    labels: WholeTexts = filter_field("labels")
+    authors: WholeTexts = filter_field("authors")
     limit: Limit = 5
 
 
@@ -327,7 +352,7 @@ class GraphTraversalInput(GraphTargetInput):
     depth: int | None = Field(
         default=None,
         ge=1,
-        description="Steps at most; by default 1, for a hierarchy 5, for the impact of a change 3.",
+        description="Steps at most. By default 1, for a hierarchy 5, for the impact of a change 3.",
     )
 
 
@@ -335,7 +360,7 @@ class CallGraphInput(GraphTraversalInput):
     """A piece of code, and how far to follow its calls."""
 
     direction: CallDirection = Field(
-        default="both", description="callers: what calls the target; callees: what it calls."
+        default="both", description="What to follow. callers: what calls it; callees: what it calls."
     )
 
 
@@ -373,11 +398,18 @@ class ContextInput(PagedInput):
     )
     suffix: str | None = Field(default=None, description="Code after the cursor. For `complete_code` alone.")
     history: tuple[ChatTurn, ...] = Field(
-        default=(), description="Turns: role, content. For `chat` alone, oldest first."
+        default=(), description="Oldest first. For `chat` alone: the conversation so far."
     )
     max_tokens: int | None = Field(
         default=None, ge=100, description="Budget of the text. By default the server's, usually 4,000."
     )
     sources: FilterValues = filter_field("sources")
+    repos: FilterValues = filter_field("repos")
+    languages: FilterValues = filter_field("languages")
+
+
+class SourcesInput(PagedInput):
+    """List what can be searched: sources, repositories, languages."""
+
     repos: FilterValues = filter_field("repos")
     languages: FilterValues = filter_field("languages")

@@ -28,13 +28,16 @@ from knowledge_pipeline.contract.usage_labels import META_NAMES, UsageLabels, re
 from knowledge_pipeline.errors import InvalidQuery, KnowledgeError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.logs import configure_logging
+from knowledge_pipeline.serve.mcp.advice import drop_commands
 from knowledge_pipeline.serve.mcp.inputs import brief_schema_of, output_schema_of, parse_input
-from knowledge_pipeline.serve.mcp.tools import Tool, build_instructions, select_tools
+from knowledge_pipeline.serve.mcp.tools import TOOLS, Tool, build_instructions, select_tools
 from knowledge_pipeline.serve.service import Identity, Origin, Service
 
 SERVER_NAME = "knowledge"
+QUERY_ID_NAME = "knowledge/query_id"
+"""Of `_meta` in an answer: names it in the log and in feedback. Programs see it, models do not."""
 
-IdentityResolver = Callable[[ServerRequestContext[Any]], Identity]
+IdentityResolver = Callable[[ServerRequestContext[Any] | None], Identity]
 """Who sends a request; raises `Unauthenticated`."""
 
 _READ_ONLY = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -42,36 +45,44 @@ _NO_LABELS = UsageLabels()
 _log = logging.getLogger(__name__)
 
 
-def create_server(service: Service, resolve_identity: IdentityResolver) -> Server[Any]:
-    """A server for one of the transports; `resolve_identity` finds out who sends a request."""
+def create_server(
+    service: Service, resolve_identity: IdentityResolver, *, access: Access | None = None
+) -> Server[Any]:
+    """A server for one of the transports; `resolve_identity` finds out who sends a request.
+
+    Its instructions are the same for all who send a request: they name tools of what `access` may see, by
+    default what is public.
+    """
     settings = service.settings.serve.mcp
 
-    def select() -> dict[str, Tool]:
-        """Looked at for each request: sources come and go while a server runs."""
-        return select_tools(settings.tools, {source.type for source in service.base.settings.sources})
+    def select(access: Access) -> dict[str, Tool]:
+        """Those of sources that a caller may see; looked at for each request, as sources come and go."""
+        return select_tools(settings.tools, service.base.list_visible_types(access))
 
     def get_input_schema(name: str) -> dict[str, Any] | None:
-        tool = select().get(name)
+        tool = TOOLS.get(name)
         return brief_schema_of(tool.input_model) if tool else None
 
-    async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_tools(
+        context: ServerRequestContext[Any], _: PaginatedRequestParams | None
+    ) -> ListToolsResult:
         tools = [
             ListedTool(
                 name=name,
                 title=tool.title,
                 description=tool.description,
                 input_schema=brief_schema_of(tool.input_model),
-                output_schema=output_schema_of(tool.response) if settings.output_schemas else None,
+                output_schema=output_schema_of(tool.page) if settings.output_schemas else None,
                 annotations=_READ_ONLY,
             )
-            for name, tool in select().items()
+            for name, tool in select(resolve_identity(context).access).items()
         ]
         return ListToolsResult(tools=tools)
 
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         try:
-            labels, tools = read_labels(params.meta, META_NAMES), select()
-            identity = resolve_identity(context).with_labels(labels)
+            identity = resolve_identity(context).with_labels(read_labels(params.meta, META_NAMES))
+            tools = select(identity.access)
             tool = tools.get(params.name)
             if tool is None:
                 raise InvalidQuery(f"there is no tool {params.name[:200]!r}; there are {', '.join(tools)}")
@@ -79,8 +90,13 @@ def create_server(service: Service, resolve_identity: IdentityResolver) -> Serve
             output = await service.execute(
                 identity, lambda: tool.handler(service.base, identity.access, arguments)
             )
+            # many clients hand a model nothing but the structured part, where there is one
+            structured = output.structured if settings.output_schemas else None
+            query_id = output.page.query_id
             return CallToolResult(
-                content=[TextContent(type="text", text=output.text)], structured_content=output.structured
+                content=[TextContent(type="text", text=output.text)],
+                structured_content=structured,
+                _meta={QUERY_ID_NAME: query_id} if query_id else None,
             )
         except KnowledgeError as error:
             return _to_error_result(str(error))
@@ -92,7 +108,7 @@ def create_server(service: Service, resolve_identity: IdentityResolver) -> Serve
         SERVER_NAME,
         version=version("knowledge-pipeline"),
         title="Knowledge base",
-        instructions=build_instructions(select()),
+        instructions=build_instructions(select(access or Access.public())),
         get_tool_input_schema=get_input_schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
@@ -100,7 +116,9 @@ def create_server(service: Service, resolve_identity: IdentityResolver) -> Serve
 
 
 def _to_error_result(detail: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=f"Error: {detail}")], is_error=True)
+    return CallToolResult(
+        content=[TextContent(type="text", text=f"Error: {drop_commands(detail)}")], is_error=True
+    )
 
 
 def run(service: Service, *, token: str | None = None, labels: UsageLabels = _NO_LABELS) -> None:
@@ -119,7 +137,7 @@ def run(service: Service, *, token: str | None = None, labels: UsageLabels = _NO
 
 
 async def _serve(service: Service, resolve_identity: IdentityResolver) -> None:
-    server = create_server(service, resolve_identity)
+    server = create_server(service, resolve_identity, access=resolve_identity(None).access)
     async with stdio_server() as (reader, writer), anyio.create_task_group() as tasks:
         tasks.start_soon(service.warm)
         await server.run(reader, writer, server.create_initialization_options())

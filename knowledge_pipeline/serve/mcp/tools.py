@@ -1,125 +1,29 @@
 """The tools: what each is for, what it takes, what it returns, and what it calls.
 
 An agent pays for every word of a description before it has asked anything, so what tools share is said once,
-by the server. A long answer comes in pages: what fits a limit of tokens, from an offset on, in full or as
-places with signatures.
+by the server. A long answer comes in pages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from inspect import getdoc
 from typing import Any, Literal
 
-from knowledge_pipeline.context.tokens import estimate_tokens
-from knowledge_pipeline.contract.base import JsonResponse
 from knowledge_pipeline.contract.filters import SearchType, SourceType
 from knowledge_pipeline.contract.requests import GRAPH_OPERATIONS, GraphMethod, Task
-from knowledge_pipeline.contract.responses import ContextResponse, GraphResponse, SearchResponse, SearchResult
+from knowledge_pipeline.contract.responses import SearchResponse
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query import limits
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.graph_queries import GraphRequest
-from knowledge_pipeline.serve.documents import document_id_of
-from knowledge_pipeline.serve.mcp import inputs
-from knowledge_pipeline.serve.mcp import text as texts
+from knowledge_pipeline.serve.mcp import inputs, outputs, pages
 from knowledge_pipeline.serve.mcp.inputs import KnowledgeQueryInput, ToolInput
-
-_PAGE_NOTE_TOKENS = 40  # of the sentence that says how to read on
-
-
-def page_search(
-    answer: SearchResponse, *, offset: int, limit: int, compact: bool, max_tokens: int
-) -> tuple[SearchResponse, str]:
-    """The results from an offset on that fit, and their text."""
-    rest = answer.results[offset:]
-    render = partial(texts.render_places if compact else texts.render_answer, first_number=offset + 1)
-    page = _take_fitting(answer, rest, render, max_tokens)
-    count = len(page.results)
-    has_more = count < len(rest) or (count > 0 and len(rest) == limit)
-    return page, _add_note(render(page), offset + count if has_more else None)
-
-
-def page_document(
-    answer: SearchResponse, *, offset: int, limit: int, compact: bool, max_tokens: int
-) -> tuple[SearchResponse, str]:
-    """The chunks of a document from an offset on that fit, and their text."""
-    rest, total = answer.results[offset:][:limit], len(answer.results)
-
-    def render(page: SearchResponse) -> str:
-        if compact:
-            return texts.render_places(page, first_number=offset + 1)
-        return texts.render_document(page.results or rest[:1], offset=offset, total=total)
-
-    page = _take_fitting(answer, rest, render, max_tokens)
-    end = offset + len(page.results)
-    return page, _add_note(render(page), end if compact and end < total else None)
-
-
-def page_graph(
-    answer: GraphResponse, *, offset: int, limit: int, compact: bool, max_tokens: int
-) -> tuple[GraphResponse, str]:
-    """The targets, what was found from an offset on that fits, and their text; compact: without edges."""
-    rest = answer.matches[offset:]
-
-    def take_first(count: int) -> GraphResponse:
-        left_out = {node.id for node in answer.matches} - {node.id for node in rest[:count]}
-        nodes = tuple(node for node in answer.nodes if node.id not in left_out)
-        kept = {node.id for node in nodes}
-        edges = tuple(edge for edge in answer.edges if not compact and {edge.source, edge.target} <= kept)
-        has_more = count < len(rest) or (count and len(rest) == limit)
-        more = (f"read on with offset={offset + count}",) if has_more else ()
-        return replace(answer, nodes=nodes, edges=edges, notes=(*answer.notes, *more))
-
-    count = _count_fitting(len(rest), lambda count: texts.render_graph_answer(take_first(count)), max_tokens)
-    page = take_first(max(count, min(1, len(rest))))
-    return page, texts.render_graph_answer(page)
-
-
-def _take_fitting(
-    answer: SearchResponse,
-    rest: tuple[SearchResult, ...],
-    render: Callable[[SearchResponse], str],
-    max_tokens: int,
-) -> SearchResponse:
-    count = _count_fitting(len(rest), lambda count: render(replace(answer, results=rest[:count])), max_tokens)
-    return replace(answer, results=rest[:count] or _cut_first(rest, max_tokens))
-
-
-def _add_note(text: str, offset: int | None) -> str:
-    return text if offset is None else f"{text}\n\n(Read on with offset={offset}.)"
-
-
-def _count_fitting(total: int, render_first: Callable[[int], str], max_tokens: int) -> int:
-    fitting, too_many, count = 0, total + 1, total  # mostly all fit
-    while fitting < count < too_many:
-        if estimate_tokens(render_first(count)) + _PAGE_NOTE_TOKENS <= max_tokens:
-            fitting = count
-        else:
-            too_many = count
-        count = (fitting + too_many) // 2
-    return fitting
-
-
-def _cut_first(results: tuple[SearchResult, ...], max_tokens: int) -> tuple[SearchResult, ...]:
-    if not results:
-        return ()
-    lines = results[0].content.split("\n")
-    room, kept = max_tokens - 5 * _PAGE_NOTE_TOKENS, list[str]()
-    for line in lines:
-        room -= estimate_tokens(line) + 1
-        if room < 0:
-            break
-        kept.append(line)
-    if not kept:
-        kept = [lines[0][: max(80, 2 * max_tokens)]]
-    missing = len(lines) - len(kept)
-    content = "\n".join([*kept, f"… {missing} more lines"] if missing else kept)
-    return (replace(results[0], content=content, graph=None, related=()),)
-
+from knowledge_pipeline.serve.mcp.outputs import ToolPage
+from knowledge_pipeline.serve.mcp.pages import AnswerLimits, ToolOutput
 
 _INTRODUCTION = """\
 The knowledge of an organisation: source code with its code graph, documents, wiki pages, tickets, pull \
@@ -141,6 +45,7 @@ _GUIDANCE: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (("build_context",), "Before writing or reviewing code: {tools}, once, instead of many searches."),
     (("get_document",), "More of a result: {tools}."),
+    (("list_sources",), "What there is, and what filters can name: {tools}."),
 )
 
 _CONVENTIONS = """\
@@ -173,37 +78,8 @@ _GRAPH_DESCRIPTIONS: Mapping[GraphMethod, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSearchResult(SearchResult):
-    """One result, and the document that it is from."""
-
-    document_id: str = field(metadata={"description": "`source:uri`: `get_document` returns all of it."})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSearchResponse(SearchResponse):
-    """The results of a search, best first."""
-
-    results: tuple[ToolSearchResult, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentPageResponse(ToolSearchResponse):
-    """Chunks of a document, in order."""
-
-    offset: int = field(metadata={"description": "How many chunks were skipped."})
-    total: int = field(metadata={"description": "How many chunks there are."})
-
-
-@dataclass(frozen=True, slots=True)
-class ToolOutput:
-    """A response twice: for programs, and for a model to read."""
-
-    structured: dict[str, Any]
-    text: str
-
-
 _NOTE_TOKENS = 60  # of the sentence on what was searched, which follows a context
+_STRUCTURED_SHARE = 0.8  # of a budget, for the text of a context whose excerpts are sent as JSON as well
 _WIDE_TOKENS = 16_000  # of the context whose places a compact answer names
 
 ToolHandler = Callable[[AsyncKnowledgeBase, Access, Any], Awaitable[ToolOutput]]
@@ -217,7 +93,7 @@ class Tool:
     title: str
     description: str
     input_model: type[ToolInput]
-    response: type[JsonResponse]
+    page: type[ToolPage]
     handler: ToolHandler
 
 
@@ -245,7 +121,7 @@ def _search(type: SearchType = "semantic", *, source_type: SourceType | None = N
         is_of_everything = isinstance(arguments, KnowledgeQueryInput)
         answer = await base.search(
             arguments.query,
-            type=arguments.type if is_of_everything else type,
+            type=arguments.search_type if is_of_everything else type,
             filters=filters,
             limit=_count_results(base, arguments),
             mode=arguments.mode if is_of_everything else "hybrid",
@@ -263,8 +139,7 @@ async def _read_document(
     total = len(whole.results)
     if arguments.offset >= total:
         raise InvalidQuery(f"found offset {arguments.offset}; the document has {total} chunks")
-    page, text = page_document(whole, limit=arguments.limit, **_get_paging(base, arguments))
-    return ToolOutput({**_to_json(page), "offset": arguments.offset, "total": total}, text)
+    return pages.page_document(whole, limit=arguments.limit, **_get_paging(base, arguments))
 
 
 async def _build_context(
@@ -278,16 +153,34 @@ async def _build_context(
     limits.check_task(base.settings.limits, task, budget)
     if not arguments.compact:
         room = max(budget - _NOTE_TOKENS, budget // 2)  # a part is kept back for the note
+        if base.settings.serve.mcp.output_schemas:
+            room = int(room * _STRUCTURED_SHARE)
         # the template without the task, which the agent knows
         context = await base.context(task, max_tokens=room, template="excerpts", access=access)
-        return ToolOutput(context.as_json(), texts.render_context(context))
+        return pages.page_context(context, limits=_limit_answer(base, budget))
     context = await base.context(task, max_tokens=_WIDE_TOKENS, template="excerpts", access=access)
     answer = SearchResponse(
-        context.query_id, context.took_ms, context.release, context.degraded, context.results, {}
+        query_id=context.query_id,
+        took_ms=context.took_ms,
+        release=context.release,
+        degraded=context.degraded,
+        results=context.results,
+        timings_ms={},
+        notes=context.notes,
     )
     limit = len(context.results) + 1
-    page, text = page_search(answer, offset=arguments.offset, limit=limit, compact=True, max_tokens=budget)
-    return ToolOutput(_to_json(page), text)
+    return pages.page_search(
+        answer, offset=arguments.offset, limit=limit, compact=True, limits=_limit_answer(base, budget)
+    )
+
+
+async def _list_sources(
+    base: AsyncKnowledgeBase, access: Access, arguments: inputs.SourcesInput
+) -> ToolOutput:
+    found = await base.list_sources(filters=arguments.to_filters(), access=access)
+    if arguments.offset >= max(len(found.sources), 1):
+        raise InvalidQuery(f"found offset {arguments.offset}; there are {len(found.sources)} sources")
+    return pages.page_sources(found, **_get_paging(base, arguments))
 
 
 def _query_graph(method: GraphMethod) -> ToolHandler:
@@ -306,8 +199,7 @@ def _query_graph(method: GraphMethod) -> ToolHandler:
             direction=arguments.direction if isinstance(arguments, inputs.CallGraphInput) else "both",
         )
         answer = await base.graph.query(request, access=access)
-        page, text = page_graph(answer, limit=limit, **_get_paging(base, arguments))
-        return ToolOutput(page.as_json(), text)
+        return pages.page_graph(answer, limit=limit, **_get_paging(base, arguments))
 
     return query
 
@@ -328,22 +220,18 @@ def _end_of_page(offset: int, limit: int, most: int) -> int:
 def _to_page(
     base: AsyncKnowledgeBase, answer: SearchResponse, arguments: inputs.SimilarCodeInput | inputs.SearchInput
 ) -> ToolOutput:
-    page, text = page_search(answer, limit=arguments.limit, **_get_paging(base, arguments))
-    return ToolOutput(_to_json(page), text)
+    return pages.page_search(answer, limit=arguments.limit, **_get_paging(base, arguments))
 
 
 def _get_paging(
     base: AsyncKnowledgeBase, arguments: inputs.PagedInput | inputs.DocumentInput
 ) -> dict[str, Any]:
-    max_tokens = base.settings.serve.mcp.max_tokens
-    return {"offset": arguments.offset, "compact": arguments.compact, "max_tokens": max_tokens}
+    return {"offset": arguments.offset, "compact": arguments.compact, "limits": _limit_answer(base)}
 
 
-def _to_json(answer: SearchResponse) -> dict[str, Any]:
-    structured = answer.as_json()
-    for entry, result in zip(structured["results"], answer.results, strict=True):
-        entry["document_id"] = document_id_of(result)
-    return structured
+def _limit_answer(base: AsyncKnowledgeBase, max_tokens: int | None = None) -> AnswerLimits:
+    settings = base.settings.serve.mcp
+    return AnswerLimits(max_tokens or settings.max_tokens, has_structured=settings.output_schemas)
 
 
 def _build_graph_tool(method: GraphMethod, description: str) -> Tool:
@@ -351,17 +239,15 @@ def _build_graph_tool(method: GraphMethod, description: str) -> Tool:
     input_model = inputs.GraphTargetInput
     if operation.default_depth is not None:
         input_model = inputs.CallGraphInput if operation.has_direction else inputs.GraphTraversalInput
-    return Tool(operation.title, description, input_model, GraphResponse, _query_graph(method))
+    return Tool(operation.title, description, input_model, outputs.GraphPage, _query_graph(method))
 
 
-def _build_tool(
-    title: str, input_model: type[ToolInput], handler: ToolHandler, response: type[JsonResponse]
-) -> Tool:
+def _build_tool(title: str, input_model: type[ToolInput], handler: ToolHandler, page: type[ToolPage]) -> Tool:
     """A tool with an input model of its own, whose docstring describes it."""
-    return Tool(title, getdoc(input_model) or "", input_model, response, handler)
+    return Tool(title, getdoc(input_model) or "", input_model, page, handler)
 
 
-_search_tool = partial(_build_tool, response=ToolSearchResponse)
+_search_tool = partial(_build_tool, page=outputs.ResultsPage)
 TOOLS: Mapping[str, Tool] = {
     "knowledge_query": _search_tool("Search everything", inputs.KnowledgeSearchInput, _search()),
     "code_search": _search_tool("Search code by meaning", inputs.CodeSearchInput, _search("code")),
@@ -373,11 +259,12 @@ TOOLS: Mapping[str, Tool] = {
         "Search Confluence pages", inputs.WikiSearchInput, _search(source_type="confluence")
     ),
     "get_document": _build_tool(
-        "Read a document", inputs.DocumentInput, _read_document, DocumentPageResponse
+        "Read a document", inputs.DocumentInput, _read_document, outputs.DocumentPage
     ),
     "build_context": _build_tool(
-        "Build context for a task", inputs.ContextInput, _build_context, ContextResponse
+        "Build context for a task", inputs.ContextInput, _build_context, outputs.ResultsPage
     ),
+    "list_sources": _build_tool("List sources", inputs.SourcesInput, _list_sources, outputs.SourcesPage),
     **{method: _build_graph_tool(method, text) for method, text in _GRAPH_DESCRIPTIONS.items()},
 }
 """By name."""

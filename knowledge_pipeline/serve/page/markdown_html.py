@@ -1,13 +1,16 @@
 """Markdown and code as safe HTML, with the words of the query marked.
 
-Markdown becomes HTML without raw HTML, images, or scripts in links; code is highlighted by Pygments.
+Markdown becomes HTML without raw HTML, images, or scripts in links; code has colours.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,14 +18,11 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup, escape
-from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType]  # its **options
-from pygments.token import Token as CodeToken
-from pygments.util import ClassNotFound
 
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.file_languages import detect_language
-from knowledge_pipeline.query.understand import remove_stopwords, understand
+from knowledge_pipeline.highlighting import TokenKind, iter_highlighted
+from knowledge_pipeline.query.plan import remove_stopwords, understand
 from knowledge_pipeline.words import CUT_LETTERS, expand_identifiers, is_cut, normalize, normalize_aligned
 
 Range = tuple[int, int]  # half-open
@@ -72,11 +72,15 @@ def _match_any(words: Iterable[str]) -> str:
 
 
 def split_at_ranges(start: int, text: str, ranges: Sequence[Range]) -> Iterator[tuple[str, bool]]:
-    """The pieces of a text that starts at `start`, each inside one range or outside of all."""
+    """The pieces of a text that starts at `start`, each inside one range or outside of all.
+
+    The ranges are in order and do not overlap.
+    """
     done, end = start, start + len(text)
-    for first, last in ranges:
-        if last <= done or first >= end:
-            continue
+    first_range = bisect_right(ranges, start, key=itemgetter(1))
+    for first, last in islice(ranges, first_range, None):
+        if first >= end:
+            break
         first, last = max(first, done), min(last, end)
         if first > done:
             yield text[done - start : first - start], False
@@ -96,50 +100,24 @@ def _iter_stems(words: Iterable[str]) -> Iterator[str]:
         yield stem if len(stem) >= _MIN_STEM_CHARS else word
 
 
-MAX_HIGHLIGHTED_CHARS = 200_000  # a longer text is not highlighted
-
-_LEXER_ALIASES = {
-    "c_sharp": "csharp",
-    "common_lisp": "common-lisp",
-    "elisp": "emacs-lisp",
-    "go_module": "text",
-    "jinja": "html+jinja",
-    "notebook": "markdown",
-    "objective_c": "objective-c",
-    "objective_cpp": "objective-c++",
-    "visual_basic": "vb.net",
+_CSS_CLASSES: Mapping[TokenKind | None, str] = {
+    **{None: "", "comment": "c", "doc": "d", "string": "s", "number": "m", "keyword": "k"},
+    **{"function": "f", "type": "t", "attribute": "a", "builtin": "b", "deleted": "x"},
 }
-_CSS_CLASSES = (  # the first that holds a token gives its class in page.css
-    (CodeToken.Comment, "c"),
-    (CodeToken.Literal.String.Doc, "d"),
-    (CodeToken.Literal.String, "s"),
-    (CodeToken.Literal.Number, "m"),
-    (CodeToken.Keyword, "k"),
-    (CodeToken.Operator.Word, "k"),
-    (CodeToken.Name.Function, "f"),
-    (CodeToken.Name.Class, "t"),
-    (CodeToken.Name.Decorator, "a"),
-    (CodeToken.Name.Attribute, "a"),
-    (CodeToken.Name.Tag, "k"),
-    (CodeToken.Name.Builtin, "b"),
-    (CodeToken.Name.Exception, "b"),
-    (CodeToken.Generic.Heading, "k"),
-    (CodeToken.Generic.Subheading, "f"),
-    (CodeToken.Generic.Inserted, "s"),
-    (CodeToken.Generic.Deleted, "x"),
-)
+"""In page.css."""
 
 
 def render_lines(text: str, language: str | None, matcher: TermMatcher) -> list[Markup]:
     """A text as HTML, line by line, without line ends."""
-    lines, ranges = [list[str]()], matcher.find_ranges(text)
-    for start, colour, piece in _iter_highlighted(text, language):
+    lines, ranges, start = [list[str]()], matcher.find_ranges(text), 0
+    for kind, piece in iter_highlighted(text, language):
         for inner, marked in split_at_ranges(start, piece, ranges):
             for number, part in enumerate(inner.split("\n")):
                 if number:
                     lines.append([])
                 if part:
-                    lines[-1].append(_render_part(part, colour, marked=marked))
+                    lines[-1].append(_render_part(part, _CSS_CLASSES[kind], marked=marked))
+        start += len(piece)
     return [Markup("".join(line)) for line in lines]  # noqa: S704 - made of escaped parts alone
 
 
@@ -155,33 +133,6 @@ def _render_part(text: str, css_class: str, *, marked: bool) -> str:
     if marked:
         html = f"<mark>{html}</mark>"
     return f'<span class="{css_class}">{html}</span>' if css_class else str(html)
-
-
-def _iter_highlighted(text: str, language: str | None) -> Iterator[tuple[int, str, str]]:
-    lexer = _find_lexer(language or "text") if len(text) <= MAX_HIGHLIGHTED_CHARS else _find_lexer("text")
-    done = 0
-    for start, token, piece in lexer.get_tokens_unprocessed(text):
-        if start < done or not piece:  # some lexers yield a piece twice
-            continue
-        if start > done:
-            yield done, "", text[done:start]
-        yield start, _css_class_of(token), piece
-        done = start + len(piece)
-    if done < len(text):
-        yield done, "", text[done:]
-
-
-@cache
-def _find_lexer(language: str) -> Lexer:
-    try:
-        return get_lexer_by_name(_LEXER_ALIASES.get(language, language))
-    except ClassNotFound:
-        return get_lexer_by_name("text")
-
-
-@cache
-def _css_class_of(token: Any) -> str:
-    return next((name for kind, name in _CSS_CLASSES if token in kind), "")
 
 
 _LINE_END = Markup("\n")
@@ -215,7 +166,11 @@ def render_markdown(
     tokens = parser.parse(text, env)
     _set_headings(tokens, in_outline=first_line is not None)
     if first_line is not None:
-        _assign_line_ids(tokens, first_line)
+        numbered = set[int]()
+        for token in tokens:
+            if token.map and token.nesting >= 0 and token.type != "inline" and token.map[0] not in numbered:
+                numbered.add(token.map[0])
+                token.attrSet("id", f"L{first_line + token.map[0]}")
     return Markup(parser.renderer.render(tokens, parser.options, env))  # noqa: S704 - see `_build_parser`
 
 
@@ -243,14 +198,6 @@ def _set_headings(tokens: Sequence[Token], *, in_outline: bool) -> None:
                 token.attrSet("class", "heading")
         if token.type in ("heading_open", "heading_close"):
             token.tag = tag
-
-
-def _assign_line_ids(tokens: Sequence[Token], first_line: int) -> None:
-    numbered = set[int]()
-    for token in tokens:
-        if token.map and token.nesting >= 0 and token.type != "inline" and token.map[0] not in numbered:
-            numbered.add(token.map[0])
-            token.attrSet("id", f"L{first_line + token.map[0]}")
 
 
 @cache

@@ -22,7 +22,7 @@ from knowledge_pipeline.serve.page.rendering import PageRoute, render_page, rend
 from knowledge_pipeline.serve.page.results import PageQuery
 from knowledge_pipeline.serve.page.sessions import PageContext, build_page_context
 from knowledge_pipeline.serve.service import Identity
-from knowledge_pipeline.serve.status import list_collections, load_states
+from knowledge_pipeline.serve.status import list_collections
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import Event
 from knowledge_pipeline.store.progress import RefreshProgress, list_running_refreshes
@@ -148,16 +148,16 @@ async def sources(request: Request, ctx: PageContext) -> Response:
 
     Listed are the sources that the caller may see: those with content, and those that are declared alone.
     """
-    settings, config = ctx.service.settings, ctx.service.config
+    source_states = ctx.service.source_states
     try:
-        inventory = await ctx.execute(lambda base, access: list_collections(settings, base, access, config))
+        inventory = await ctx.execute(lambda base, access: list_collections(base, source_states, access))
     except NotFound:
         return render_unreleased(request, ctx)
     indexed = {collection.id for collection in inventory.collections}
     missing = [source for source in list_declared(ctx.state, ctx.identity.access) if source.id not in indexed]
     states: Mapping[str, SourceState] = {}
     if missing:
-        states = await load_states(settings, config, ctx.identity.access)
+        states = await source_states.load(ctx.identity.access)
     rows = [
         *inventory.collections,
         *(Collection(source.id, source.type, 0, None, 0, states.get(source.id)) for source in missing),
@@ -168,7 +168,6 @@ async def sources(request: Request, ctx: PageContext) -> Response:
         "sources.html.j2",
         inventory=inventory,
         rows=rows,
-        max_chunks=max((row.chunks for row in rows), default=0),
         with_states=any(row.state for row in rows),
         running=running,
         sentences={view.source: view.sentence for view in running},

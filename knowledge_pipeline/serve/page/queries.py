@@ -24,7 +24,7 @@ from knowledge_pipeline.errors import Forbidden, InvalidQuery, KnowledgeError, N
 from knowledge_pipeline.file_languages import LANGUAGES
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.understand import understand
+from knowledge_pipeline.query.plan import understand
 from knowledge_pipeline.serve.documents import document_id_of, document_url_of, read_document
 from knowledge_pipeline.serve.http.dependencies import RequestContext
 from knowledge_pipeline.serve.page import results as views
@@ -89,14 +89,19 @@ async def _render_results(request: Request, ctx: RequestContext, page_query: vie
     reasons: Mapping[str, Any] = explain.get("degraded", {})
     shown = {name: explain.get(name) for name in ("corrected", "generated", "filters", "confidence")}
     parts = {**explain.get("question", {}), **shown}
+    match, likely = views.describe_match(answer)
+    typed = views.list_typed_filters(page_query, explain.get("filters", ()))
     return render_page(
         request,
         "search.html.j2",
         page_query=page_query,
         answer=answer,
         results=results,
+        match=match,
+        likely=likely,
+        typed=typed,
         facets=views.count_facets(answer.results),
-        hints=[] if results else await _list_hints(ctx, page_query),
+        hints=[] if results else await _list_hints(ctx, page_query, typed),
         more_url=more_url,
         skipped_steps=[
             (describe_skipped_step(step, answer.embedded_share), _format_value(reasons.get(step, "")))
@@ -115,10 +120,11 @@ def _format_value(value: Any) -> str:
     return ", ".join(map(_format_value, cast("Sequence[Any]", value))) if is_list else str(value)
 
 
-async def _list_hints(ctx: RequestContext, page_query: views.PageQuery) -> list[Hint]:
+async def _list_hints(ctx: RequestContext, page_query: views.PageQuery, typed: Sequence[Hint]) -> list[Hint]:
     """Similar names first, then fewer filters, then another type of search."""
     status = await ctx.execute(lambda base, access: base.status(access=access))
     hints = [*_suggest_filters(page_query, status), *await _suggest_symbols(ctx, page_query)]
+    hints += [(f"Without {term}", url) for term, url in typed]
     for name in views.FILTER_NAMES:
         if value := getattr(page_query, name):
             listed = value if isinstance(value, str) else ", ".join(value)

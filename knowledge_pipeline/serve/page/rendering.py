@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from knowledge_pipeline.contract.describe import describe_relation
+from knowledge_pipeline.contract.describe import describe_relation, to_sentence
 from knowledge_pipeline.errors import KnowledgeError, NotFound, Unauthenticated
 from knowledge_pipeline.serve.http.dependencies import get_app_state
 from knowledge_pipeline.serve.http.problems import status_of
@@ -79,7 +79,7 @@ def render_page(request: Request, template: str, *, status: int = 200, **variabl
     A request with `part` gets only the body, to be inserted into another page.
     """
     theme = request.cookies.get(THEME_COOKIE, "")
-    cookie = request.cookies.get(CSRF_COOKIE, "")
+    cookie = read_cookie(request, CSRF_COOKIE) or ""
     csrf = cookie if len(cookie) == 43 else secrets.token_urlsafe(32)
     part = bool(request.query_params.get("part"))
     defaults: dict[str, Any] = {
@@ -88,7 +88,7 @@ def render_page(request: Request, template: str, *, status: int = 200, **variabl
         "frame": "part.html.j2" if part else "frame.html.j2",
         "csrf": csrf,
         "theme": theme if theme in ("light", "dark") else "",
-        "signed_in": TOKEN_COOKIE in request.cookies,
+        "signed_in": read_cookie(request, TOKEN_COOKIE) is not None,
         "tabs": TABS,
         "modes": MODES,
     }
@@ -116,12 +116,46 @@ def set_private_cookie(
 ) -> None:
     """Set a cookie that no script reads, until the browser ends or for some time.
 
-    A strict one comes with no request that another site causes, a lax one with links that lead here.
+    A strict one comes with no request that another site causes, a lax one with links that lead here. Where
+    `public_url` has https, its name says that this host alone has set it, for HTTPS alone.
     """
-    secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
+    name, is_own = name_cookie(request, name)
+    secure = is_own or request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
     response.set_cookie(
-        name, value, max_age=max_age_s, path=path, httponly=True, samesite=samesite, secure=secure
+        name,
+        value,
+        max_age=max_age_s,
+        path="/" if is_own else path,
+        httponly=True,
+        samesite=samesite,
+        secure=secure,
     )
+
+
+def name_cookie(request: Request, name: str) -> tuple[str, bool]:
+    """The name that a cookie has here, and whether it is bound to this host and HTTPS."""
+    oidc = get_app_state(request).service.settings.serve.oidc
+    is_own = oidc is not None and oidc.public_url.lower().startswith("https://")
+    return (f"__Host-{name}" if is_own else name), is_own
+
+
+def read_cookie(request: Request, name: str) -> str | None:
+    """The value of a cookie that `set_private_cookie` has set."""
+    return request.cookies.get(name_cookie(request, name)[0])
+
+
+def delete_private_cookie(
+    request: Request,
+    response: Response,
+    name: str,
+    *,
+    path: str = "/",
+    samesite: Literal["strict", "lax"] = "strict",
+) -> None:
+    """Delete a cookie that `set_private_cookie` has set."""
+    name, is_own = name_cookie(request, name)
+    path = "/" if is_own else path
+    response.delete_cookie(name, path=path, httponly=True, samesite=samesite, secure=is_own)
 
 
 def safe_redirect_path(address: str) -> str:
@@ -155,7 +189,7 @@ def render_error(request: Request, error: KnowledgeError, *, page_query: PageQue
     """The page that shows an error."""
     status = status_of(error)
     if isinstance(error, Unauthenticated):
-        problem = str(error) if TOKEN_COOKIE in request.cookies else ""
+        problem = str(error) if read_cookie(request, TOKEN_COOKIE) is not None else ""
         return render_sign_in(request, status=status, problem=problem)
     response = render_page(
         request,
@@ -182,8 +216,8 @@ def render_sign_in(request: Request, *, status: int, problem: str = "", **variab
     }
     shown = defaults | variables | {"problem": problem}
     response = render_page(request, "sign_in.html.j2", status=status, **shown)
-    if status == 401 and TOKEN_COOKIE in request.cookies:  # the next request is one without a token
-        response.delete_cookie(TOKEN_COOKIE, path="/", httponly=True, samesite="strict")
+    if status == 401 and read_cookie(request, TOKEN_COOKIE) is not None:  # the next request has no token
+        delete_private_cookie(request, response, TOKEN_COOKIE)
     return response
 
 
@@ -211,6 +245,7 @@ def _load_templates() -> Environment:
         "age": format_age,
         "number": "{:,}".format,
         "share": format_share,
+        "sentence": to_sentence,
     }
     return environment
 

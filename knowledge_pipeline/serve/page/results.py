@@ -6,7 +6,8 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
+from math import fsum
 from typing import Any, cast, get_args
 from urllib.parse import unquote, urlencode, urlsplit
 
@@ -15,10 +16,18 @@ from starlette.datastructures import QueryParams
 
 from knowledge_pipeline.context.select import Excerpt
 from knowledge_pipeline.contract import responses
-from knowledge_pipeline.contract.filters import Filters, SearchMode, SearchType, SourceType
+from knowledge_pipeline.contract.describe import DOUBTED_BELOW, format_lines, parse_first_line, round_to_sum
+from knowledge_pipeline.contract.filters import (
+    SOURCE_TYPE_LABELS,
+    TIME_FILTERS,
+    Filters,
+    SearchMode,
+    SearchType,
+    SourceType,
+)
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.file_languages import is_code
-from knowledge_pipeline.query.plan import PROFILES
+from knowledge_pipeline.query.plan import PROFILES, read_filters
 from knowledge_pipeline.serve.page.markdown_html import (
     LinkResolver,
     TermMatcher,
@@ -26,6 +35,7 @@ from knowledge_pipeline.serve.page.markdown_html import (
     render_markdown,
     render_marked,
 )
+from knowledge_pipeline.text import format_share
 from knowledge_pipeline.times import parse_query_time
 
 _LINES = re.compile(r"L(\d+)(?:-L(\d+))?")
@@ -39,8 +49,9 @@ def document_url(source: str, uri: str, lines: str = "", **more: str) -> str:
 
 
 def result_url(result: responses.SearchResult, **more: str) -> str:
-    """Where the document of a result is shown, at the result's lines."""
-    return document_url(result.citation.source, result.span.uri, result.citation.lines, **more)
+    """Where the document of a result is shown as it was indexed, at the result's lines."""
+    lines = format_lines(result.span.start_line, result.span.end_line)
+    return document_url(result.citation.source, result.span.uri, lines, **more)
 
 
 def related_url(document: responses.RelatedDocument) -> str:
@@ -86,28 +97,11 @@ def build_link_resolver(source: str, path: str) -> LinkResolver:
 _PREVIEW_LINES = 14  # of code that are shown at first
 _FOLD_TOLERANCE = 4  # lines that are not worth a click
 _CONTEXT_LINES = 1  # lines around a marked one
+_SCORE_DIGITS = 3
 _FOLD_PROSE_CHARS = 900  # characters above which prose is folded
 _MARKDOWN_TYPES = frozenset(
     {"markdown", "github_issues", "github_pr", "discussions", "releases", "archive", "openapi"}
 )
-_TYPE_LABELS = {
-    "code": "code",
-    "markdown": "docs",
-    "openapi": "API",
-    "git_history": "commit",
-    "github_pr": "pull request",
-    "github_issues": "issue",
-    "discussions": "discussion",
-    "releases": "release",
-    "snippets": "snippet",
-    "jira": "ticket",
-    "confluence": "wiki",
-    "slack": "chat",
-    "files": "file",
-    "archive": "archive",
-    "table": "row",
-    "custom": "document",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +132,6 @@ class ResultView:
 
     number: int
     result: responses.SearchResult
-    kind: str
     folder: Markup
     name: Markup
     symbol: Markup | None
@@ -169,7 +162,7 @@ def build_result_views(answer: responses.SearchResponse, matcher: TermMatcher, q
 
 def type_label_of(source_type: str) -> str:
     """What people call a document of a type of source."""
-    return _TYPE_LABELS.get(source_type, source_type.replace("_", " "))
+    return SOURCE_TYPE_LABELS.get(source_type, source_type.replace("_", " "))
 
 
 def build_code_lines(
@@ -182,7 +175,8 @@ def build_code_lines(
     code_lines = list[CodeLine]()
     for at, line in enumerate(html):
         number = first_line + at
-        inside = document_url(result.citation.source, result.span.uri, f"L{number}")
+        indexed = number + result.span.start_line - parse_first_line(result.citation.lines)
+        inside = document_url(result.citation.source, result.span.uri, f"L{indexed}")
         url = line_url(result.citation, number) or inside
         after_gap = shown[at] and at > 0 and not shown[at - 1]
         code_lines.append(CodeLine(number, line, url, folded=not shown[at], after_gap=after_gap))
@@ -215,13 +209,12 @@ def _build_result_view(
     citation, metadata = result.citation, result.metadata
     code = is_shown_as_code(result)
     whole = Excerpt.from_result(result)
-    lines = build_code_lines(result, whole.text, whole.start_line, matcher) if code else []
+    lines = build_code_lines(result, whole.text, parse_first_line(citation.lines), matcher) if code else []
     folder, _, name = citation.path.rpartition("/")
     heading = _heading_of(result)
     return ResultView(
         number=number,
         result=result,
-        kind=type_label_of(str(metadata.get("source_type", ""))),
         folder=render_marked(f"{folder}/" if folder else "", matcher),
         name=render_marked(name or citation.title or result.span.uri, matcher),
         symbol=render_marked(heading, matcher) if heading else None,
@@ -275,8 +268,10 @@ def _iter_scores(result: responses.SearchResult) -> Iterator[tuple[str, float | 
     if why is not None:
         yield "words (BM25)", why.bm25_score, why.bm25_rank
         yield "meaning (cosine)", why.vector_score, why.vector_rank
-        for name, boost in why.boosts.items():
+        boosts = round_to_sum(list(why.boosts.values()), _SCORE_DIGITS)
+        for name, boost in zip(why.boosts, boosts, strict=True):
             yield name.replace("_", " "), boost, None
+        yield "log-odds", fsum(boosts) if boosts else None, None
         yield "fused score", why.fused, None
         yield "reranked", why.rerank, None
     yield "score", result.score, None
@@ -286,9 +281,22 @@ def _iter_bars(result: responses.SearchResult, best: dict[str, float]) -> Iterat
     for name, score, rank in _iter_scores(result):
         if score is not None:
             share = max(0.0, score) / best[name] if best[name] > 0 else 0.0
-            yield ScoreBar(name, f"{score:.3f}", min(1.0, share), rank)
+            yield ScoreBar(name, f"{score:.{_SCORE_DIGITS}f}", min(1.0, share), rank)
         elif name in ("words (BM25)", "meaning (cosine)"):
             yield ScoreBar(name, "not found", 0.0)
+
+
+_MATCHES = ((1 - DOUBTED_BELOW, "Good"), (DOUBTED_BELOW, "Fair"), (0.0, "Weak"))  # from this confidence on
+
+
+def describe_match(answer: responses.SearchResponse) -> tuple[str, str]:
+    """How good the results are, in two words, and how likely one of them answers."""
+    if not answer.results:
+        return "Nothing found", ""
+    if answer.confidence is None:  # not compared by its meaning
+        return f"Best match {format_share(answer.results[0].score)}", ""
+    word = next(word for least, word in _MATCHES if answer.confidence >= least)
+    return f"{word} match", f"{format_share(answer.confidence)} likely to answer"
 
 
 def count_facets(results: Sequence[responses.SearchResult]) -> dict[str, list[tuple[str, int]]]:
@@ -302,6 +310,28 @@ def count_facets(results: Sequence[responses.SearchResult]) -> dict[str, list[tu
         name: sorted(Counter(map(str, filter(None, entries))).items(), key=lambda pair: (-pair[1], pair[0]))
         for name, entries in values.items()
     }
+
+
+_TYPED_TERM = re.compile(r"""(?<!\S)\w+:(?:"[^"]+"|'[^']+'|\S+)""")
+
+
+def list_typed_filters(page_query: PageQuery, applied: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The words of a query that the search took as filters, and the address of the query without each.
+
+    Args:
+        applied: the filters of the search, as its response explains them.
+    """
+    q, typed = page_query.q, list[tuple[str, str]]()
+    for match in _TYPED_TERM.finditer(q):
+        terms = [(name, value) for name, value in asdict(read_filters(match.group())).items() if value]
+        if any(_is_applied(name, value, filters) for name, value in terms for filters in applied):
+            rest = f"{q[: match.start()].strip()} {q[match.end() :].strip()}".strip()
+            typed.append((match.group(), page_query.url(q=rest, limit=DEFAULT_LIMIT)))
+    return typed
+
+
+def _is_applied(name: str, value: Any, filters: Mapping[str, Any]) -> bool:
+    return name in filters and (name in TIME_FILTERS or set(value) <= set(filters[name]))
 
 
 DEFAULT_LIMIT = 20
@@ -363,6 +393,15 @@ class PageQuery:
     def is_filtered(self) -> bool:
         """Whether there is any filter."""
         return any(getattr(self, name) for name in FILTER_NAMES)
+
+    def list_chosen(self) -> list[tuple[str, str]]:
+        """The filters beside a query, and the address of the query without each."""
+        chosen = list[tuple[str, str]]()
+        for name in _LIST_FILTERS:
+            for value in getattr(self, name):
+                label = type_label_of(value) if name == "source_type" else value
+                chosen.append((f"{name.removeprefix('source_')} {label}", self.toggle_url(name, value)))
+        return chosen + ([(f"since {self.since}", self.url(since=""))] if self.since else [])
 
     def to_filters(self) -> Filters:
         """The filters of the search. Raises `InvalidQuery` for an invalid date."""

@@ -37,7 +37,7 @@ oidc_routes = APIRouter(include_in_schema=False, route_class=rendering.PageRoute
 def build_page_context(request: Request) -> RequestContext:
     """The request with its sender, by header, cookie or origin; raises `Unauthenticated`."""
     state = get_app_state(request)
-    origin, cookie = build_origin(request, "page"), request.cookies.get(rendering.TOKEN_COOKIE)
+    origin, cookie = build_origin(request, "page"), rendering.read_cookie(request, rendering.TOKEN_COOKIE)
     identity = state.service.identify_headers(request.headers, origin, cookie=cookie)
     return RequestContext(request, state, identity)
 
@@ -54,7 +54,7 @@ async def read_form(request: Request) -> Mapping[str, str]:
         fields = dict(parse_qsl((await request.body()).decode(), max_num_fields=_MAX_FORM_FIELDS))
     except ValueError:
         raise errors.InvalidQuery("the form cannot be read: reload the page and try again") from None
-    expected, sent = request.cookies.get(rendering.CSRF_COOKIE, ""), fields.get("csrf", "")
+    expected, sent = rendering.read_cookie(request, rendering.CSRF_COOKIE) or "", fields.get("csrf", "")
     is_foreign = request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
     if is_foreign or not expected or not hmac.compare_digest(expected.encode(), sent.encode()):
         raise errors.Forbidden("this form was not sent by this page: reload the page and try again")
@@ -93,10 +93,11 @@ async def save_token(request: Request) -> Response:
 async def forget_token(request: Request) -> Response:
     """Delete the cookie with the token; a session of the identity server's ends for everybody who has it."""
     await read_form(request)
-    oidc, token = get_app_state(request).service.oidc, request.cookies.get(rendering.TOKEN_COOKIE, "")
+    oidc = get_app_state(request).service.oidc
+    token = rendering.read_cookie(request, rendering.TOKEN_COOKIE) or ""
     had_session = oidc is not None and oidc.end_session(token)
     response = RedirectResponse(rendering.SIGNED_OUT_PATH if had_session else "/", 303)
-    response.delete_cookie(rendering.TOKEN_COOKIE, path="/", httponly=True, samesite="strict")
+    rendering.delete_private_cookie(request, response, rendering.TOKEN_COOKIE)
     return response
 
 
@@ -126,7 +127,7 @@ def finish_sign_in(request: Request) -> Response:
         response = rendering.render_sign_in(request, status=401, problem=str(error))
     except errors.KnowledgeError as error:
         response = rendering.render_error(request, error)
-    response.delete_cookie(PENDING_COOKIE, path=_PENDING_PATH, httponly=True, samesite="lax")
+    rendering.delete_private_cookie(request, response, PENDING_COOKIE, path=_PENDING_PATH, samesite="lax")
     return response
 
 
@@ -134,7 +135,7 @@ def _begin_session(request: Request) -> Response:
     """A page that leads on: a redirect would be the identity server's, and no strict cookie come with it."""
     oidc, service = _get_oidc(request), get_app_state(request).service
     with service.observe_identification(build_origin(request, "page")):
-        cookie = request.cookies.get(PENDING_COOKIE, "")
+        cookie = rendering.read_cookie(request, PENDING_COOKIE) or ""
         subject, secret, path = oidc.finish_sign_in(dict(request.query_params), cookie)
     response = rendering.render_page(request, "signed_in.html.j2", next=rendering.safe_redirect_path(path))
     left_s = min(max(1, subject.expires_at_s - int(time.time())), _MAX_COOKIE_S)

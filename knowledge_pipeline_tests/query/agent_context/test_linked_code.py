@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline import Access, Filters, KnowledgeBase, Task
-from knowledge_pipeline.context.select import SearchChances, follow_links
+from knowledge_pipeline.context.links import follow_links
+from knowledge_pipeline.context.select import SearchChances
 from knowledge_pipeline.contract.responses import SearchResult
 from knowledge_pipeline.query.plan import SearchQuestion
 from knowledge_pipeline.query.search import Engine
@@ -71,3 +72,57 @@ def test_a_context_shows_what_the_best_code_calls(shop: Project):
     with KnowledgeBase.open(shop.settings) as base:
         context = base.context(Task("pay the order", kind="question"))
     assert {"orders.py", "money.py"} <= {excerpt.citation.path for excerpt in context.excerpts}
+
+
+CALLERS = {
+    "web.py": "from card import charge\n\n\ndef checkout(basket):\n    return charge(basket.total)\n",
+    "jobs.py": "import card\n\n\ndef renew(subscription):\n    return card.charge(subscription.price)\n",
+    "hotel.py": "from card import charge\n\n\nclass Room:\n    def book(self):\n        charge(self.rate)\n",
+}
+CARD = "def charge(amount):\n    return amount\n\n\ndef refund(amount):\n    return -amount\n"
+NOTES = "# {name}\n\nWho calls charge? The {name} team asks who calls charge, and calls the charge a call.\n"
+
+
+@pytest.fixture
+def called(project: Project, tmp_path: Path) -> Project:
+    """A definition with three callers, and documents that say the question's words more often."""
+    for name, text in {"card.py": CARD, **CALLERS}.items():
+        (tmp_path / "code").mkdir(exist_ok=True)
+        (tmp_path / "code" / name).write_text(text)
+    (tmp_path / "docs").mkdir()
+    for name in ("first", "second", "third", "fourth", "fifth"):
+        (tmp_path / "docs" / f"{name}.md").write_text(NOTES.format(name=name))
+    project.declare("code", "code", tmp_path / "code")
+    project.declare("docs", "markdown", tmp_path / "docs")
+    project.refresh()
+    return project
+
+
+@pytest.mark.parametrize(
+    "question", ["who calls charge?", "Where is `charge` used", "callers of card.charge"]
+)
+def test_who_calls_a_function_is_shown_before_what_speaks_of_it(called: Project, question: str):
+    with KnowledgeBase.open(called.settings) as base:
+        context = base.context(Task(question, kind="question"), max_tokens=4000)
+        small = base.context(Task(question, kind="question"), max_tokens=300)
+        narrowed = base.context(Task(question, filters=Filters(paths=("web.py",))), max_tokens=4000)
+        documents = Filters(source_types=("markdown",))
+        without_code = base.context(Task(question, filters=documents), max_tokens=4000)
+    shown = [excerpt.citation.path for excerpt in context.excerpts]
+    assert set(shown[:3]) == set(CALLERS) and "card.py" in shown[3:]
+    assert {excerpt.citation.path for excerpt in small.excerpts} >= set(CALLERS)
+    assert {excerpt.citation.path for excerpt in narrowed.excerpts} == {"web.py"}
+    assert not {excerpt.citation.path for excerpt in without_code.excerpts} & {"card.py", *CALLERS}
+
+
+def test_a_name_of_several_definitions_has_the_users_of_each_and_an_unknown_one_none(called: Project):
+    (called.root / "other").mkdir()
+    other = "def charge(battery):\n    return battery\n\n\ndef drive(car):\n    charge(car.battery)\n"
+    (called.root / "other" / "car.py").write_text(other)
+    called.declare("cars", "code", called.root / "other")
+    called.refresh()
+    with KnowledgeBase.open(called.settings) as base:
+        context = base.context(Task("who calls charge", kind="question"))
+        unknown = base.context(Task("who calls nobody_knows_it", kind="question"))
+    assert {excerpt.citation.path for excerpt in context.excerpts[:4]} == {*CALLERS, "car.py"}
+    assert unknown.degraded == ()

@@ -165,6 +165,10 @@ def test_ids_context_and_status_are_those_of_one_store(
     assert ours.text == theirs.text
     ours, theirs = federation.status(), union.status()
     assert (ours.rows, ours.by_source, ours.by_type) == (theirs.rows, theirs.by_source, theirs.by_type)
+    for access in CALLERS.values():
+        ours, theirs = federation.list_sources(access=access), union.list_sources(access=access)
+        assert ours.sources == theirs.sources
+    assert [source.id for source in federation.list_sources().sources] == sorted(worlds.SOURCES)
 
 
 def test_a_store_that_is_down_is_named_and_the_others_answer(
@@ -187,6 +191,8 @@ def test_a_store_that_is_down_is_named_and_the_others_answer(
             base.get("pages:security.md")
         assert base.health()["store:pages"].status == "unhealthy"
         assert base.graph.find_usages("IndexReader").degraded == ("store:pages",)
+        listed = base.list_sources()
+        assert (listed.degraded, "pages" in {it.id for it in listed.sources}) == (("store:pages",), False)
         for source in worlds.SOURCES:
             shutil.rmtree(moved.member(source) / ".knowledge", ignore_errors=True)
         with pytest.raises((StoreUnavailable, NotFound)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,9 @@ from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.context.select import WordWeights
 from knowledge_pipeline.serve.page.markdown_html import TermMatcher
-from knowledge_pipeline_tests.conftest import Project
+from knowledge_pipeline_tests.conftest import Project, embedding_by
 from knowledge_pipeline_tests.connectors.files.test_extraction import pdf
+from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.write_store import LANGUAGES
 
 QUESTIONS = [
@@ -40,11 +41,35 @@ QUESTIONS = [
     ("exploration", "lines"),
 ]
 
+MORE_QUESTIONS = [
+    ("Schlüssel", "de"),
+    ("SCHLÜSSEL", "de"),
+    (unicodedata.normalize("NFD", "schlüssel"), "de"),
+    ("Länge", "de"),
+    ("Straße", "de"),
+    ("strasse", "de"),
+    ("réglage", "fr"),
+    ("reglage", "fr"),
+    ("RÉGLAGES", "fr"),
+    ("l'œuvre", "fr"),
+    ("français", "fr"),
+    ("francais", "fr"),
+    ("設定ファイル", "ja2"),
+    ("ファイル", "ja2"),
+    ("ﾌｧｲﾙ", "ja2"),
+    ("鍵", "ja2"),
+]
+MORE_TEXTS = {
+    "docs/de.md": "Ein Schlüssel fester Länge, in der Straße.\n",
+    "docs/fr.md": "Le réglage du texte français suit l'œuvre.\n",
+    "docs/ja2.md": "設定ファイルの鍵は環境変数から読み込まれます。\n",
+}
+
 
 @pytest.fixture(scope="module")
 def documents(template: Project) -> Project:
     """All texts, with a line of a PDF, a text file, and code."""
-    for name, text in LANGUAGES.items():
+    for name, text in (*LANGUAGES.items(), *MORE_TEXTS.items()):
         path = template.root / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -72,7 +97,7 @@ def find(knowledge: KnowledgeBase, question: str) -> list[str]:
     return [Path(result.metadata["path"]).stem for result in knowledge.search(question, mode="words").results]
 
 
-@pytest.mark.parametrize(("question", "name"), QUESTIONS)
+@pytest.mark.parametrize(("question", "name"), [*QUESTIONS, *MORE_QUESTIONS])
 def test_a_word_is_found_whatever_its_language_and_form(
     knowledge: KnowledgeBase, question: str, name: str
 ) -> None:
@@ -138,3 +163,70 @@ def test_lines_gain_by_words_inside_their_sentences() -> None:
         WordWeights("保存日志", lines).estimate_gains(["x", "", "", "", lines[1]]),
     )
     assert min(backup, log[4]) > log[0] + 0.5
+
+
+MEANINGS = {
+    "How long are backups kept": (
+        "Wie lange werden Sicherungen aufbewahrt",
+        "Combien de temps les sauvegardes sont-elles conservées",
+        "バックアップはどのくらい保存されますか",
+    ),
+    "Who may rotate the signing key": (
+        "Wer darf den Signaturschlüssel erneuern",
+        "Qui peut renouveler la clé de signature",
+        "署名鍵を更新できるのは誰ですか",
+    ),
+}
+TRANSLATIONS = {other: english for english, others in MEANINGS.items() for other in others} | {
+    "Sicherungen werden dreißig Tage aufbewahrt.": "Backups are kept for thirty days.",
+    "L'équipe de sécurité renouvelle la clé de signature.": "The security team rotates the signing key.",
+    "夜間ジョブは二時に再起動します。": "The nightly job restarts at two.",
+}
+ENGLISH = {
+    "backups.md": "Backups are kept for thirty days.\n",
+    "keys.md": "The security team may rotate the signing key.\n",
+}
+OTHERS = [f"The service {name} writes its log to the bucket {name}.\n" for name in ("a", "b", "c", "d", "e")]
+
+
+def write_documents(folder: Path, texts: Mapping[str, str]) -> Path:
+    folder.mkdir()
+    for name, text in {**texts, **{f"other{at}.md": text for at, text in enumerate(OTHERS)}}.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def several_languages() -> Iterator[EmbeddingSettings]:
+    """An endpoint whose model gives a sentence and its translations one vector."""
+    with OpenAIServer(dimensions=256, translations=TRANSLATIONS) as server:
+        yield embedding_by(server)
+
+
+@pytest.mark.parametrize(("meaning", "name"), list(zip(MEANINGS, ENGLISH, strict=True)))
+def test_by_one_setting_a_question_in_another_language_finds_the_english_document(
+    several_languages: EmbeddingSettings, tmp_path: Path, meaning: str, name: str
+) -> None:
+    project = Project(tmp_path / "project", several_languages)
+    project.declare("docs", "markdown", write_documents(tmp_path / "docs", ENGLISH))
+    assert project.refresh().failures == {}
+    with KnowledgeBase.open(project.settings) as knowledge:
+        for question in (meaning, *MEANINGS[meaning]):
+            found = knowledge.search(f"{question}?")
+            assert (found.results[0].metadata["path"], found.notes) == (name, ()), question
+
+
+def test_by_the_same_setting_an_english_question_finds_a_document_in_another_language(
+    several_languages: EmbeddingSettings, tmp_path: Path
+) -> None:
+    texts = dict(zip(("de.md", "fr.md", "ja.md"), list(TRANSLATIONS)[-3:], strict=True))
+    project = Project(tmp_path / "project", several_languages)
+    project.declare("docs", "markdown", write_documents(tmp_path / "docs", texts))
+    assert project.refresh().failures == {}
+    with KnowledgeBase.open(project.settings) as knowledge:
+        for question, name in (
+            ("How long are backups kept for?", "de.md"),
+            ("Who rotates the signing key?", "fr.md"),
+            ("When does the nightly job restart?", "ja.md"),
+        ):
+            assert knowledge.search(question).results[0].metadata["path"] == name

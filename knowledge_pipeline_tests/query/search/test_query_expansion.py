@@ -12,7 +12,7 @@ from knowledge_pipeline.config.settings import LanguageModelSettings, QuerySetti
 from knowledge_pipeline.extensions import llm_steps as query_expansion
 from knowledge_pipeline.extensions.llm_steps import GenerationResult, QueryExpander, expand_query
 from knowledge_pipeline.llm.model import LanguageModel
-from knowledge_pipeline.query.understand import QueryExpansion
+from knowledge_pipeline.query.plan import QueryExpansion
 from knowledge_pipeline_tests.fakes.chat_server import ChatServer
 from knowledge_pipeline_tests.fakes.openai_server import Fault
 

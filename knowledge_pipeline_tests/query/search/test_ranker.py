@@ -21,6 +21,7 @@ from knowledge_pipeline.query.hits import (
     IndexedChunk,
     to_outlines,
 )
+from knowledge_pipeline.query.plan import understand
 from knowledge_pipeline.query.rank import (
     FORM,
     ConfidenceSignals,
@@ -30,7 +31,6 @@ from knowledge_pipeline.query.rank import (
     estimate_confidence,
     load_model,
 )
-from knowledge_pipeline.query.understand import understand
 from knowledge_pipeline_tests.thoroughness import examples
 
 

@@ -37,7 +37,9 @@ function wait(on) {
 }
 
 document.addEventListener("submit", (event) => {
-  if (event.target.id === "search") wait(true);
+  if (event.target.id !== "search") return;
+  remember(document.activeElement);
+  wait(true);
 });
 addEventListener("pageshow", () => wait(false));
 
@@ -134,8 +136,8 @@ document.addEventListener("click", (event) => {
   } else if (link.matches(".opened [data-inside]")) {
     event.preventDefault();
     show(link.closest(".opened"), link.getAttribute("href"));
-  } else if (link.matches(".tabs a, .facet, .button")) {
-    if (link.dataset.focus) sessionStorage.setItem("knowledge-focus", link.dataset.focus);
+  } else if (link.matches(".tabs a, .button") || (link.origin === location.origin && link.pathname === "/")) {
+    if (link.search && !link.hash) remember(link);
     wait(true);
   }
 });
@@ -212,11 +214,20 @@ document.addEventListener("visibilitychange", () => (document.hidden ? unfollow(
 addEventListener("pagehide", unfollow);
 addEventListener("pageshow", follow);
 
-// Filters and tabs load a page: the focus is where it was.
+// Searches, filters and tabs load a page: the focus is where it was, or at the results if that is gone.
+
+function remember(each) {
+  sessionStorage.setItem("knowledge-focus", each.dataset.focus || each.id || "results");
+}
 
 const focused = sessionStorage.getItem("knowledge-focus");
 sessionStorage.removeItem("knowledge-focus");
-if (focused) document.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+if (focused) {
+  const named = document.querySelector(`[data-focus="${CSS.escape(focused)}"]`) ?? document.getElementById(focused);
+  const back = named ?? document.getElementById("results");
+  back?.focus({ preventScroll: true });
+  back?.setSelectionRange?.(back.value.length, back.value.length); // one types on
+}
 
 // On wide screens filters and outlines are always open.
 
