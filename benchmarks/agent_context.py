@@ -48,7 +48,7 @@ from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.evaluation.scores import estimate_mean
 from knowledge_pipeline.knowledge_base import KnowledgeBase
-from knowledge_pipeline.query.understand import remove_stopwords
+from knowledge_pipeline.query.plan import remove_stopwords
 
 BUDGETS = (500, 1_000, 2_000, 4_000, 8_000)
 _CHARS_PER_TOKEN = 4

@@ -1,10 +1,16 @@
 """Every fault at every commit of a refresh, beside a reader and a second writer, also before maintenance.
 
     python -m benchmarks.faults [--only FAULT ...] [--bucket] [--every N] [--maintained] [--json]
+    python -m benchmarks.faults --damaged [--every N] [--json]
 
 `knowledge_pipeline_tests/stages/test_faults.py` tries a sample of the same. With `--bucket` the tables are in
 an S3 that runs here, where a stopped writer is stopped for longer than its lease. Prints the table of
 docs/reliability.md: how many runs, and what they left that is wrong; what each such run left, on stderr.
+
+With `--damaged` no refresh is disturbed: files of the store are zeroed, cut or removed, one at a time, but
+not those of logs, tokens and the list of releases, which a backup mends. Then a question is right, degraded
+or refused with a sentence, never wrong; `verify` finds the damage; and after `maintain --repair` and a
+refresh the tables and the answer are those of a sound store.
 """
 
 from __future__ import annotations
@@ -13,8 +19,10 @@ import argparse
 import json
 import sys
 import tempfile
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +32,15 @@ from knowledge_pipeline_tests.conftest import Project, embedding_by
 from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket, S3Server
 from knowledge_pipeline_tests.fakes.bucket.store import store_in
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
-from knowledge_pipeline_tests.stages.faults import FAULTS, Aftermath, Matrix, change_after_release
+from knowledge_pipeline_tests.stages.faults import (
+    DAMAGED_FILES,
+    DAMAGES,
+    FAULTS,
+    Aftermath,
+    DamageAftermath,
+    Matrix,
+    change_after_release,
+)
 
 
 def main() -> None:
@@ -42,7 +58,9 @@ def main() -> None:
 
         matrix = Matrix(change_after_release(Project(folder, embedding), folder), folder, open_bucket)
         stack.callback(matrix.close)
-        for fault in options.only or FAULTS:
+        for kind, how in product(DAMAGED_FILES, DAMAGES) if options.damaged else ():
+            rows.append(_damage_all(matrix, kind, how, options.every))
+        for fault in () if options.damaged else options.only or FAULTS:
             for maintained in (True,) if options.maintained else (False, True):
                 name = f"{fault}, then maintenance" if maintained else fault
                 rows.append(_try_all(matrix, name, fault, options, maintained=maintained))
@@ -58,6 +76,7 @@ def _read_arguments() -> argparse.Namespace:
     parser.add_argument("--bucket", action="store_true", help="tables in a bucket instead of a folder")
     parser.add_argument("--every", type=int, default=1, help="one of so many commits")
     parser.add_argument("--maintained", action="store_true", help="only those before maintenance")
+    parser.add_argument("--damaged", action="store_true", help="damaged files instead of faults")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
@@ -80,6 +99,25 @@ def _try_all(
         "tables with wrong rows": sum(len(each.wrong_tables) for each in left),
         "answers": sum(each.answers for each in left),
         "wrong answers": sum(len(each.wrong_answers) for each in left),
+    }
+
+
+def _damage_all(matrix: Matrix, kind: str, how: str, every: int) -> dict[str, Any]:
+    """The row of one kind of file, and of one way to damage it."""
+    left: list[DamageAftermath] = []
+    for path in matrix.list_files(DAMAGED_FILES[kind])[::every]:
+        each = matrix.damage(path, how)
+        left.append(each)
+        if each.asked == "wrong" or each.wrong or each.last != "right":
+            print(f"{path} {how}: {json.dumps(asdict(each), indent=2)}", file=sys.stderr)
+    print(f"{kind} {how}: {len(left)} runs", file=sys.stderr)
+    asked = Counter(each.asked for each in left)
+    return {
+        "damaged": f"{kind}, {how}",
+        "runs": len(left),
+        **{name: asked[name] for name in ("right", "degraded", "refused", "wrong")},
+        "found": sum(each.is_found for each in left),
+        "not mended": sum(bool(each.wrong) or each.last != "right" for each in left),
     }
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.graph_accuracy_python import Truth, by_jedi, by_pyright
 from benchmarks.graph_accuracy_score import Answer, Score, Site, confidences, scored, table
-from knowledge_pipeline.code_graph import Edge, FileFacts, extract, list_defined_names, resolve
+from knowledge_pipeline.code_graph import Edge, IndexedFile, Project, extract, list_defined_names, resolve
 
 KINDS = ("calls", "references", "imports", "extends")
 
@@ -47,10 +47,11 @@ SETS = {
 """Packages that the rules were written by, and packages that nobody looked at."""
 
 
-class Package:
+class Package(Project):
     """The files of a package as the code graph's project."""
 
     def __init__(self, texts: dict[str, str]) -> None:
+        super().__init__()
         self.files = {path: extract(path, text, "python") for path, text in texts.items()}
         self.names: dict[str, set[str]] = {}
         for path, facts in self.files.items():
@@ -61,9 +62,9 @@ class Package:
         """All files."""
         return set(self.files)
 
-    def facts(self, path: str) -> FileFacts:
+    def file(self, path: str) -> IndexedFile:
         """What a file says."""
-        return self.files[path]
+        return IndexedFile(self.files[path])
 
     def files_defining(self, name: str) -> set[str]:
         """Files that define a name."""

@@ -18,7 +18,15 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from benchmarks.graph_accuracy_score import Answer, Score, Site, scored, table
-from knowledge_pipeline.code_graph import Edge, FileFacts, extract, list_defined_names, resolve
+from knowledge_pipeline.code_graph import (
+    Edge,
+    FileFacts,
+    IndexedFile,
+    Project,
+    extract,
+    list_defined_names,
+    resolve,
+)
 from knowledge_pipeline.file_languages import detect_language
 
 KINDS = ("calls", "references", "imports", "extends")
@@ -30,10 +38,11 @@ _COMMANDS = {
 _SUFFIXES = {"java": (".java",), "go": (".go", "go.mod")}
 
 
-class Sources:
+class Sources(Project):
     """The files of a folder as the code graph's project."""
 
     def __init__(self, root: Path, suffixes: tuple[str, ...]) -> None:
+        super().__init__()
         self.files: dict[str, FileFacts] = {}
         self._defining: dict[str, set[str]] = {}
         for file in sorted(each for each in root.rglob("*") if each.name.endswith(suffixes)):
@@ -46,9 +55,9 @@ class Sources:
         """All files."""
         return set(self.files)
 
-    def facts(self, path: str) -> FileFacts:
+    def file(self, path: str) -> IndexedFile:
         """What a file says."""
-        return self.files[path]
+        return IndexedFile(self.files[path])
 
     def files_defining(self, name: str) -> set[str]:
         """Files that define a name."""

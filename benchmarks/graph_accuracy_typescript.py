@@ -20,7 +20,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.graph_accuracy_score import Answer, Score, Site, scored, table
-from knowledge_pipeline.code_graph import Edge, FileFacts, extract, is_manifest, list_defined_names, resolve
+from knowledge_pipeline.code_graph import (
+    Edge,
+    FileFacts,
+    IndexedFile,
+    Project,
+    extract,
+    is_manifest,
+    list_defined_names,
+    resolve,
+)
 from knowledge_pipeline.file_languages import detect_language
 
 KINDS = ("calls", "references", "imports", "extends")
@@ -53,10 +62,11 @@ _SUFFIXES = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs")
 _SCRIPT = Path(__file__).with_suffix(".mjs")
 
 
-class Package:
+class Package(Project):
     """The files of a package as the code graph's project."""
 
     def __init__(self, root: Path, paths: list[str]) -> None:
+        super().__init__()
         self.files: dict[str, FileFacts] = {}
         for path in paths:
             text = (root / path).read_text(errors="replace")
@@ -70,9 +80,9 @@ class Package:
         """All files."""
         return set(self.files)
 
-    def facts(self, path: str) -> FileFacts:
+    def file(self, path: str) -> IndexedFile:
         """What a file says."""
-        return self.files[path]
+        return IndexedFile(self.files[path])
 
     def files_defining(self, name: str) -> set[str]:
         """Files that define a name."""

@@ -4,10 +4,10 @@
 
 Indexes sources of this interpreter's packages with their code graph, pages of wide tables, and a year of
 logged queries; a real `knowledge serve` process answers with its default settings. One client searches all
-the time, a fresh question after the other, with a token of its own. Phases alternate: rest, one attack,
-rest, the next attack. An attack is some connections that send the worst accepted input to one route, as fast
-as they are answered, all with one other token, of each attack its own, and its usual rate limit. The ratio is
-that of the search's p99 to the mean of the phases of rest around it.
+the time, a fresh question after the other, and reads a file of the page after each, with a token of its own.
+Phases alternate: rest, one attack, rest, the next attack. An attack is some connections that send the worst
+accepted input to one route, as fast as they are answered, all with one other token, of each attack its own,
+and its usual rate limit. A ratio is that of a p99 to the mean of the phases of rest around it.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from knowledge_pipeline.store.lake import Lake
 
 API = "/api/v1/knowledge"
 GOAL = 2.0  # p99 under attack, of that at rest
+_STATIC_FILE = "/static/page.css"
 _LOGGED = 200_000  # queries of a year
 _WIDE_COLUMNS, _WIDE_TABLES = 400, 40
 _SHAPES = (
@@ -65,15 +66,20 @@ class Phase:
 
     name: str
     took_ms: list[float] = field(default_factory=list[float])
+    static_ms: list[float] = field(default_factory=list[float])  # files of the page
     memory_mb: float = 0.0  # the most
-    failed: int = 0  # searches that got another answer than 200
+    failed: int = 0  # searches and files that got another answer than 200
     sent: Counter[str] = field(default_factory=Counter[str])  # attacks, by status
 
     def percentile(self, percent: int) -> float:
         """Milliseconds that so many percent of the searches did not exceed."""
-        if len(self.took_ms) < 2:
-            return max(self.took_ms, default=float("nan"))
-        return statistics.quantiles(self.took_ms, n=100, method="inclusive")[percent - 1]
+        return _percentile(self.took_ms, percent)
+
+
+def _percentile(took_ms: Sequence[float], percent: int) -> float:
+    if len(took_ms) < 2:
+        return max(took_ms, default=float("nan"))
+    return statistics.quantiles(took_ms, n=100, method="inclusive")[percent - 1]
 
 
 def main() -> None:
@@ -121,6 +127,7 @@ def declare(folder: Path, endpoint: tuple[str, str], chunks: int) -> Settings:
     header = "|" + " a |" * _WIDE_COLUMNS + "\n|" + "-|" * _WIDE_COLUMNS + "\n"
     wide = "\n".join(f"## Table {n}\n\n{header}| b |\n| c |\n" for n in range(_WIDE_TABLES))
     (pages / "wide.md").write_text(f"# Wide\n\n{wide}")
+    (pages / "colons.md").write_text(f"# Colons\n\n```ini\n{':::: ' * 12_000}\n```\n")
     source = {"type": "git", "url": str(repository), "branch": "main"}
     declared = {
         "store": "store",
@@ -209,7 +216,10 @@ async def _measure(
     ends = time.perf_counter() + seconds
     while (asked := time.perf_counter()) < ends:
         phase.failed += not await _search(http, next(questions))
-        phase.took_ms.append((time.perf_counter() - asked) * 1000)
+        answered = time.perf_counter()
+        phase.failed += not (await http.get(_STATIC_FILE)).is_success
+        phase.took_ms.append((answered - asked) * 1000)
+        phase.static_ms.append((time.perf_counter() - answered) * 1000)
         phase.memory_mb = max(phase.memory_mb, measure_memory(pid))
     print(f"{phase.name}: p99 {phase.percentile(99):.0f} ms", file=sys.stderr)
     return phase
@@ -254,7 +264,8 @@ def _compare(phases: Sequence[Phase]) -> Iterator[dict[str, Any]]:
         row: dict[str, Any] = {
             **{"phase": phase.name, "searches": len(phase.took_ms), "failed": phase.failed},
             **{"p50 ms": round(phase.percentile(50), 1), "p99 ms": round(phase.percentile(99), 1)},
-            **{"p50 ratio": "", "p99 ratio": "", "memory MB": round(phase.memory_mb)},
+            **{"static p99 ms": round(_percentile(phase.static_ms, 99), 1)},
+            **{"p50 ratio": "", "p99 ratio": "", "static p99 ratio": "", "memory MB": round(phase.memory_mb)},
             "answers to the attack": ", ".join(f"{count} x {what}" for what, count in phase.sent.items()),
         }
         if phase.name != "rest":
@@ -262,6 +273,8 @@ def _compare(phases: Sequence[Phase]) -> Iterator[dict[str, Any]]:
             for percent in (50, 99):
                 rest = statistics.mean(each.percentile(percent) for each in around)
                 row[f"p{percent} ratio"] = round(phase.percentile(percent) / rest, 2)
+            rest = statistics.mean(_percentile(each.static_ms, 99) for each in around)
+            row["static p99 ratio"] = round(_percentile(phase.static_ms, 99) / rest, 2)
         yield row
 
 
@@ -283,6 +296,11 @@ async def _send_many_filters(http: httpx2.AsyncClient, number: int) -> httpx2.Re
 
 async def _read_wide_tables(http: httpx2.AsyncClient, _: int) -> httpx2.Response:
     return await http.get("/doc?id=pages:wide.md", headers={"Accept": "text/html"})
+
+
+async def _read_colons(http: httpx2.AsyncClient, _: int) -> httpx2.Response:
+    """A fence of which general highlighters take minutes."""
+    return await http.get("/doc?id=pages:colons.md", headers={"Accept": "text/html"})
 
 
 async def _send_slow_headers(http: httpx2.AsyncClient, _: int) -> str:
@@ -344,6 +362,7 @@ ATTACKS: dict[str, Attack] = {
     "regex-hostile texts": _send_regex_hostile,
     "200 filters": _send_many_filters,
     "wide tables": _read_wide_tables,
+    "hostile fences": _read_colons,
     "slow headers": _send_slow_headers,
     "unfinished bodies": _send_unfinished_bodies,
     "a year of stats": _ask_stats_of_a_year,

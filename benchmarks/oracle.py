@@ -165,7 +165,9 @@ def _write_value(value: Any) -> str:
 def iter_tables(checkout: Path, edits: int) -> Iterator[tuple[str, Any]]:
     """The tables after a first index, whose vectors are there already, and those that each edit changes."""
     for path in (checkout / ".knowledge").iterdir():
-        if path.name != "embeddings":
+        if path.is_file():
+            path.unlink()
+        elif path.name != "embeddings":
             shutil.rmtree(path)
     before: dict[str, Any] = {}
     for number in range(edits + 1):

@@ -221,7 +221,7 @@ def _by_mcp(client: Any) -> Interface:
     async def call(tool: str, **arguments: Any) -> Mapping[str, Any]:
         result = await client.call_tool(tool, arguments)
         text = result.content[0].text
-        return {"error": text} if result.is_error else {**result.structured_content, "text shown": text}
+        return {"error": text} if result.is_error else {"text shown": text}
 
     def search(question: Question) -> Awaitable[Mapping[str, Any]]:
         how = {name: value for name, value in question.how.items() if name not in ("filters", "explain")}

@@ -53,10 +53,9 @@ from knowledge_pipeline.query.features import (
     compute_text_features,
 )
 from knowledge_pipeline.query.hits import Hit, IndexedChunk, to_outlines
-from knowledge_pipeline.query.plan import SearchQuestion
+from knowledge_pipeline.query.plan import ParsedQuery, SearchQuestion
 from knowledge_pipeline.query.rank import FORM, MIN_READ, MODEL_PATH
 from knowledge_pipeline.query.search import Engine
-from knowledge_pipeline.query.understand import ParsedQuery
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.store.lake import Lake
 
