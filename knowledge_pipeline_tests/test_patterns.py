@@ -22,6 +22,7 @@ FEWER_CHARS = {  # what reaches these at most
     "extensions.decomposition._AND_ASKS": 4_000,
     "extensions.decomposition._COMPARISONS": 4_000,
     "extensions.llm_steps._CHAIN": 4_000,  # of a model that the operator chose, white space folded
+    "query.plan._USAGE_QUESTION": 300,
     "sanitizing.secrets._NAME_BEFORE": 30,
     "connectors.jira.query._SPRINT_NAME": 1_000,
     "code_graph.languages.bash._SOURCE_ARGUMENT": 200,

@@ -259,7 +259,8 @@ class _PathAlphabet:
             f"(?:{self.text}/)?" if part == "**" else f"{self._translate_part(part)}/" for part in before
         )
         if last == "**":
-            return "".join([*folders, self.character, self.text])
+            inside = is_folder and set(segments) == {"**"}  # `**/` is what is in any folder
+            return "".join([*([self.text, "/"] if inside else folders), self.character, self.text])
         below = f"/{self.text}" if is_folder else f"(?:/{self.text})?"
         return "".join([*folders, self._translate_part(last), below])
 

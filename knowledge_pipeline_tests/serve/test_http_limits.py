@@ -125,7 +125,8 @@ def test_a_large_body_of_nobody_is_refused_before_it_is_sent_and_not_waited_for(
         connection.sendall(b"x")  # of the body, whose rest never comes
         assert read_until_closed(connection) == b""
     known = hasty.client(world.tokens["acme"])
-    assert known.post(SEARCH, content=question(100_000), headers=JSON).status_code == 200
+    answer = known.post(SEARCH, content=question(100_000), headers=JSON)
+    assert answer.status_code in (200, 504)  # the body was read; within a second it may not be answered
     refused(
         hasty.client("kpt_0_0").post(SEARCH, content=question(100_000), headers=JSON), 401, "Unauthenticated"
     )

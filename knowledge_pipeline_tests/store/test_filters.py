@@ -142,6 +142,7 @@ PATTERN_PARTS = st.sampled_from(["src", "*.py", "a.p?", "**", "*", "test_*", "x"
 @example(["src"], "/", "", [["src", "a.py"], ["x", "src", "a.py"]])
 @example(["src", "*"], "", "", [["src", "x", "a.py"]])
 @example(["src"], "", "/", [["src"], ["x", "src", "a.py"]])
+@example(["**"], "", "/", [["src"], ["src", "a.py"], ["x", "src", "a.py"]])
 def test_a_pattern_of_paths_means_what_git_says(parts, before, after, paths):
     """The oracle is what reads `.gitignore` for sources."""
     pattern = before + "/".join(parts) + after

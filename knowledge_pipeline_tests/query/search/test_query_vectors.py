@@ -49,9 +49,12 @@ async def ask(server: OpenAIServer, texts: Sequence[str]) -> list[np.ndarray | B
     def embed(text: str) -> asyncio.Task[np.ndarray]:
         return asyncio.create_task(embedder.embed(text, space=space.name, dimensions=space.dimensions))
 
-    first = [embed(text) for text in FIRST]
-    while server.at_once < len(FIRST):
-        await asyncio.sleep(0.005)
+    first: list[asyncio.Task[np.ndarray]] = []
+    async with asyncio.timeout(60):
+        for text in FIRST:  # one after another: two that come at the same moment may share a request
+            first.append(embed(text))
+            while server.at_once < len(first):
+                await asyncio.sleep(0.005)
     later = [embed(text) for text in texts]
     await asyncio.sleep(0)
     server.wait_s = 0.0
