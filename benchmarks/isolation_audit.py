@@ -18,6 +18,7 @@ _OUTCOMES = ("answered", *_REFUSALS.values())
 _INTERFACES = ("http", "mcp", "page", "python")
 _NO_CONTENT = ("collections", "status", "stats", "sources", "tools", "feedback", "sync")
 """Routes that tell what there is, and how much; they answer no question."""
+_PAGES_WITHOUT_QUESTION = ("/", "/sources", "/progress")
 
 Rows = Counter[tuple[str, str]]  # by interface and outcome
 
@@ -43,13 +44,14 @@ class Audit:
 
     def print_table(self) -> None:
         """What each interface answered and refused, and how many rows too few or too many there are."""
-        found, table = self._read_rows() - self._before, Table(title="Attempts and their rows in the audit")
+        written = self._read_rows() - self._before
+        table = Table(title="Attempts and their rows in the audit")
         headings = ("interface", "attempts", "answered", "401", "403", "404", "429", "no row due")
         for heading in (*headings, "rows", "missing", "too many"):
             table.add_column(heading, justify="left" if heading == "interface" else "right")
         for door in _INTERFACES:
             expected = [self._expected[door, outcome] for outcome in _OUTCOMES]
-            rows = [found[door, outcome] for outcome in _OUTCOMES]
+            rows = [written[door, outcome] for outcome in _OUTCOMES]
             pairs = list(zip(expected, rows, strict=True))
             missing, more = (
                 sum(max(0, a - b) for a, b in each) for each in (pairs, [p[::-1] for p in pairs])
@@ -79,12 +81,14 @@ def _find_outcome(attempt: Attempt, reply: Reply) -> str | None:
         return None  # a question that makes no sense; in Python, also what is not found
     if attempt.door == "mcp":
         result = reply.told.get("result", {})
-        return _find_tool_outcome(str(result)) if result.get("isError") else "answered"
+        if result.get("isError"):
+            return _find_tool_outcome(str(result))
+        return None if attempt.name == "list_sources" else "answered"
     if attempt.door == "python":
         return None if attempt.name == "status" else "answered"
     address = urlsplit(attempt.name)
     if attempt.door == "page":
-        is_question = address.path not in ("/", "/sources") or parse_qs(address.query).get("q")
+        is_question = address.path not in _PAGES_WITHOUT_QUESTION or parse_qs(address.query).get("q")
         return "answered" if is_question else None
     is_question = address.path.startswith(PREFIX) and address.path.rpartition("/")[2] not in _NO_CONTENT
     return "answered" if is_question else None

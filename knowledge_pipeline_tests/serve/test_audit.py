@@ -92,16 +92,18 @@ def test_each_refused_request_is_in_one_row_with_who_sent_it(own_world: World) -
         assert client.get(f"{API}/sync/status").status_code == 403
         assert client.get(f"{API}/docs/shop-docs:no.md").status_code == 404
         assert client.get("/doc", params={"id": "shop-docs:no.md"}).status_code == 404
+        assert running.client().post("/webhooks/github", content=b"{}").status_code == 401
         many = [search(running.client(own_world.tokens["slow"])).status_code for _ in range(6)]
         with pytest.raises(Unauthenticated):
             running.service.identify("kpt_no_such", Origin("mcp", None))
         assert search(client).status_code == 200
     told = refusals(own_world)
     assert told[:2] == [("unauthenticated", "http", None, 1)] * 2
-    assert told[2:5] == [
+    assert told[2:6] == [
         ("forbidden", "http", ann, 1),
         ("not_found", "http", ann, 1),
         ("not_found", "page", ann, 1),
+        ("unauthenticated", "http", None, 1),
     ]
     limited = [row for row in told if row[0] == "rate_limited"]
     assert {row[:3] for row in limited} == {("rate_limited", "http", slow)}

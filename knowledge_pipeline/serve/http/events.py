@@ -134,7 +134,8 @@ def _add_route(service: webhooks.WebhookService) -> None:
     async def accept_delivery(request: Request, state: dependencies.CurrentState) -> JSONResponse:
         body, headers = await request.body(), request.headers
         settings = state.service.settings.serve.webhooks
-        await asyncio.to_thread(service.require_genuine, settings, body, headers)
+        with state.service.observe_identification(dependencies.build_origin(request)):
+            await asyncio.to_thread(service.require_genuine, settings, body, headers)
         payload = webhooks.parse_payload(body, headers.get("content-type", ""))
         event = service.parse(payload, headers)
         if event.challenge is not None:
