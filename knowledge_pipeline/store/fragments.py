@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from itertools import chain, pairwise
@@ -164,12 +164,20 @@ def read_fragment(
 
 
 def _drop_gone_files(dataset: Any, cache: FileCache, added: FragmentFiles) -> None:
-    """Hold no rows of files that a version lacks, once there are more of them than of its own."""
+    """Hold nothing of files and deletions that a version lacks, once there are more files than its own."""
     read, listed = cache.get(READ_FILES, dataset.uri) or set[FragmentFiles](), list_fragments(dataset)
     read.add(added)
     if len(read) > 2 * len(listed) + _MAX_GONE_FILES:
-        for files in read - listed.keys():
-            cache.take(FRAGMENT_ROWS, dataset.uri, files)
+        marks = ((files, each.deletion_file) for files, each in listed.items())
+        present: Mapping[Kind[Any], Collection[Any]] = {
+            FRAGMENT_ROWS: listed.keys(),
+            DELETED_ROWS: {(files, mark.read_version, mark.id) for files, mark in marks if mark},
+            WRITTEN_ROWS: {files[1:] for files in listed},  # without the number
+        }
+        for kind, keys in present.items():
+            for table, key, _ in cache.items(kind):
+                if table == dataset.uri and key not in keys:
+                    cache.take(kind, table, key)
         read.intersection_update(listed)
     cache.put(READ_FILES, dataset.uri, None, read)
 
@@ -241,7 +249,7 @@ class WrittenRows:
     def remember(self, fragments: Sequence[Any]) -> None:
         """They are in these fragments now, which no version has yet."""
         if len(fragments) == 1 and 0 < self._count <= MAX_WRITTEN_ROWS:
-            files = tuple(file.path for file in fragments[0].files)
+            files = tuple(str(file.path) for file in fragments[0].files)
             self._cache.put(WRITTEN_ROWS, self._table, files, pa.Table.from_batches(self._batches))
 
 

@@ -153,7 +153,7 @@ def list_fragments(dataset: Any) -> Mapping[FragmentFiles, ListedFragment]:
         fragments = dict[FragmentFiles, ListedFragment]()
         for fragment in copy(dataset).get_fragments():  # they refer to the copy: a cycle would stay for long
             metadata = fragment.metadata
-            files = metadata.id, *(file.path for file in metadata.files)
+            files = metadata.id, *(str(file.path) for file in metadata.files)  # each has a class of its own
             fragments[files] = ListedFragment(fragment, metadata.deletion_file)
         version.fragments = fragments
     return version.fragments

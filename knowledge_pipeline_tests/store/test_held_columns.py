@@ -170,6 +170,19 @@ def test_a_column_that_is_asked_for_later_is_read_alone(
     assert scanned == [{"id"}, {"path"}]
 
 
+def test_what_is_held_does_not_grow_with_versions(tmp_path: Path) -> None:
+    table, counts = Table(tmp_path / "t.lance", SCHEMA), list[int]()
+    kinds = (held_columns.FRAGMENT_ROWS, held_columns.DELETED_ROWS, held_columns.WRITTEN_ROWS)
+    for number in range(100):
+        write(table, [("1", "a", None, None), ("2", str(number), None, None)])
+        write(table, [("1", "b", None, None)])  # a mark beside the second row, and a file that is read
+        assert len(table.read_rows(["id"])) == 2
+        write(table, [("3", "c", None, None)])  # a file that nobody reads
+        table.replace_rows([StaleRows("id", ["3"])])
+        counts.append(sum(len(table.files.items(kind)) for kind in kinds))
+    assert max(counts[50:]) <= max(counts[:50])
+
+
 def test_a_large_table_is_left_to_lance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(tmp_path / "t.lance", SCHEMA)
     write(table, [(str(number), "a", True, START) for number in range(5)])
