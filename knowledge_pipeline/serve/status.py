@@ -11,6 +11,7 @@ from collections.abc import Collection as Container
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -27,7 +28,8 @@ from knowledge_pipeline.query.access import Access, sees_whole_source
 from knowledge_pipeline.query.status import check_store
 from knowledge_pipeline.serve.refresh_history import choose_error, list_last_events
 from knowledge_pipeline.sql_models.configured_sources import build_configured_sources, load_source_states
-from knowledge_pipeline.store.filters import at_least, eq
+from knowledge_pipeline.store.file_cache import Kind
+from knowledge_pipeline.store.filters import Filter, at_least, eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.progress import list_watchers
@@ -184,6 +186,7 @@ MAX_HOURS = 24 * 366
 
 _QUERY_LOG_COLUMNS = ("type", "interface", "results", "took_ms", "cached", "degraded")
 _BATCH_ROWS = 8192
+_SUMMARIES = Kind[tuple[Any, operation.QueryStats]](lambda _: 1_000)  # by tenant and hours
 
 
 async def list_collections(
@@ -218,7 +221,8 @@ async def compute_stats(
     status = await base.status(access=access)
     queries = None
     if settings.logs.queries and (access.everything or access.tenant):
-        queries = await base.compute(_summarize_queries, Lake(settings.store), access, hours)
+        tenant = None if access.everything else access.tenant
+        queries = await base.compute(_load_summary, Lake(settings.store), tenant, hours)
     return operation.StatsResponse(status.release, status.rows, status.by_type, hours, queries)
 
 
@@ -233,11 +237,20 @@ def _load_refresh_times(lake: Lake, sources: Container[str]) -> dict[str, dateti
     return newest
 
 
-def _summarize_queries(lake: Lake, access: Access, hours: int) -> operation.QueryStats:
+def _load_summary(lake: Lake, tenant: str | None, hours: int) -> operation.QueryStats:
+    """Of a tenant, or of all; read once for each version of the log and each minute."""
+    now = datetime.now(UTC)
+    where = at_least("at", now - timedelta(hours=hours))
+    if tenant is not None:
+        where &= eq("tenant", tenant)
+    stamp = now.replace(second=0, microsecond=0), lake.log_table("queries").version_stamp
+    return lake.files.load(
+        _SUMMARIES, "queries", (tenant, hours), stamp, partial(_summarize_queries, lake, where)
+    )
+
+
+def _summarize_queries(lake: Lake, where: Filter) -> operation.QueryStats:
     """Counts over the rows as they are streamed; of each only its time is kept, in 8 bytes."""
-    where = at_least("at", datetime.now(UTC) - timedelta(hours=hours))
-    if not access.everything:
-        where &= eq("tenant", access.tenant or "")
     zero_results, cached, degraded = 0, 0, 0
     by_type, by_interface = Counter[str](), Counter[str]()
     times = [np.empty(0)]

@@ -13,6 +13,8 @@ import pytest
 from knowledge_pipeline import Access, KnowledgeBase
 from knowledge_pipeline.contract.operation import QueryStats
 from knowledge_pipeline.serve.status import compute_stats
+from knowledge_pipeline.store.filters import eq
+from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.conftest import Project
 
 ROWS = 20_000
@@ -72,6 +74,20 @@ def test_only_the_hours_and_the_tenant_that_are_asked_for_count(logged: Project)
     assert found and (found.count, found.zero_result_count, found.p50_ms) == (12, 6, 25.0)
     nobody = stats(logged, Access("nobody", frozenset()), 1)
     assert nobody and (nobody.count, nobody.by_type, nobody.p99_ms) == (0, {}, None)
+
+
+def test_a_log_is_read_again_once_it_has_another_version(
+    logged: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = stats(logged, Access.operator(), 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "iter_batches", None)
+        if datetime.now(UTC).second < 55:  # else the minute may end
+            assert stats(logged, Access.operator(), 1) == before
+    table = logged.lake.log_table("queries")
+    table.append(table.iter_batches(table.schema.names, eq("query_id", "0")))
+    after = stats(logged, Access.operator(), 1)
+    assert before and after and after.count == before.count + 1
 
 
 def test_the_rows_of_a_year_are_no_objects_in_memory(logged: Project) -> None:
