@@ -13,7 +13,9 @@ from ruamel.yaml import YAML
 
 from knowledge_pipeline.config import file as config_file
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources import resolve_trigger
 from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.stages.context import list_scheduled_sources
 from knowledge_pipeline_tests.thoroughness import examples
 
 SECRET = "hunter" + "2-and-more"
@@ -47,7 +49,7 @@ VALID: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch):
-    for name in ("CONFIG", "STORE", "EMBEDDING_MODE"):
+    for name in ("CONFIG", "STORE", "EMBEDDING_MODE", "SYNC_MODE"):
         monkeypatch.delenv(f"KNOWLEDGE_{name}", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("TOKEN", SECRET)
@@ -292,6 +294,36 @@ def test_a_wrong_embedding_mode_is_refused(refusal, monkeypatch):
     assert "`local` or `api`" in refusal("")
 
 
+@pytest.mark.parametrize(
+    ("mode", "triggers"),
+    [
+        ("realtime", ["realtime"] * 4),
+        ("scheduled", ["daily", "weekly", "hourly", "daily"]),
+        ("manual", ["manual"] * 4),
+    ],
+)
+def test_a_sync_mode_replaces_the_trigger_of_every_source(load, monkeypatch, mode, triggers):
+    monkeypatch.setenv("KNOWLEDGE_SYNC_MODE", mode)
+    entries = {"a": "", "b": "weekly", "c": "hourly", "d": "manual"}
+    text = "sources:\n" + "".join(
+        f"  - {{id: {id}, type: code, connection: {{type: local, path: .}}, "
+        f"refresh: {{trigger: {trigger}, full_reindex: weekly}}}}\n"
+        for id, trigger in entries.items()
+    )
+    read = load(text)
+    assert [resolve_trigger(source) for source in read.sources] == triggers
+    assert len(list_scheduled_sources(read, "weekly_reindex")) == (0 if mode == "manual" else 4)
+    due = [source.id for source in list_scheduled_sources(read, "daily")]
+    assert due == {"realtime": list("abcd"), "scheduled": ["a", "c", "d"], "manual": []}[mode]
+
+
+def test_a_wrong_sync_mode_is_refused(refusal, monkeypatch):
+    monkeypatch.setenv("KNOWLEDGE_SYNC_MODE", "hourly")
+    assert refusal("") == (
+        "KNOWLEDGE_SYNC_MODE must be `realtime`, `scheduled` or `manual`: correct it or unset it"
+    )
+
+
 # secrets
 
 
@@ -382,6 +414,11 @@ def test_every_problem_is_listed_with_its_line(refusal):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (one_source("patterns: [a]", "include: [b]"), "5: sources[0].patterns: found another word for"),
+        (one_source("refresh: on_comit"), "refresh.trigger: found 'on_comit'; allowed: realtime, on_commit,"),
+        (one_source(kind="documentaton"), "table, custom; did you mean 'documentation'?"),
+        (one_source("include_lables: [a]"), "upstream; did you mean 'include_labels'?"),
+        ("retrieval: {top_k: 5}\n", "1: retrieval.top_k: found an unknown key; allowed: default_k,"),
         ("- 1\n", "1: found a list; allowed: a mapping of keys to values"),
         ("version: 2\n", "1: version: found '2'; allowed: 1"),
         ("\nsources: x\n", "2: sources: found 'x'; allowed: a list"),
