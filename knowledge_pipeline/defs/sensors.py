@@ -14,7 +14,7 @@ from typing import Any, cast, get_args
 import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.config.sources import SourceConfig, resolve_trigger
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.defs.dagster_internals import PARTITION, RANGE_END, RANGE_START, AssetJob
 from knowledge_pipeline.defs.define import sensor
@@ -154,7 +154,11 @@ def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> d
         keys = _read_keys(context.instance, settings, names)
         additions = plan_additions(*keys, parse_requested(context.cursor))
         new = set(additions.refresh)
-        added = [source for source in settings.sources if f"{source.type}/{source.id}" in new]
+        added = [
+            source
+            for source in settings.sources
+            if f"{source.type}/{source.id}" in new and resolve_trigger(source) != "manual"
+        ]
         requests = list(build_refresh_requests(sort_by_repository(added), names, trigger="added"))
         if unloaded := sorted({source.type for source in settings.sources} - set(types)):
             listed = ", ".join(unloaded)
@@ -309,7 +313,8 @@ def upstream_assets(context: dg.SensorEvaluationContext, project: ProjectResourc
 
     It looks up the newest materialization of each asset, whichever code location made it.
     """
-    sources = [source for source in project.load_settings().sources if source.upstream]
+    settings = project.load_settings()
+    sources = [it for it in settings.sources if it.upstream and resolve_trigger(it) != "manual"]
     instance, names = context.instance, project.names
     seen: dict[str, int] = json.loads(context.cursor or "{}")
     newest: dict[str, int] = {}
