@@ -103,7 +103,9 @@ def add(
         WrittenType | None,
         Argument(metavar="TYPE", help=f"{', '.join(get_args(SourceType))}.", show_default=False),
     ] = None,
-    type_option: Annotated[WrittenType | None, Option("--type", metavar="TYPE", help="As TYPE.")] = None,
+    type_option: Annotated[
+        WrittenType | None, Option("--type", metavar="TYPE", help="The type, in place of the argument.")
+    ] = None,
     path: Annotated[
         Path | None,
         Option(

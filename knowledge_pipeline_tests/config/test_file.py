@@ -405,8 +405,8 @@ def test_every_problem_is_listed_with_its_line(refusal):
         "knowledge.yaml:8: sources[0].acess: found an unknown key; allowed: access, attachments, branches, "
         "channels, chunking, columns, comments, connection, content_type, content_types, custom_fields, "
         "depth, embedding, encoding, exclude, exclude_labels, files, id, include, issue_types, jql, labels, "
-        "languages, max_bytes, max_results, metadata, namespace, parts, projects, refresh, sanitize, since, "
-        "spaces, state, statuses, type, upstream; "
+        "languages, max_bytes, max_results, metadata, namespace, parts, projects, refresh, retention, "
+        "sanitize, since, spaces, state, statuses, type, upstream; "
         "did you mean 'access'?",
     ]
 
@@ -414,11 +414,6 @@ def test_every_problem_is_listed_with_its_line(refusal):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (one_source("patterns: [a]", "include: [b]"), "5: sources[0].patterns: found another word for"),
-        (one_source("refresh: on_comit"), "refresh.trigger: found 'on_comit'; allowed: realtime, on_commit,"),
-        (one_source(kind="documentaton"), "table, custom; did you mean 'documentation'?"),
-        (one_source("include_lables: [a]"), "upstream; did you mean 'include_labels'?"),
-        ("retrieval: {top_k: 5}\n", "1: retrieval.top_k: found an unknown key; allowed: default_k,"),
         ("- 1\n", "1: found a list; allowed: a mapping of keys to values"),
         ("version: 2\n", "1: version: found '2'; allowed: 1"),
         ("\nsources: x\n", "2: sources: found 'x'; allowed: a list"),
@@ -448,6 +443,43 @@ def test_mistakes_are_named(refusal, text, expected):
 def test_syntax_errors_name_line_and_column(refusal, text, where, remedy):
     message = refusal(text)
     assert message.startswith(f"knowledge.yaml:{where}: ") and message.endswith(f"; {remedy}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            one_source("patterns: [a]", "include: [b]"),
+            "5: sources[0].patterns: found another word for",
+        ),
+        (
+            one_source("refresh: on_comit"),
+            "5: sources[0].refresh.trigger: found 'on_comit'; allowed:",
+        ),
+        (one_source("refresh: on_comit"), "manual; did you mean 'on_commit'?"),
+        (one_source(kind="documentaton"), "custom; did you mean 'documentation'?"),
+        (one_source("include_lables: [a]"), "upstream; did you mean 'include_labels'?"),
+        (
+            one_source("retention: {session: 180d}"),
+            "retention does not apply to type 'code'",
+        ),
+        (
+            one_source("retention: {session: 180}", kind="archive"),
+            "found '180'; allowed: a span such",
+        ),
+        ("retrieval: {top_k: 5}\n", "found an unknown key; allowed: default_k, max_context_tokens, rerank_k"),
+        ("vector_index: {type: hnsw}\n", "1: vector_index.type: found 'hnsw'; allowed: hnsw_sq, hnsw_pq,"),
+    ],
+)
+def test_mistakes_in_words_of_other_systems_are_named_as_well(refusal, text, expected):
+    assert expected in refusal(text)
+
+
+@pytest.mark.parametrize("key", ["tune", "atachment", "exclude_label", "patern", "overlap", "zzz"])
+def test_a_suggestion_is_what_was_meant_or_nothing(refusal, key):
+    meant = {"exclude_label": "exclude_labels", "atachment": "attachments", "patern": "patterns"}
+    suggestion = f"did you mean '{meant[key]}'?" if key in meant else "upstream"
+    assert refusal(one_source(f"{key}: [a]")).endswith(suggestion)
 
 
 def test_a_connection_without_a_type_names_the_types(refusal):

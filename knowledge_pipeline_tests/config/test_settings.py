@@ -130,6 +130,8 @@ def keys(model: type[SettingsModel], above: str = "") -> list[str]:
             "organisations",
             "embedding_by_content.code",
             "embedding_by_content.prose",
+            "chunking.code",
+            "chunking.documentation",
             "connection.object",
         ):
             found += [
