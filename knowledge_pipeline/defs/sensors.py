@@ -85,12 +85,13 @@ def plan_additions(
     existing: Collection[SourceKey],  # partitions
     stored: Collection[SourceKey],  # with a snapshot
     requested: Collection[SourceKey],  # by the last tick
+    manual: Collection[SourceKey] = (),  # refreshed by hand alone
 ) -> Additions:
     """Find the sources without a partition, and those with no snapshot stored and no request yet."""
     configured, existing, stored, requested = list(configured), set(existing), set(stored), set(requested)
     add = [key for key in configured if key not in existing][:ADDITIONS_PER_TICK]
     new = set(add) | {key for key in configured if key in existing and key not in stored}
-    refresh = [key for key in configured if key in new and key not in requested]
+    refresh = [key for key in configured if key in new and key not in requested and key not in manual]
     awaited = requested | set(refresh)
     return Additions(add, refresh, [key for key in configured if key in awaited and key not in stored])
 
@@ -152,13 +153,10 @@ def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> d
         """Adds a partition for every new source of knowledge.yaml, and refreshes it."""
         settings = project.load_settings()
         keys = _read_keys(context.instance, settings, names)
-        additions = plan_additions(*keys, parse_requested(context.cursor))
+        manual = {f"{it.type}/{it.id}" for it in settings.sources if resolve_trigger(it) == "manual"}
+        additions = plan_additions(*keys, parse_requested(context.cursor), manual)
         new = set(additions.refresh)
-        added = [
-            source
-            for source in settings.sources
-            if f"{source.type}/{source.id}" in new and resolve_trigger(source) != "manual"
-        ]
+        added = [source for source in settings.sources if f"{source.type}/{source.id}" in new]
         requests = list(build_refresh_requests(sort_by_repository(added), names, trigger="added"))
         if unloaded := sorted({source.type for source in settings.sources} - set(types)):
             listed = ", ".join(unloaded)
