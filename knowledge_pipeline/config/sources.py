@@ -248,6 +248,8 @@ class ChunkingSettings(SettingsModel):
 
     def with_defaults(self, defaults: ChunkingSettings) -> ChunkingSettings:
         """These, with the keys of `defaults` that are not set here; raises ValueError if they contradict."""
+        if not defaults.model_fields_set:
+            return self
         own = set(self.model_fields_set)
         if self.custom or self.strategy:
             own |= {"custom", "strategy"}
