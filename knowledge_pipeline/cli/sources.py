@@ -99,7 +99,7 @@ def list_(session: Session) -> None:
 )
 def add(
     session: Session,
-    type: Annotated[
+    type_argument: Annotated[
         WrittenType | None,
         Argument(metavar="TYPE", help=f"{', '.join(get_args(SourceType))}.", show_default=False),
     ] = None,
@@ -158,9 +158,9 @@ def add(
     from knowledge_pipeline.config.file import load_settings
     from knowledge_pipeline.connectors.registry import open_source
 
-    if (type is None) == (type_option is None):
+    if (type_argument is None) == (type_option is None):
         raise WrongUsage("give one type, as TYPE or as --type TYPE: code, markdown, ...")
-    type = read_word(type or type_option)
+    type: str = read_word(type_argument or type_option)
     config = source_entries.resolve_target_config(session)
     entry: source_entries.SourceEntry
     if all:

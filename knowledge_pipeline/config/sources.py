@@ -232,7 +232,11 @@ class ChunkingSettings(SettingsModel):
     preserve_signatures: bool = True
 
     @model_validator(mode="after")
-    def _check_limits(self) -> ChunkingSettings:
+    def _check_keys(self) -> ChunkingSettings:
+        self._require_limits()
+        return self
+
+    def _require_limits(self) -> None:
         limit = self.max_tokens
         for name in ("min_tokens", "overlap_tokens"):
             value = getattr(self, name)
@@ -240,7 +244,6 @@ class ChunkingSettings(SettingsModel):
                 raise ValueError(f"{name} ({value}) must be smaller than max_tokens ({limit})")
         if self.custom and self.strategy:
             raise ValueError("custom and strategy both say how to split: remove one")
-        return self
 
     def to_json(self) -> dict[str, Any]:
         """The keys as JSON values; `custom` only where it is set, so that others keep their hashes."""
@@ -256,7 +259,9 @@ class ChunkingSettings(SettingsModel):
         if self.custom or self.strategy not in (None, "ast_aware"):  # which does not read what is of syntax
             own |= {*_SYNTAX_KEYS}
         inherited = {name: getattr(defaults, name) for name in defaults.model_fields_set - own}
-        return self.model_copy(update=inherited)._check_limits()
+        completed = self.model_copy(update=inherited)
+        completed._require_limits()
+        return completed
 
 
 class MetadataSettings(SettingsModel):

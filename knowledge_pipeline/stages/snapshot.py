@@ -364,11 +364,11 @@ def load_branches(lake: Lake, source: SourceConfig) -> tuple[str, ...]:
 
 def is_up_to_date(lake: Lake, source: SourceConfig, items: Iterable[Item]) -> bool:
     """Whether the snapshot equals a listing: a refresh would add, change and archive nothing."""
-    items, retention = {item.uri: item for item in items}, _Retention.load(source)
+    listed, retention = {item.uri: item for item in items}, _Retention.load(source)
     rows = lake.snapshot(source.type, source.id).read_rows([*_COMPARED, *retention.columns])
-    stored = _build_fingerprints(rows) | retention.mark_expired(rows, items)
+    stored = _build_fingerprints(rows) | retention.mark_expired(rows, listed)
     live = {uri: fingerprint for uri, fingerprint in stored.items() if fingerprint != _ARCHIVED}
-    return live == item_fingerprints(items.values())
+    return live == item_fingerprints(listed.values())
 
 
 def make_full_listing_due(lake: Lake, source: SourceConfig) -> None:
@@ -511,7 +511,7 @@ class _Retention:
             yield row
 
     def _find_expired_kind(self, row: Row) -> str | None:
-        kind = json.loads(row["metadata"]).get("kind") if self.ages else None
+        kind = str(json.loads(row["metadata"]).get("kind")) if self.ages else ""
         age, dated = self.ages.get(kind), row["last_modified"] if kind else None
         return kind if age is not None and dated and self.now - dated > age else None
 
