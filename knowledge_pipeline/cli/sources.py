@@ -159,7 +159,7 @@ def add(
     from knowledge_pipeline.connectors.registry import open_source
 
     if (type_argument is None) == (type_option is None):
-        raise WrongUsage("give one type, as TYPE or as --type TYPE: code, markdown, ...")
+        raise WrongUsage("give one type, as TYPE or as --type TYPE")
     type: str = read_word(type_argument or type_option)
     config = source_entries.resolve_target_config(session)
     entry: source_entries.SourceEntry
