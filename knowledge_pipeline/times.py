@@ -36,6 +36,15 @@ def parse_duration(text: str, days_per_unit: Mapping[str, float]) -> timedelta |
     return timedelta(days=int(match[1]) * days) if match and days else None
 
 
+def parse_age(text: str) -> timedelta:
+    """A span such as "180d", "26 weeks" or "2 years". Raises ValueError."""
+    units = {**_SOURCE_UNITS, **_QUERY_UNITS}
+    age = parse_duration(re.sub(r"(?<=[a-z])s$", "", text.strip().lower()), units)
+    if age is None:
+        raise ValueError(f"found {text[:40]!r}; allowed: a span such as 180d, 26 weeks or 2 years")
+    return age
+
+
 def parse_since(since: str, now: datetime | None = None) -> datetime:
     """The moment of a source's `since`: a date, a time, or a duration before `now` ("180 days").
 

@@ -353,6 +353,7 @@ def check_freshness(lake: Lake, settings: Settings, source_type: SourceType) -> 
     now = datetime.now(UTC)
     sources = _list_sources(settings, source_type)
     triggers: dict[str, Trigger] = {source.id: resolve_trigger(source) for source in sources}
+    triggers = {source: trigger for source, trigger in triggers.items() if trigger != "manual"}
     last = _load_refresh_times(lake, source_type, since=now - max(MAX_AGE_BY_TRIGGER.values()))
     if triggers.keys() - last.keys():  # the log is long, so its end is read first
         last = _load_refresh_times(lake, source_type)

@@ -154,6 +154,7 @@ def refresh(
 
 @example("""
     knowledge reindex --source flask-code
+    knowledge reindex --source code
     knowledge reindex --reembed
 """)
 def reindex(
@@ -210,7 +211,7 @@ def run_refresh(
             f"{session.config_path} declares no source: run `knowledge index --repo PATH_OR_URL`, "
             "or `knowledge sources add`"
         )
-    sources = session.settings.select_sources(dict.fromkeys(ids))
+    sources = session.settings.select_sources(ids, or_types=not options.documents)
     if dagster:
         code = _run_recorded_refresh(session, [source.id for source in sources], options)
     else:

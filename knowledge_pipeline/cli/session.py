@@ -167,7 +167,7 @@ Names = list[str] | None
 
 _ids: Any = partial(Option, "--source", "-s", metavar="ID", autocompletion=complete_source_ids)
 Source = Annotated[str, _ids(help="The source.")]
-Sources = Annotated[Names, _ids(help="Only this source (repeatable).")]
+Sources = Annotated[Names, _ids(help="Only this source, or those of this type (repeatable).")]
 Dagster = Annotated[bool, Option("--dagster", help="Record the run in Dagster.")]
 AllowEmpty = Annotated[
     bool, Option("--allow-empty", help="Accept an empty listing from a source that had documents.")

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from knowledge_pipeline.cli.session import Session, WrongUsage, resolve_config
 from knowledge_pipeline.config.connections import ARCHIVE_NAME, GitConnection, LocalConnection
-from knowledge_pipeline.config.model import SettingsModel
+from knowledge_pipeline.config.model import SPELLINGS, SettingsModel
 from knowledge_pipeline.config.sources import FILTER_TYPES, AttachmentSettings, SourceConfig
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.text import is_list, is_object
@@ -438,7 +438,8 @@ def _find_annotation(entry: Mapping[str, Any], path: Sequence[str]) -> Any:
     models: list[type[SettingsModel]] = [SourceConfig]
     annotation: Any = None
     for key in path:
-        fields = [model.model_fields[key] for model in models if key in model.model_fields]
+        name = SPELLINGS.get(key, key)
+        fields = [model.model_fields[name] for model in models if name in model.model_fields]
         annotation = fields[0].annotation if fields else None
         models = list_models(annotation)
         if key == "connection":

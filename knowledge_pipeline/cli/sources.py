@@ -27,9 +27,10 @@ from knowledge_pipeline.cli.session import (
     confirm,
     example,
 )
+from knowledge_pipeline.config.model import read_word
 from knowledge_pipeline.config.organisations import LISTINGS, OrganisationMember, matches_any, read_listing
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.sources import FILTER_TYPES, SourceConfig, resolve_trigger
+from knowledge_pipeline.config.sources import FILTER_TYPES, SourceConfig, WrittenType, resolve_trigger
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.text import truncate
 
@@ -75,7 +76,7 @@ def list_(session: Session) -> None:
     """
     knowledge sources add code --path ../service
     knowledge sources add markdown --url https://github.com/pallets/flask --branch main --id flask-docs
-    knowledge sources add files --path ~/papers --include "*.pdf"
+    knowledge sources add --type files --path ~/papers --include "*.pdf"
     knowledge sources add files --path ~/mails --encoding windows-1252
     knowledge sources add github_pr --url pallets/flask --token-env GITHUB_TOKEN
     knowledge sources add jira --url https://example.atlassian.net --email ann@example.com
@@ -98,7 +99,13 @@ def list_(session: Session) -> None:
 )
 def add(
     session: Session,
-    type: Annotated[SourceType, Argument(metavar="TYPE", help=f"{', '.join(get_args(SourceType))}.")],
+    type_argument: Annotated[
+        WrittenType | None,
+        Argument(metavar="TYPE", help=f"{', '.join(get_args(SourceType))}.", show_default=False),
+    ] = None,
+    type_option: Annotated[
+        WrittenType | None, Option("--type", metavar="TYPE", help="The type, in place of the argument.")
+    ] = None,
     path: Annotated[
         Path | None,
         Option(
@@ -151,6 +158,9 @@ def add(
     from knowledge_pipeline.config.file import load_settings
     from knowledge_pipeline.connectors.registry import open_source
 
+    if (type_argument is None) == (type_option is None):
+        raise WrongUsage("give one type, as TYPE or as --type TYPE")
+    type: str = read_word(type_argument or type_option)
     config = source_entries.resolve_target_config(session)
     entry: source_entries.SourceEntry
     if all:

@@ -296,7 +296,7 @@ class WatchedSources:
         settings = load_settings(self._path)
         sources: Sequence[SourceConfig] = settings.sources
         if self._ids:
-            sources = settings.select_sources(dict.fromkeys(self._ids))
+            sources = settings.select_sources(self._ids, or_types=True)
         elif not self._everything:
             sources = [source for source in sources if resolve_trigger(source) in WATCHED_TRIGGERS]
         self.settings, self.lake, self.sources = settings, Lake(settings.store), sources

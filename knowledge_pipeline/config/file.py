@@ -1,7 +1,7 @@
 """Find and read `knowledge.yaml`, and report all of its problems at once.
 
 Only this module reads the environment: `${NAME}` inside text, `KNOWLEDGE_CONFIG`,
-`KNOWLEDGE_STORE` and `KNOWLEDGE_EMBEDDING_MODE`. Secrets come from there only, and no
+`KNOWLEDGE_STORE`, `KNOWLEDGE_EMBEDDING_MODE` and `KNOWLEDGE_SYNC_MODE`. Secrets come from there only, and no
 message of this module holds a value that came from there.
 """
 
@@ -29,7 +29,7 @@ from knowledge_pipeline.config.problems import (
     to_problem,
 )
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.config.sources import SourceConfig, resolve_trigger
 from knowledge_pipeline.config.store import ObjectStore, StoreOptions, parse_store_url
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.real_paths import resolve_links
@@ -91,7 +91,7 @@ def load_settings(path: Path, *, allow_unset: bool = False, override: bool = Tru
         settings = settings.model_copy(update=_override_store(settings, store))
     stamp += _stat_listings(settings)
     settings = _add_members(settings).with_stamp(stamp)
-    return _apply_embedding_mode(settings) if override else settings
+    return _apply_sync_mode(_apply_embedding_mode(settings)) if override else settings
 
 
 def read_stamp(path: Path, settings: Settings) -> tuple[int, ...]:
@@ -304,6 +304,25 @@ def _apply_embedding_mode(settings: Settings) -> Settings:
         "sources": tuple(sources),
     }
     return settings.model_copy(update=changes)
+
+
+def _apply_sync_mode(settings: Settings) -> Settings:
+    mode = os.environ.get("KNOWLEDGE_SYNC_MODE", "")
+    if mode not in ("", "realtime", "scheduled", "manual"):
+        raise ConfigError(
+            "KNOWLEDGE_SYNC_MODE must be `realtime`, `scheduled` or `manual`: correct it or unset it"
+        )
+    if not mode:
+        return settings
+    sources: list[SourceConfig] = []
+    for source in settings.sources:
+        trigger = resolve_trigger(source)
+        if mode == "scheduled":
+            changes = {"trigger": trigger if trigger in ("hourly", "weekly") else "daily"}
+        else:
+            changes = {"trigger": mode} | ({"full_reindex": "on_demand"} if mode == "manual" else {})
+        sources.append(source.model_copy(update={"refresh": source.refresh.model_copy(update=changes)}))
+    return settings.model_copy(update={"sources": tuple(sources)})
 
 
 def _override_store(settings: Settings, store: str) -> dict[str, Any]:

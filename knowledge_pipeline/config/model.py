@@ -2,20 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from knowledge_pipeline.text import is_object
 
 PluginName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?$")]
 """The name of an entry point, or `package.module:function`."""
 
+SPELLINGS: Mapping[str, str] = {
+    "patterns": "include",
+    "include_labels": "labels",
+    "documentation": "markdown",  # a type of source
+    "review_comments": "reviews",  # parts of a pull request
+    "diff_context": "reviews",  # the lines of the diff that a review comment is about
+}
+"""Words of other systems, each with the key or value of a source that means the same."""
+
+
+def spell(key: str) -> AliasChoices:
+    """The alias of a field that may be written as `SPELLINGS` says, too."""
+    return AliasChoices(key, *(word for word, meaning in SPELLINGS.items() if meaning == key))
+
+
+def read_word(written: Any) -> Any:
+    """The value that a word means; anything else as it is."""
+    return SPELLINGS.get(written, written) if isinstance(written, str) else written
+
+
+def _add_spellings(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    """Let editors know the other words for a model's keys."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.validation_alias, AliasChoices):
+            words = map(str, field.validation_alias.choices)
+            schema["properties"].update({word: schema["properties"][name] for word in words})
+
 
 class SettingsModel(BaseModel):
     """Base of all settings: frozen, and unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        defer_build=True,
+        json_schema_extra=_add_spellings,
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -23,7 +57,7 @@ class SettingsModel(BaseModel):
         """Treat a known key without a value (`exclude:` with all its lines commented out) as not set."""
         if not is_object(values):
             return values
-        return {k: v for k, v in values.items() if v is not None or k not in cls.model_fields}
+        return {k: v for k, v in values.items() if v is not None or read_word(k) not in cls.model_fields}
 
     @classmethod
     def defaults(cls) -> Self:

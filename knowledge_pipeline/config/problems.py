@@ -24,7 +24,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 from ruamel.yaml.reader import ReaderError
 
-from knowledge_pipeline.config.model import SettingsModel
+from knowledge_pipeline.config.model import SPELLINGS, SettingsModel
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import FILTER_NAMES
 from knowledge_pipeline.errors import ConfigError
@@ -37,6 +37,7 @@ MAX_DEPTH = 16
 
 _CORE_TAGS = {"str", "int", "float", "bool", "null", "timestamp", "merge", "value", "map", "seq"}
 _TAG_PREFIX = "tag:yaml.org,2002:"
+_MIN_LIKENESS = 0.7  # of a key or value and the one that it was probably meant to be
 _QUOTED_VALUE = re.compile(r"\b(alias|anchor|handle|directive)\b.*", re.DOTALL)  # `*secret` is an alias
 
 
@@ -218,6 +219,7 @@ _ALLOWED_BY_KIND = {
     "string_type": "text",
     "string_too_short": "text that is not empty",
     "tuple_type": "a list",
+    "too_short": "a list that is not empty",
     "path_type": "a path",
     **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "a mapping of keys to values"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
@@ -279,6 +281,8 @@ def _describe_error(
         keys = sorted(location.parent_model.model_fields) if location.parent_model else []
         if kind == "unexpected_keyword_argument":  # of the one dataclass among the settings
             keys = FILTER_NAMES
+        if (meaning := SPELLINGS.get(str(key_path[-1]))) in keys:
+            return f"found another word for {meaning!r}, which is there too; allowed: one of the two"
         return f"found an unknown key; allowed: {', '.join(keys)}{_suggest_choice(key_path[-1], keys)}"
     if kind == "union_tag_not_found":
         tags = ", ".join(tag for model in location.models for tag in _list_type_tags(model))
@@ -286,6 +290,8 @@ def _describe_error(
     if kind == "missing":
         return "found nothing; required: add the key"
     value = parsed.value_at(key_path)
+    if value is None and isinstance(written := parsed.value_at(key_path[:-1]), str):
+        value = written  # in place of a mapping with this key alone
     if kind in ("literal_error", "union_tag_invalid"):
         expected = str(context.get("expected") or context.get("expected_tags"))
         choices = re.findall(r"'([^']*)'", expected) or [expected]  # from "'a', 'b' or 'c'"
@@ -326,7 +332,11 @@ def _list_type_tags(model: type[SettingsModel]) -> tuple[str, ...]:
 
 
 def _suggest_choice(written: object, choices: Sequence[str]) -> str:
-    close = difflib.get_close_matches(written.lower(), choices, n=1) if isinstance(written, str) else []
+    """The choice that was mistyped, which begins alike: `include_labels` is no slip for `exclude_labels`."""
+    word = written.lower() if isinstance(written, str) else ""
+    words = [*choices, *(other for other, meaning in SPELLINGS.items() if meaning in choices)]
+    alike = [choice for choice in words if choice[:1] == word[:1]]
+    close = difflib.get_close_matches(word, alike, n=1, cutoff=_MIN_LIKENESS)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, SecretStr, model_validator
@@ -19,10 +19,16 @@ from pydantic import Field, PrivateAttr, SecretStr, model_validator
 from knowledge_pipeline.config import operation
 from knowledge_pipeline.config.connections import CustomConnection
 from knowledge_pipeline.config.embedding import Content, EmbeddingByContent, EmbeddingSettings, find_content
-from knowledge_pipeline.config.model import SettingsModel
+from knowledge_pipeline.config.model import SettingsModel, read_word
 from knowledge_pipeline.config.organisations import OrganisationSettings
-from knowledge_pipeline.config.sources import SourceConfig, dump_filters, resolve_sanitize
-from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptions
+from knowledge_pipeline.config.sources import (
+    ChunkingByContent,
+    SourceConfig,
+    SourceTemplate,
+    dump_filters,
+    resolve_sanitize,
+)
+from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptions, VectorIndexSettings
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.plugins import describe_settings
 from knowledge_pipeline.records import hash_strings
@@ -87,6 +93,14 @@ class SearchDepths(SettingsModel):
     def is_default(self) -> bool:
         """Whether every type has its defaults: then stored scores stay comparable."""
         return self == SearchDepths.defaults()
+
+
+class RetrievalSettings(SettingsModel):
+    """Sizes of answers, said once: those that `query.depth` and `context` leave open."""
+
+    default_k: int | None = Field(default=None, ge=1, le=100)
+    rerank_k: int | None = Field(default=None, ge=1, le=500)
+    max_context_tokens: int | None = Field(default=None, ge=1)
 
 
 class QuerySettings(SettingsModel):
@@ -205,6 +219,7 @@ class LimitSettings(SettingsModel):
 
 
 Owner = Annotated[str, Field(pattern=r"^(team:[\w-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]  # as Dagster takes them
+SourceT = TypeVar("SourceT", bound=SourceTemplate)
 _MAX_NAMED = 50  # sources in a message
 
 
@@ -228,9 +243,12 @@ class Settings(SettingsModel):
     store_folder: Path | None = None  # None: .knowledge; of an object store, what stays on this machine
     embedding: EmbeddingSettings = EmbeddingSettings()
     embedding_by_content: EmbeddingByContent = EmbeddingByContent.defaults()
+    chunking: ChunkingByContent = ChunkingByContent.defaults()
     language_model: LanguageModelSettings | None = None
     costs: CostSettings = CostSettings.defaults()
+    vector_index: VectorIndexSettings = VectorIndexSettings.defaults()
     query: QuerySettings = QuerySettings.defaults()
+    retrieval: RetrievalSettings = RetrievalSettings.defaults()
     limits: LimitSettings = LimitSettings.defaults()
     context: operation.ContextSettings = operation.ContextSettings.defaults()
     releases: operation.ReleaseSettings = operation.ReleaseSettings.defaults()
@@ -276,6 +294,44 @@ class Settings(SettingsModel):
         return self
 
     @model_validator(mode="after")
+    def _apply_chunking(self) -> Settings:
+        object.__setattr__(self, "sources", self._complete_chunking(self.sources))
+        for organisation in self.organisations:  # their sources are completed as they are listed
+            self._complete_chunking(organisation.sources)
+        return self
+
+    def _complete_chunking(self, sources: Iterable[SourceT]) -> tuple[SourceT, ...]:
+        completed: list[SourceT] = []
+        for source in sources:
+            try:
+                chunking = self.chunking.complete(source)
+            except ValueError as error:
+                name = source.id if isinstance(source, SourceConfig) else source.type
+                raise ValueError(f"chunking of {name!r} with that of the file: {error}") from None
+            is_complete = chunking == source.chunking
+            completed.append(source if is_complete else source.model_copy(update={"chunking": chunking}))
+        return tuple(completed)
+
+    @model_validator(mode="after")
+    def _apply_retrieval(self) -> Settings:
+        tokens, context = self.retrieval.max_context_tokens, self.context
+        if tokens is not None:
+            if context.max_tokens != tokens and "max_tokens" in context.model_fields_set:
+                raise ValueError(
+                    "retrieval.max_context_tokens and context.max_tokens are one setting: remove one of them"
+                )
+            object.__setattr__(self, "context", context.model_copy(update={"max_tokens": tokens}))
+        sizes = self.retrieval.model_dump(include={"default_k", "rerank_k"}, exclude_none=True)
+        depths: dict[str, SearchDepth] = {}
+        for name, depth in self.query.depth if sizes else ():
+            unset = {key: size for key, size in sizes.items() if getattr(depth, key) is None}
+            depths[name] = depth.model_copy(update=unset)
+        if depths:
+            depth = self.query.depth.model_copy(update=depths)
+            object.__setattr__(self, "query", self.query.model_copy(update={"depth": depth}))
+        return self
+
+    @model_validator(mode="after")
     def _apply_store_options(self) -> Settings:
         object.__setattr__(self, "store", self.with_store_options(self.store))
         return self
@@ -310,20 +366,20 @@ class Settings(SettingsModel):
     def _require_allowed_budget(self) -> Settings:
         for name, depth in self.query.depth:
             if (results := depth.default_k or 0) > self.limits.results:
-                raise ValueError(
-                    f"query.depth.{name}.default_k ({results}) must be at most limits.results "
-                    f"({self.limits.results})"
-                )
+                is_common = results == self.retrieval.default_k
+                key = "retrieval.default_k" if is_common else f"query.depth.{name}.default_k"
+                raise ValueError(f"{key} ({results}) must be at most limits.results ({self.limits.results})")
         tokens, allowed = self.context.max_tokens, self.limits.context_tokens
         if tokens > allowed:
-            raise ValueError(
-                f"context.max_tokens ({tokens}) must be at most limits.context_tokens ({allowed})"
-            )
+            is_common = self.retrieval.max_context_tokens is not None
+            key = "retrieval.max_context_tokens" if is_common else "context.max_tokens"
+            raise ValueError(f"{key} ({tokens}) must be at most limits.context_tokens ({allowed})")
         return self
 
     def with_members(self, sources: Sequence[SourceConfig], unlisted: Sequence[str]) -> Settings:
         """These settings with the sources of organisations, and the ids of those that are not listed yet."""
-        settings = self.model_copy(update={"sources": (*self.sources, *sources)})
+        of_members = self._complete_chunking(sources)
+        settings = self.model_copy(update={"sources": (*self.sources, *of_members)})
         settings._unlisted = tuple(unlisted)
         return settings
 
@@ -352,16 +408,19 @@ class Settings(SettingsModel):
         """Of the store, what stays on this machine."""
         return self.store.folder if isinstance(self.store, ObjectStore) else self.store
 
-    def select_sources(self, ids: Iterable[str]) -> list[SourceConfig]:
-        """Configured sources by id; all of them where no id is given. Raises NotFound for an unknown id."""
+    def select_sources(self, ids: Iterable[str], *, or_types: bool = False) -> list[SourceConfig]:
+        """Configured sources by id, or all of a type; without any, all. Raises NotFound: there is none."""
         by_id = {source.id: source for source in self.sources}
-        ids = list(ids) or list(by_id)
-        for id_ in ids:
-            if id_ not in by_id:
+        selected: dict[str, SourceConfig] = {}
+        for name in list(ids) or by_id:
+            of_type = [source for source in self.sources if or_types and source.type == read_word(name)]
+            matches = [by_id[name]] if name in by_id else of_type
+            if not matches:
                 configured = ", ".join(islice(by_id, _MAX_NAMED))
                 configured += ", ..." if len(by_id) > _MAX_NAMED else ""
-                raise NotFound(f"there is no source {id_!r}; configured sources: {configured or 'none'}")
-        return [by_id[id_] for id_ in ids]
+                raise NotFound(f"there is no source {name!r}; configured sources: {configured or 'none'}")
+            selected |= {source.id: source for source in matches}
+        return list(selected.values())
 
     def resolve_embedding(self, source: SourceConfig) -> EmbeddingSettings:
         """The model settings of a source's chunks: its own, those of its content, or those of the file."""

@@ -20,27 +20,45 @@ from knowledge_pipeline.config.connections import (
     SlackConnection,
 )
 from knowledge_pipeline.config.embedding import Content, EmbeddingSettings
-from knowledge_pipeline.config.model import PluginName, SettingsModel
+from knowledge_pipeline.config.model import PluginName, SettingsModel, read_word, spell
 from knowledge_pipeline.contract.filters import SourceType, build_namespace_tag
 from knowledge_pipeline.encodings import require_known_encoding
 from knowledge_pipeline.records import PULL_PREFIXES, is_branch_tag, is_wrong_pattern
+from knowledge_pipeline.times import parse_age
 
+WrittenType = Literal[SourceType, "documentation"]
 NameList = tuple[str, ...]
 ContentType = Literal["page", "blogpost", "whiteboard", "database"]
-Part = Literal["description", "comments", "reviews", "diff", "worklogs", "remote_links"]
+Part = Literal["title", "description", "comments", "reviews", "diff", "worklogs", "remote_links"]
 
 DEFAULT_PARTS: tuple[Part, ...] = ("description", "comments", "reviews")
 """A diff is several times as long, and its code is read by other sources; links cost a call a ticket."""
 
 PARTS_BY_TYPE: dict[str, tuple[Part, ...]] = {
-    "github_pr": ("description", "comments", "reviews", "diff"),
-    "jira": ("description", "comments", "worklogs", "remote_links"),
+    "github_pr": ("title", "description", "comments", "reviews", "diff"),
+    "jira": ("title", "description", "comments", "worklogs", "remote_links"),
 }
-"""The parts that a document of each type may have."""
+"""The parts that a document of each type may have; the title is in every document."""
 
 
 def _to_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
+
+
+def _tidy_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Each once, and the title only by itself: it is read anyway."""
+    return tuple(dict.fromkeys(part for part in parts if part != "title")) or ("title",)
+
+
+_WrittenPart = Annotated[
+    Part,
+    BeforeValidator(read_word, json_schema_input_type=Literal[Part, "review_comments", "diff_context"]),
+]
+
+
+def _require_age(text: str) -> str:
+    parse_age(text)
+    return text
 
 
 def _read_switch(value: Any) -> Any:
@@ -87,7 +105,8 @@ class FileSettings(SettingsModel):
 class SourceFilters(SettingsModel):
     """The filters of all types; `FILTER_TYPES` says which types each applies to. Empty means all."""
 
-    include: NameList = ()  # gitignore syntax; empty: the default of the type
+    # gitignore syntax; empty: the default of the type
+    include: NameList = Field(default=(), validation_alias=spell("include"))
     exclude: NameList = ()
     max_bytes: int | None = Field(default=None, ge=1)  # None: the default of the type
     # of what declares none, and is not UTF-8: a label as pages have it
@@ -97,8 +116,11 @@ class SourceFilters(SettingsModel):
     since: str | None = None  # "2024-01-31", or a span: "180 days"; None: the default of the type
     max_results: int | None = Field(default=None, ge=1)  # the most recently updated ones
     state: Literal["open", "closed", "merged", "all"] | None = None  # None: the default of the type
-    parts: tuple[Part, ...] = Field(default=DEFAULT_PARTS, min_length=1)  # of a pull request or a ticket
-    labels: NameList = ()  # documents with any of them
+    parts: Annotated[tuple[_WrittenPart, ...], Field(min_length=1), AfterValidator(_tidy_parts)] = (
+        DEFAULT_PARTS  # of a pull request or a ticket
+    )
+    # documents with any of them
+    labels: NameList = Field(default=(), validation_alias=spell("labels"))
     projects: NameList = ()  # keys
     jql: str | None = None  # in addition to the other filters
     issue_types: NameList = ()
@@ -113,6 +135,8 @@ class SourceFilters(SettingsModel):
     attachments: Annotated[AttachmentSettings | None, BeforeValidator(_read_switch)] = None  # None: not read
     files: FileSettings = FileSettings.defaults()
     branches: NameList = ()  # patterns: what further branches of a repository have otherwise is read too
+    # by kind of record, the age at which it is archived
+    retention: dict[str, Annotated[str, AfterValidator(_require_age)]] = Field(default={})
 
 
 _TICKET_TYPES = ("github_pr", "github_issues", "discussions", "jira")
@@ -146,10 +170,11 @@ FILTER_TYPES: dict[str, tuple[str, ...]] = {
     "files": ("files", *_SERVICE_TYPES, "slack"),
     "branches": ("code", "markdown", "openapi"),
     "encoding": (*_FILE_TYPES, "git_history", *_SERVICE_TYPES, "slack"),
+    "retention": ("archive",),
 }
 """The types that each filter applies to."""
 
-_LATER_KEYS = ("attachments", "files", "branches", "encoding")
+_LATER_KEYS = ("attachments", "files", "branches", "encoding", "retention")
 
 
 def dump_filters(filters: SourceFilters) -> dict[str, Any]:
@@ -207,7 +232,11 @@ class ChunkingSettings(SettingsModel):
     preserve_signatures: bool = True
 
     @model_validator(mode="after")
-    def _check_limits(self) -> ChunkingSettings:
+    def _check_keys(self) -> ChunkingSettings:
+        self._require_limits()
+        return self
+
+    def _require_limits(self) -> None:
         limit = self.max_tokens
         for name in ("min_tokens", "overlap_tokens"):
             value = getattr(self, name)
@@ -215,11 +244,24 @@ class ChunkingSettings(SettingsModel):
                 raise ValueError(f"{name} ({value}) must be smaller than max_tokens ({limit})")
         if self.custom and self.strategy:
             raise ValueError("custom and strategy both say how to split: remove one")
-        return self
 
     def to_json(self) -> dict[str, Any]:
         """The keys as JSON values; `custom` only where it is set, so that others keep their hashes."""
         return self.model_dump(mode="json", exclude=None if self.custom else {"custom"})
+
+    def with_defaults(self, defaults: ChunkingSettings) -> ChunkingSettings:
+        """These, with the keys of `defaults` that are not set here; raises ValueError if they contradict."""
+        if not defaults.model_fields_set:
+            return self
+        own = set(self.model_fields_set)
+        if self.custom or self.strategy:
+            own |= {"custom", "strategy"}
+        if self.custom or self.strategy not in (None, "ast_aware"):  # which does not read what is of syntax
+            own |= {*_SYNTAX_KEYS}
+        inherited = {name: getattr(defaults, name) for name in defaults.model_fields_set - own}
+        completed = self.model_copy(update=inherited)
+        completed._require_limits()
+        return completed
 
 
 class MetadataSettings(SettingsModel):
@@ -255,6 +297,34 @@ def _require_read_keys(source_type: str, chunking: ChunkingSettings, metadata: M
             f"metadata.coverage does not apply to type {source_type!r}, only to {', '.join(_PARSED_TYPES)}: "
             "use metadata.custom"
         )
+
+
+_DOCUMENTATION_TYPES = ("markdown", "confluence", "files", "releases", "table")
+"""Types whose documents are prose with headings, whatever is in them."""
+
+
+class ChunkingByContent(SettingsModel):
+    """How documents are chunked by what they hold, where their source does not say."""
+
+    code: ChunkingSettings = ChunkingSettings.defaults()
+    documentation: ChunkingSettings = ChunkingSettings.defaults()
+
+    @model_validator(mode="after")
+    def _check_keys(self) -> ChunkingByContent:
+        unread = [name for name in _SYNTAX_KEYS if name in self.documentation.model_fields_set]
+        if unread and self.documentation.strategy != "ast_aware":
+            raise ValueError(
+                f"documentation.{unread[0]} is for code: remove it, or set it below chunking.code"
+            )
+        return self
+
+    def complete(self, source: SourceTemplate) -> ChunkingSettings:
+        """The settings of a source with these defaults; raises ValueError if they contradict its own."""
+        holds_code = source.content_type == "code"
+        if source.type == "code" or (holds_code and source.type in _PARSED_TYPES):
+            return source.chunking.with_defaults(self.code)
+        is_prose = source.type in _DOCUMENTATION_TYPES and not holds_code
+        return source.chunking.with_defaults(self.documentation) if is_prose else source.chunking
 
 
 class AccessSettings(SettingsModel):
@@ -293,7 +363,7 @@ GIT_READ_TYPES: frozenset[SourceType] = frozenset({"code", "markdown", "openapi"
 
 
 SanitizeAction = Literal["off", "redact", "drop"]
-Trigger = Literal["realtime", "on_commit", "hourly", "daily", "weekly"]
+Trigger = Literal["realtime", "on_commit", "hourly", "daily", "weekly", "manual"]
 AssetKeyText = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$")]  # as Dagster shows them
 
 SourceId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
@@ -305,7 +375,7 @@ MAX_AGE_BY_TRIGGER: dict[Trigger, timedelta] = {
     "daily": timedelta(hours=26),
     "weekly": timedelta(days=8),
 }
-"""How old the last refresh may be: the interval, plus time for a late tick and a long run."""
+"""How old the last refresh may be: the interval, plus time for a late tick and a long run. By hand: any."""
 
 _DEFAULT_TRIGGERS: dict[SourceType, Trigger] = {  # all others: daily
     **dict.fromkeys(("code", "markdown", "openapi"), "on_commit"),
@@ -357,17 +427,23 @@ class RefreshSettings(SettingsModel):
     full_reindex: Literal["weekly", "monthly", "on_demand"] = "on_demand"
 
 
+def _read_trigger(value: Any) -> Any:
+    return {"trigger": value} if isinstance(value, str) else value
+
+
 class SourceTemplate(SourceFilters):
     """What is said of a source, but for its name and where it is read."""
 
-    type: SourceType
+    type: Annotated[SourceType, BeforeValidator(read_word, json_schema_input_type=WrittenType)]
     namespace: SourceId | None = None  # groups sources: filters can name it
     content_type: Content | None = None  # what models read in it; None: by the type
     chunking: ChunkingSettings = ChunkingSettings.defaults()
     embedding: EmbeddingSettings | None = None  # None: the one of the whole project
     metadata: MetadataSettings = MetadataSettings.defaults()
     sanitize: SanitizeSettings = SanitizeSettings.defaults()
-    refresh: RefreshSettings = RefreshSettings.defaults()
+    refresh: Annotated[
+        RefreshSettings, BeforeValidator(_read_trigger, json_schema_input_type=RefreshSettings | Trigger)
+    ] = RefreshSettings.defaults()
     upstream: tuple[AssetKeyText, ...] = ()  # assets of Dagster that it is read from
     access: AccessSettings = AccessSettings.defaults()
 

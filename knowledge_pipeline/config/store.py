@@ -22,6 +22,8 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from knowledge_pipeline.config.connections import S3Access
+from knowledge_pipeline.config.model import SettingsModel
+from knowledge_pipeline.errors import ConfigError
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,220}")
 _SCHEMES = ("s3", "gs", "az")
@@ -56,6 +58,44 @@ class StoreOptions(S3Access):
             "aws_sse_bucket_key_enabled": bucket_key,
         }
         return {name: value for name, value in options.items() if value}
+
+
+_VECTOR_INDEX_KEYS = {"sub_vectors": "pq", "bits": "pq", "m": "hnsw", "ef_construction": "hnsw"}
+"""Keys that belong to some types of index, by what the names of these have."""
+
+
+class VectorIndexSettings(SettingsModel):
+    """How the index of vectors is built. None: as suits the table."""
+
+    type: Literal["hnsw_sq", "hnsw_pq", "ivf_flat", "ivf_sq", "ivf_pq"] = "hnsw_sq"
+    min_rows: int | None = Field(default=None, ge=256)  # of a table; with fewer, all vectors are compared
+    partitions: int | None = Field(default=None, ge=1, le=65_536)
+    sub_vectors: int | None = Field(default=None, ge=1)  # pq: parts of a vector, each of which is coded
+    bits: int | None = Field(default=None, ge=4, le=8, multiple_of=4)  # pq: of a code
+    m: int | None = Field(default=None, ge=4, le=128)  # hnsw: neighbours of a vector in the graph
+    ef_construction: int | None = Field(default=None, ge=10, le=2_000)  # hnsw: candidates for them
+
+    @model_validator(mode="after")
+    def _require_read_keys(self) -> VectorIndexSettings:
+        for name, part in _VECTOR_INDEX_KEYS.items():
+            if getattr(self, name) is not None and part not in self.type:
+                raise ValueError(f"{name} does not apply to type {self.type!r}, only to those with {part}")
+        if self.bits == 4 and (self.sub_vectors or 2) % 2:
+            raise ValueError(f"bits 4 need an even number of sub_vectors, found {self.sub_vectors}")
+        return self
+
+    def describe(self, dimensions: int) -> str | None:
+        """The keys that differ from the defaults, as JSON; None where none does.
+
+        Raises:
+            ConfigError: vectors of so many dimensions have no such parts.
+        """
+        if self.sub_vectors and dimensions % self.sub_vectors:
+            raise ConfigError(
+                f"vector_index.sub_vectors ({self.sub_vectors}) must divide the {dimensions} dimensions of "
+                "the vectors: correct it, or remove it"
+            )
+        return self.model_dump_json(exclude_defaults=True) if self != VectorIndexSettings.defaults() else None
 
 
 class ObjectStore(BaseModel):

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import yaml
@@ -171,6 +171,11 @@ def infer_kind(path: str) -> str | None:
         if kind := _KIND_BY_FOLDER.get(folder) or _KIND_BY_FOLDER.get(folder.removesuffix("s")):
             return kind
     return None
+
+
+def build_retention(written: Mapping[str, str]) -> dict[str, timedelta]:
+    """The age at which records are archived, by kind; the name of a kind's folder means the kind."""
+    return {infer_kind(f"{name}/") or name.lower(): times.parse_age(age) for name, age in written.items()}
 
 
 def parse_time(value: Any) -> datetime | None:

@@ -14,7 +14,7 @@ from typing import Any, cast, get_args
 import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.config.sources import SourceConfig, resolve_trigger
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.defs.dagster_internals import PARTITION, RANGE_END, RANGE_START, AssetJob
 from knowledge_pipeline.defs.define import sensor
@@ -85,12 +85,13 @@ def plan_additions(
     existing: Collection[SourceKey],  # partitions
     stored: Collection[SourceKey],  # with a snapshot
     requested: Collection[SourceKey],  # by the last tick
+    manual: Collection[SourceKey] = (),  # refreshed by hand alone
 ) -> Additions:
     """Find the sources without a partition, and those with no snapshot stored and no request yet."""
     configured, existing, stored, requested = list(configured), set(existing), set(stored), set(requested)
     add = [key for key in configured if key not in existing][:ADDITIONS_PER_TICK]
     new = set(add) | {key for key in configured if key in existing and key not in stored}
-    refresh = [key for key in configured if key in new and key not in requested]
+    refresh = [key for key in configured if key in new and key not in requested and key not in manual]
     awaited = requested | set(refresh)
     return Additions(add, refresh, [key for key in configured if key in awaited and key not in stored])
 
@@ -152,7 +153,8 @@ def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> d
         """Adds a partition for every new source of knowledge.yaml, and refreshes it."""
         settings = project.load_settings()
         keys = _read_keys(context.instance, settings, names)
-        additions = plan_additions(*keys, parse_requested(context.cursor))
+        manual = {f"{it.type}/{it.id}" for it in settings.sources if resolve_trigger(it) == "manual"}
+        additions = plan_additions(*keys, parse_requested(context.cursor), manual)
         new = set(additions.refresh)
         added = [source for source in settings.sources if f"{source.type}/{source.id}" in new]
         requests = list(build_refresh_requests(sort_by_repository(added), names, trigger="added"))
@@ -309,7 +311,8 @@ def upstream_assets(context: dg.SensorEvaluationContext, project: ProjectResourc
 
     It looks up the newest materialization of each asset, whichever code location made it.
     """
-    sources = [source for source in project.load_settings().sources if source.upstream]
+    settings = project.load_settings()
+    sources = [it for it in settings.sources if it.upstream and resolve_trigger(it) != "manual"]
     instance, names = context.instance, project.names
     seen: dict[str, int] = json.loads(context.cursor or "{}")
     newest: dict[str, int] = {}

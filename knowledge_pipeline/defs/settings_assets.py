@@ -167,11 +167,17 @@ _WINDOWS: dict[Trigger, tuple[timedelta, timedelta]] = {
 """Warn and fail windows, the tightest first: one missed tick warns, two fail."""
 
 
-def build_freshness_policy(settings: Settings, source_type: SourceType | None = None) -> dg.FreshnessPolicy:
+def build_freshness_policy(
+    settings: Settings, source_type: SourceType | None = None
+) -> dg.FreshnessPolicy | None:
     """The window for a type's `index`, or for the release: by the tightest trigger among the sources.
+
+    None where all of them are refreshed by hand.
 
     Dagster judges an asset by its newest partition; the check `fresh` finds a single source that is late.
     """
     triggers = {resolve_trigger(source) for source in settings.sources if source_type in (source.type, None)}
+    if triggers == {"manual"}:
+        return None
     warn, fail = next((window for trigger, window in _WINDOWS.items() if trigger in triggers), _DAILY)
     return dg.FreshnessPolicy.time_window(fail_window=fail, warn_window=warn)

@@ -37,9 +37,10 @@ def build_configured_sources(
     versions, rows = cache(code_versions), list[dict[str, Any]]()
     for source in settings.sources:
         trigger, digests = resolve_trigger(source), compute_settings_digests(settings, source)
+        max_age = MAX_AGE_BY_TRIGGER.get(trigger)
         rows.append({
             "configured_at": configured_at, "source": source.id, "source_type": source.type,
-            "trigger": trigger, "max_age_hours": MAX_AGE_BY_TRIGGER[trigger].total_seconds() / 3600,
+            "trigger": trigger, "max_age_hours": max_age.total_seconds() / 3600 if max_age else None,
             **{f"{stage}_code": version for stage, version in versions(source.type).items()},
             **{f"{kind}_settings": digest for kind, digest in digests.items()},
         })  # fmt: skip

@@ -166,9 +166,11 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
 
     Raises:
         Busy: another process held the index for too long.
+        ConfigError: `vector_index` does not suit the vectors.
     """
     space = resolve_space(ctx.settings.resolve_embedding(ctx.source))
     mine = eq("source", ctx.source.id)
+    vector_options = ctx.settings.vector_index.describe(space.dimensions)
     with measure_stage("index", ctx.source.id) as stats:
         planned = _plan_index(ctx, space)
         plan, tracker = planned.plan, planned.tracker
@@ -177,6 +179,7 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
         lacks_index = not more_vectors and indexes.lacks_index(table)  # the last early release left it
         has_moved = table.exists and read_locations(table).find(ctx.source.id) != build_location(ctx)
         is_due = plan or len(embedded) or lacks_index or has_moved or has_former_words(table)
+        is_due = is_due or not indexes.has_vector_options(table, vector_options)
         if is_due or find_stale_tables(ctx, space.name):
             written = len(plan.keys_to_write) + len(embedded)
             claim_slot = claim_immediately if written <= SLOT_MIN_ROWS else ctx.claim_slot
@@ -194,6 +197,7 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
                     stale.delete_where(mine)
                     write_location(stale, ctx.source.id, SourceLocation())
                     stale.compact_if_due()
+                indexes.choose_vector_options(table, vector_options)
                 ctx.upkeep.tend_index(table, with_vectors=not more_vectors)
                 tracker.remember(has_written=True)
         else:

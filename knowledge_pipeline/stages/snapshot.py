@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -253,6 +253,7 @@ def _to_columns(document: Document) -> Row:
     return columns
 
 
+_COMPARED = ["uri", "revision", "archived_at"]
 _UNFINISHED = "unfinished:"  # before the revision of what was not read because its parser ended
 _ARCHIVED = "\x00archived"  # the fingerprint of a document that its source no longer has
 _FULL_LISTING_AT, _KNOWN_UNTIL, _LISTED_WITH = "listed_whole_at", "known_until", "listed_as"  # notes
@@ -278,10 +279,11 @@ def refresh(ctx: RefreshContext) -> Stats:
         open_attachment_reader(ctx.source) as reader,
     ):
         listing = _list_items(ctx, source, table, reader.version if reader else "")
-        items, stored = listing.items, table.read_rows(["uri", "revision", "archived_at", "skipped"])
+        retention = _Retention.load(ctx.source)
+        items, stored = listing.items, table.read_rows([*_COMPARED, "skipped", *retention.columns])
         attached = StoredAttachments(ctx.source.type, source, reader, table, full=ctx.options.full)
         documents = attached.take_from(stored)
-        actual = _build_fingerprints(documents)
+        actual = _build_fingerprints(documents) | retention.mark_expired(documents, items)
         revisions, kept = actual, _find_kept(table, actual, items)
         actual = {uri: fingerprint for uri, fingerprint in actual.items() if uri not in kept}
         desired = item_fingerprints(items.values())
@@ -314,16 +316,18 @@ def refresh(ctx: RefreshContext) -> Stats:
         reconcile(
             table,
             replace(plan, changed=[*plan.changed, *attached.list_uris(plan.changed)]),
-            lambda uris: _build_batches(ctx, table, builder.build(items, uris), audiences, total, written),
+            lambda uris: _build_batches(
+                ctx, table, retention.apply(builder.build(items, uris)), audiences, total, written
+            ),
         )
         if plan:
             ctx.upkeep.tend(table)
         stats.seen = len(items)
         stats.add_plan(plan)
-        archived = sum(1 for uri in plan.changed if desired[uri] == _ARCHIVED)
+        archived = sum(1 for uri in plan.changed if desired[uri] == _ARCHIVED or uri in retention.archived)
         stats.removed, stats.changed = stats.removed + archived, stats.changed - archived
         attached.add_to(stats)
-        stats.notes += listing.notes
+        stats.notes += listing.notes + retention.notes
         listing.save_progress(table, ctx.source)
         others = _exclude_rows(stored, [*written, *plan.removed])
         live = [row for row in written.values() if row["archived_at"] is None]
@@ -360,10 +364,11 @@ def load_branches(lake: Lake, source: SourceConfig) -> tuple[str, ...]:
 
 def is_up_to_date(lake: Lake, source: SourceConfig, items: Iterable[Item]) -> bool:
     """Whether the snapshot equals a listing: a refresh would add, change and archive nothing."""
-    rows = lake.snapshot(source.type, source.id).read_rows(["uri", "revision", "archived_at"])
-    stored = _build_fingerprints(rows)
+    listed, retention = {item.uri: item for item in items}, _Retention.load(source)
+    rows = lake.snapshot(source.type, source.id).read_rows([*_COMPARED, *retention.columns])
+    stored = _build_fingerprints(rows) | retention.mark_expired(rows, listed)
     live = {uri: fingerprint for uri, fingerprint in stored.items() if fingerprint != _ARCHIVED}
-    return live == item_fingerprints(items)
+    return live == item_fingerprints(listed.values())
 
 
 def make_full_listing_due(lake: Lake, source: SourceConfig) -> None:
@@ -460,11 +465,55 @@ def _report_items(ctx: RefreshContext, listing: Iterable[Item]) -> Iterator[Item
 
 
 def _build_fingerprints(rows: pa.Table) -> dict[str, str]:
-    columns = zip(*rows.select(["uri", "revision", "archived_at"]).to_pydict().values(), strict=True)
+    columns = zip(*rows.select(_COMPARED).to_pydict().values(), strict=True)
     return {
         uri: _ARCHIVED if archived_at and not is_variant_uri(uri) else revision
         for uri, revision, archived_at in columns
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Retention:
+    """Archives records by their age: by their own date, or where they have none by that of their file."""
+
+    ages: Mapping[str, timedelta] = field(default_factory=dict[str, timedelta])  # by kind
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    archived: set[str] = field(default_factory=set[str])  # uris, in this refresh
+    notes: Counter[str] = field(default_factory=Counter[str])
+
+    @classmethod
+    def load(cls, source: SourceConfig) -> _Retention:
+        """That of a source; of most, nothing."""
+        if not source.retention:
+            return cls()
+        from knowledge_pipeline.connectors.records import build_retention
+
+        return cls(build_retention(source.retention))
+
+    @property
+    def columns(self) -> list[str]:
+        """What it reads of stored rows."""
+        return ["metadata", "last_modified"] if self.ages else []
+
+    def mark_expired(self, stored: pa.Table, items: Mapping[str, Item]) -> dict[str, str]:
+        """Fingerprints of listed records that are too old: their revision once they are archived."""
+        listed = [row for row in stored.to_pylist() if row["uri"] in items] if self.ages else []
+        expired = filter(self._find_expired_kind, listed)
+        return {row["uri"]: row["revision"] if row["archived_at"] else "" for row in expired}
+
+    def apply(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """The rows as they are written: too old ones archived, which notes tell by kind."""
+        for row in rows:
+            if row["archived_at"] is None and (kind := self._find_expired_kind(row)):
+                row["archived_at"] = self.now
+                self.archived.add(row["uri"])
+                self.notes[f"archived {kind} older than {self.ages[kind].days} days"] += 1
+            yield row
+
+    def _find_expired_kind(self, row: Row) -> str | None:
+        kind = str(json.loads(row["metadata"]).get("kind")) if self.ages else ""
+        age, dated = self.ages.get(kind), row["last_modified"] if kind else None
+        return kind if age is not None and dated and self.now - dated > age else None
 
 
 def _exclude_rows(rows: pa.Table, uris: list[str]) -> pa.Table:

@@ -143,6 +143,8 @@ def _depends_on_files_alone(settings: Settings, sources: Sequence[SourceConfig])
         return False
     if any(source.access.visibility == "from_source" for source in sources):  # permissions are asked for
         return False
+    if any(source.retention for source in sources):  # what is kept depends on the time
+        return False
     names = _list_models(settings.resolve_embedding(source) for source in sources)
     are_known = all(name in _CARRIED_MODELS or Path(name).expanduser().is_dir() for name in names)
     return are_known and all(

@@ -42,7 +42,7 @@ CONFIGURED_SOURCES = pa.schema(
     [
         *_SOURCE_FIELDS,
         pa.field("trigger", pa.string()),
-        pa.field("max_age_hours", pa.float64()),  # of the last refresh, by the trigger
+        pa.field("max_age_hours", pa.float64()),  # of the last refresh, by the trigger; null: any
         pa.field("configured_at", pa.timestamp("us", "UTC")),  # when the configuration was last written
         # Versions of the code of stages, and digests of settings, as `raw_refreshes` has them.
         *(pa.field(f"{stage}_code", pa.string()) for stage in ("chunks", "graph", "index")),

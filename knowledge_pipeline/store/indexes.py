@@ -8,6 +8,7 @@ maintenance inspects thousands, and most need nothing.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -33,8 +34,11 @@ HNSW_PARTITION_ROWS = 1_000_000  # smaller graphs are built sooner, and a search
 MAX_UNINDEXED_ROWS = 128  # a longer tail is taken into the indexes
 GRAPH_MAX_UNINDEXED_ROWS = 1_000  # with a tail of 5,000, each read takes 2 ms more
 
-_HNSW_OPTIONS: dict[str, Any] = {"distance_type": "cosine", "m": 20, "ef_construction": 150}
+_HNSW_OPTIONS: dict[str, Any] = {"m": 20, "ef_construction": 150}
 """Lance's 300 candidates take 1.8 times the processor, and find as many neighbours."""
+
+_VECTOR_OPTIONS = "vector_index"  # the note of a table with what settings say of the index of its vectors
+_VECTOR_PARAMETERS = {"partitions": "num_partitions", "sub_vectors": "num_sub_vectors", "bits": "num_bits"}
 
 FTS_OPTIONS: dict[str, Any] = {
     "base_tokenizer": "simple",
@@ -73,10 +77,28 @@ def maintain_indexes(
     """
     built = table.indexes
     for column, kind in _required_indexes(table, built).items():
-        if column not in built and (with_vectors or kind != "HNSW"):
+        if column not in built and (with_vectors or kind != "VECTOR"):
             _build_index(table, column, kind)
     if _has_long_tail(table, built, max_unindexed_rows or 0):
         table.extend_indexes(with_graphs=with_vectors)
+
+
+def has_vector_options(table: Table, options: str | None) -> bool:
+    """Whether the index of a table's vectors is, or will be, built as settings say: JSON, or None."""
+    return not table.exists or table.metadata_notes.get(_VECTOR_OPTIONS) == options
+
+
+def choose_vector_options(table: Table, options: str | None) -> None:
+    """Let the index of vectors be built as settings say; one that was built otherwise is dropped."""
+    if has_vector_options(table, options):
+        return
+    if name := table.indexes.get("vector"):
+        table.build_index(partial(table.open_newest().drop_index, name))
+    table.write_notes(**{_VECTOR_OPTIONS: options})
+
+
+def _load_vector_options(table: Table) -> dict[str, Any]:
+    return json.loads(table.metadata_notes.get(_VECTOR_OPTIONS) or "{}")
 
 
 def merge_segments(table: Table) -> None:
@@ -141,11 +163,10 @@ def _required_indexes(table: Table, built: Collection[str] = ()) -> dict[str, st
         required |= _SCALAR_INDEXES
     if rows > MAX_TABLE_ROWS:
         required |= _LARGE_TABLE_INDEXES
-    if rows < VECTOR_INDEX_MIN_ROWS:
+    min_rows = _load_vector_options(table).get("min_rows", VECTOR_INDEX_MIN_ROWS)
+    if rows < min_rows or ("vector" not in built and rows - table.count_rows(UNEMBEDDED) < min_rows):
         return required
-    if "vector" not in built and rows - table.count_rows(UNEMBEDDED) < VECTOR_INDEX_MIN_ROWS:
-        return required
-    return {**required, "vector": "HNSW"}
+    return {**required, "vector": "VECTOR"}
 
 
 def _build_index(table: Table, column: str, kind: str) -> None:
@@ -163,12 +184,29 @@ def _build_index(table: Table, column: str, kind: str) -> None:
 def _configure_index(table: Table, kind: str) -> Any:
     from lancedb import index
 
-    if kind == "HNSW":
-        partitions = max(1, table.count_rows() // HNSW_PARTITION_ROWS)
-        return index.HnswSq(num_partitions=partitions, **_HNSW_OPTIONS)
+    if kind == "VECTOR":
+        return _configure_vector_index(table, **_load_vector_options(table))
     if kind == "FTS":
         return index.FTS(**FTS_OPTIONS)
     return {"BITMAP": index.Bitmap, "BTREE": index.BTree, "LABEL_LIST": index.LabelList}[kind]()
+
+
+def _configure_vector_index(table: Table, type: str = "hnsw_sq", min_rows: int = 0, **chosen: int) -> Any:
+    from lancedb import index
+
+    kinds: dict[str, Any] = {
+        "hnsw_sq": index.HnswSq,
+        "hnsw_pq": index.HnswPq,
+        "ivf_flat": index.IvfFlat,
+        "ivf_sq": index.IvfSq,
+        "ivf_pq": index.IvfPq,
+    }
+    del min_rows  # which decides whether there is one
+    options: dict[str, Any] = {}  # Lance has fewer partitions where there are too few rows to train them
+    if type.startswith("hnsw"):
+        options = {"num_partitions": max(1, table.count_rows() // HNSW_PARTITION_ROWS), **_HNSW_OPTIONS}
+    options |= {_VECTOR_PARAMETERS.get(name, name): value for name, value in chosen.items()}
+    return kinds[type](distance_type="cosine", **options)
 
 
 _DISCARDED_SUFFIX = ".discarded"

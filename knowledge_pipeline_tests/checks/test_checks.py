@@ -382,6 +382,12 @@ def test_a_source_is_stale_when_its_trigger_would_have_refreshed_it(
     assert (row["source"], row["trigger"], row["hours"]) == ("main", trigger, late)
 
 
+def test_a_source_that_is_refreshed_by_hand_is_never_late(project: Project, indexed: None) -> None:
+    project.sources["main"]["refresh"] = "manual"
+    age(project, 9_000)
+    assert find(project, "fresh").passed
+
+
 def test_a_source_that_was_never_refreshed_is_stale_and_comes_first(project: Project, indexed: None) -> None:
     age(project, 30)
     project.declare("new", "code", project.root)

@@ -262,6 +262,8 @@ def test_reindex_makes_everything_anew_without_new_vectors(
     done = run("reindex", "--full", "--json").json
     assert all(source["changed"] for source in done["sources"])
     assert len(embedding_server.texts) == before
+    by_type = run("reindex", "--source", "documentation", "--json").json
+    assert [source["source"] for source in by_type["sources"]] == ["shop-docs"]
     again = run("reindex", "--reembed", "--source", "shop-docs", "--json").json
     assert [source["embedded"] for source in again["sources"]] == [1]
     assert len(embedding_server.texts) == before + 1

@@ -41,6 +41,14 @@ def test_a_url_is_added_with_branch_and_the_name_of_its_token(home: Path, run: R
     assert "${SHOP_TOKEN}" in (home / "knowledge.yaml").read_text()
 
 
+def test_a_type_is_an_option_as_well_and_may_have_another_word(home: Path, repository: Path, run: Run):
+    added = run("sources", "add", "--type", "documentation", "--path", str(repository), "--id", "guide")
+    assert "Added guide" in added.out
+    assert [(row["source"], row["type"]) for row in run("sources", "list", "--json").json["sources"]] == [
+        ("guide", "markdown")
+    ]
+
+
 def test_the_list_tells_type_place_and_trigger(indexed: Path, shop: Path, run: Run):
     assert run("sources", "list", "--json").json["sources"][0] == {
         "source": "shop-code",
@@ -152,6 +160,9 @@ def test_adding_without_a_file_writes_one(nowhere: Path, repository: Path, run: 
         (["add", "github_pr", "--url", "a/b", "--email", "ann@example.com"], "--email is for Jira"),
         (["add", "code", "--path", ".", "--email", "ann@example.com"], "--email is for Jira"),
         (["add", "wiki"], "TYPE"),
+        (["add", "--type", "wiki"], "--type"),
+        (["add", "--path", "."], "give one type, as TYPE or as --type TYPE"),
+        (["add", "code", "--type", "markdown", "--path", "."], "give one type"),
         (["add", "code"], "give --path FOLDER or --url URL"),
         (["add", "code", "--path", ".", "--url", "https://example.com/a"], "not both"),
         (["add", "code", "--path", ".", "--branch", "main"], "--url"),

@@ -13,7 +13,9 @@ from ruamel.yaml import YAML
 
 from knowledge_pipeline.config import file as config_file
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.sources import resolve_trigger
 from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.stages.context import list_scheduled_sources
 from knowledge_pipeline_tests.thoroughness import examples
 
 SECRET = "hunter" + "2-and-more"
@@ -47,7 +49,7 @@ VALID: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch):
-    for name in ("CONFIG", "STORE", "EMBEDDING_MODE"):
+    for name in ("CONFIG", "STORE", "EMBEDDING_MODE", "SYNC_MODE"):
         monkeypatch.delenv(f"KNOWLEDGE_{name}", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("TOKEN", SECRET)
@@ -292,6 +294,36 @@ def test_a_wrong_embedding_mode_is_refused(refusal, monkeypatch):
     assert "`local` or `api`" in refusal("")
 
 
+@pytest.mark.parametrize(
+    ("mode", "triggers"),
+    [
+        ("realtime", ["realtime"] * 4),
+        ("scheduled", ["daily", "weekly", "hourly", "daily"]),
+        ("manual", ["manual"] * 4),
+    ],
+)
+def test_a_sync_mode_replaces_the_trigger_of_every_source(load, monkeypatch, mode, triggers):
+    monkeypatch.setenv("KNOWLEDGE_SYNC_MODE", mode)
+    entries = {"a": "", "b": "weekly", "c": "hourly", "d": "manual"}
+    text = "sources:\n" + "".join(
+        f"  - {{id: {id}, type: code, connection: {{type: local, path: .}}, "
+        f"refresh: {{trigger: {trigger}, full_reindex: weekly}}}}\n"
+        for id, trigger in entries.items()
+    )
+    read = load(text)
+    assert [resolve_trigger(source) for source in read.sources] == triggers
+    assert len(list_scheduled_sources(read, "weekly_reindex")) == (0 if mode == "manual" else 4)
+    due = [source.id for source in list_scheduled_sources(read, "daily")]
+    assert due == {"realtime": list("abcd"), "scheduled": ["a", "c", "d"], "manual": []}[mode]
+
+
+def test_a_wrong_sync_mode_is_refused(refusal, monkeypatch):
+    monkeypatch.setenv("KNOWLEDGE_SYNC_MODE", "hourly")
+    assert refusal("") == (
+        "KNOWLEDGE_SYNC_MODE must be `realtime`, `scheduled` or `manual`: correct it or unset it"
+    )
+
+
 # secrets
 
 
@@ -373,8 +405,8 @@ def test_every_problem_is_listed_with_its_line(refusal):
         "knowledge.yaml:8: sources[0].acess: found an unknown key; allowed: access, attachments, branches, "
         "channels, chunking, columns, comments, connection, content_type, content_types, custom_fields, "
         "depth, embedding, encoding, exclude, exclude_labels, files, id, include, issue_types, jql, labels, "
-        "languages, max_bytes, max_results, metadata, namespace, parts, projects, refresh, sanitize, since, "
-        "spaces, state, statuses, type, upstream; "
+        "languages, max_bytes, max_results, metadata, namespace, parts, projects, refresh, retention, "
+        "sanitize, since, spaces, state, statuses, type, upstream; "
         "did you mean 'access'?",
     ]
 
@@ -411,6 +443,43 @@ def test_mistakes_are_named(refusal, text, expected):
 def test_syntax_errors_name_line_and_column(refusal, text, where, remedy):
     message = refusal(text)
     assert message.startswith(f"knowledge.yaml:{where}: ") and message.endswith(f"; {remedy}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            one_source("patterns: [a]", "include: [b]"),
+            "5: sources[0].patterns: found another word for",
+        ),
+        (
+            one_source("refresh: on_comit"),
+            "5: sources[0].refresh.trigger: found 'on_comit'; allowed:",
+        ),
+        (one_source("refresh: on_comit"), "manual; did you mean 'on_commit'?"),
+        (one_source(kind="documentaton"), "custom; did you mean 'documentation'?"),
+        (one_source("include_lables: [a]"), "upstream; did you mean 'include_labels'?"),
+        (
+            one_source("retention: {session: 180d}"),
+            "retention does not apply to type 'code'",
+        ),
+        (
+            one_source("retention: {session: 180}", kind="archive"),
+            "found '180'; allowed: a span such",
+        ),
+        ("retrieval: {top_k: 5}\n", "found an unknown key; allowed: default_k, max_context_tokens, rerank_k"),
+        ("vector_index: {type: hnsw}\n", "1: vector_index.type: found 'hnsw'; allowed: hnsw_sq, hnsw_pq,"),
+    ],
+)
+def test_mistakes_in_words_of_other_systems_are_named_as_well(refusal, text, expected):
+    assert expected in refusal(text)
+
+
+@pytest.mark.parametrize("key", ["tune", "atachment", "exclude_label", "patern", "overlap", "zzz"])
+def test_a_suggestion_is_what_was_meant_or_nothing(refusal, key):
+    meant = {"exclude_label": "exclude_labels", "atachment": "attachments", "patern": "patterns"}
+    suggestion = f"did you mean '{meant[key]}'?" if key in meant else "upstream"
+    assert refusal(one_source(f"{key}: [a]")).endswith(suggestion)
 
 
 def test_a_connection_without_a_type_names_the_types(refusal):

@@ -131,7 +131,7 @@ def test_an_id_that_is_taken_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"sources": []}, "at least 1 item"),
+        ({"sources": []}, "allowed: a list that is not empty"),
         ({"sources": [{"type": "jira"}]}, "'jira' is not read from members of 'github_organisation'"),
         ({"sources": [{"type": "code", "depth": 3}]}, "depth does not apply to type 'code'"),
         ({"sources": [{"type": "code", "id": "x"}]}, "unknown key"),

@@ -9,8 +9,9 @@ from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.config.model import SettingsModel
 from knowledge_pipeline.config.organisations import MemberSource, OrganisationSettings
 from knowledge_pipeline.config.problems import list_models
-from knowledge_pipeline.config.settings import RerankSettings, Settings
+from knowledge_pipeline.config.settings import RerankSettings, Settings, compute_settings_digests
 from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline_tests.config.sources.entries import source
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -129,6 +130,8 @@ def keys(model: type[SettingsModel], above: str = "") -> list[str]:
             "organisations",
             "embedding_by_content.code",
             "embedding_by_content.prose",
+            "chunking.code",
+            "chunking.documentation",
             "connection.object",
         ):
             found += [
@@ -151,3 +154,114 @@ def test_only_models_that_compute_here_are_spread_over_a_cluster():
     endpoint = {"provider": "openai", "model": "m", "dimensions": 8}
     with pytest.raises(ValidationError, match="ray spreads models that compute here"):
         EmbeddingSettings.model_validate({**endpoint, "ray": {"workers": 2}})
+
+
+def test_words_of_other_systems_mean_what_ours_do():
+    connection = {"type": "github", "repository": "octo/engine", "token": "t"}
+    parts = ["title", "description", "comments", "review_comments", "diff_context"]
+    pulls = {"connection": connection, "include_labels": ["bug"], "patterns": ["src/"]}
+    read = source("github_pr", **pulls, parts=parts, refresh="hourly")
+    assert (read.labels, read.include, read.refresh.trigger) == (("bug",), ("src/",), "hourly")
+    assert read.parts == source("github_pr", connection=connection).parts, "the default, in other words"
+    assert source("github_pr", connection=connection, parts=["title"]).parts == ("title",)
+    assert source("documentation", connection={"type": "local", "path": "."}).type == "markdown"
+
+
+def test_the_schema_for_editors_knows_the_other_words():
+    keys = Settings.model_json_schema()["$defs"]["SourceConfig"]["properties"]
+    assert keys["patterns"] == keys["include"] and keys["include_labels"] == keys["labels"]
+    assert "documentation" in keys["type"]["enum"] and "review_comments" in keys["parts"]["items"]["enum"]
+    assert any("on_commit" in choice.get("enum", ()) for choice in keys["refresh"]["anyOf"])
+
+
+CHUNKING = {"code": {"max_tokens": 200, "granularity": "class"}, "documentation": {"min_tokens": 20}}
+
+
+def test_chunking_is_said_once_for_all_that_holds_the_same_and_a_source_has_the_last_word():
+    own = {"strategy": "fixed_size", "max_tokens": 99}
+    named = {
+        "code": source("code"),
+        "own": source("code", chunking=own),
+        "docs": source("markdown", chunking={"max_tokens": 77}),
+        "notebooks": source("files", content_type="code"),
+        "commits": source("git_history"),
+        "tickets": source("jira"),
+    }
+    entries = tuple(entry.model_copy(update={"id": id}) for id, entry in named.items())
+    settings = Settings.model_validate({"sources": entries, "chunking": CHUNKING})
+    set_by_source = {entry.id: entry.chunking.model_dump(exclude_unset=True) for entry in settings.sources}
+    assert set_by_source == {
+        "code": CHUNKING["code"],
+        "own": own,
+        "docs": {"max_tokens": 77, "min_tokens": 20},
+        "notebooks": CHUNKING["code"],
+        "commits": {},
+        "tickets": {},
+    }
+    assert Settings.model_validate(dict(settings)) == settings
+
+
+def test_chunking_of_the_file_is_for_members_of_organisations_and_marks_nothing_but_chunks():
+    code, tickets = source("code"), source("jira").model_copy(update={"id": "tickets"})
+    settings = Settings.model_validate({"chunking": CHUNKING, "sources": [tickets]})
+    completed = settings.with_members([code], []).sources[-1]
+    assert completed.chunking.max_tokens == 200
+    before, after = (compute_settings_digests(settings, each) for each in (code, completed))
+    assert {kind for kind in before if before[kind] != after[kind]} == {"chunking"}
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"documentation": {"granularity": "class"}}, "documentation.granularity is for code"),
+        (
+            {"documentation": {"min_tokens": 80}},
+            r"chunking of 'docs' .* must be smaller than max_tokens",
+        ),
+        ({"code": {"min_tokens": 80, "max_tokens": 70}}, "must be smaller than max_tokens"),
+    ],
+)
+def test_chunking_that_contradicts_itself_is_refused(values, problem):
+    docs = source("markdown", chunking={"max_tokens": 77}).model_copy(update={"id": "docs"})
+    with pytest.raises(ValidationError, match=problem):
+        Settings.model_validate({"chunking": values, "sources": [docs]})
+
+
+def test_sizes_of_answers_are_said_once_and_a_type_of_search_has_the_last_word():
+    retrieval = {"default_k": 7, "rerank_k": 40, "max_context_tokens": 9000}
+    query = {"depth": {"code": {"default_k": 3}}}
+    settings = Settings.model_validate({"retrieval": retrieval, "query": query})
+    assert settings.context.max_tokens == 9000
+    depths = {name: (depth.default_k, depth.rerank_k) for name, depth in settings.query.depth}
+    assert depths == dict.fromkeys(("semantic", "similar", "historical"), (7, 40)) | {"code": (3, 40)}
+    assert Settings.model_validate({"query": {"floor": 0.1}}).query.depth.is_default
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"retrieval": {"default_k": 90}, "limits": {"results": 50}}, r"retrieval\.default_k \(90\) must be"),
+        (
+            {"retrieval": {"max_context_tokens": 9}, "context": {"max_tokens": 8}},
+            r"retrieval\.max_context_tokens and context\.max_tokens are one setting",
+        ),
+        ({"retrieval": {"max_context_tokens": 9_000_000}}, r"retrieval\.max_context_tokens \(9000000\) must"),
+    ],
+)
+def test_sizes_of_answers_that_contradict_the_rest_are_refused(values, problem):
+    with pytest.raises(ValidationError, match=problem):
+        Settings.model_validate(values)
+
+
+def test_sources_are_selected_by_id_or_by_type_and_an_id_wins():
+    ids = {"docs": "markdown", "code": "jira", "lib": "code"}
+    entries = tuple(source(kind).model_copy(update={"id": id}) for id, kind in ids.items())
+    settings = Settings(sources=entries)
+
+    def select(*names: str, or_types: bool = True) -> list[str]:
+        return [entry.id for entry in settings.select_sources(names, or_types=or_types)]
+
+    assert select("code") == ["code"] and select("documentation", "docs") == ["docs"]
+    assert select("jira", "markdown") == ["code", "docs"] and select() == list(ids)
+    with pytest.raises(NotFound, match="there is no source 'jira'"):
+        select("jira", or_types=False)

@@ -60,6 +60,7 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
         ("files", *CONVERSATIONS),
     ),
     "branches": (["release/*"], ("code", "markdown", "openapi")),
+    "retention": ({"session": "180d"}, ("archive",)),
     "content_type": ("code", TYPES),
     "chunking": ({"max_tokens": 99}, TYPES),
     "embedding": ({"profile": "fast"}, TYPES),

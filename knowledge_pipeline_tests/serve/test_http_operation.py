@@ -440,6 +440,12 @@ def test_a_push_to_github_starts_the_refresh_of_what_reads_it_once(refreshing, o
     assert len(refreshes(operator)) == 1
 
 
+def test_an_event_leaves_alone_what_is_refreshed_by_hand(refreshing, operator, own_world):
+    operator.post(f"{API}/sources", json={**NEW, "refresh": {"trigger": "manual"}})
+    answer = hooked(refreshing.client(), own_world, github())
+    assert (answer.status_code, answer.json()["ignored_reason"]) == (202, NOT_READ)
+
+
 def test_a_forged_or_foreign_delivery_starts_nothing(refreshing, operator, own_world):
     operator.post(f"{API}/sources", json=NEW)
     hooks = refreshing.client()

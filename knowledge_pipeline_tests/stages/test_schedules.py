@@ -7,7 +7,7 @@ import pytest
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.stages.context import Schedule, list_scheduled_sources
 
-TRIGGERS = ["realtime", "on_commit", "hourly", "daily", "weekly"]
+TRIGGERS = ["realtime", "on_commit", "hourly", "daily", "weekly", "manual"]
 
 
 def settings(*sources: dict[str, object]) -> Settings:

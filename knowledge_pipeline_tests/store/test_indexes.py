@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pydantic import ValidationError
 
+from knowledge_pipeline.config.store import VectorIndexSettings
+from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.store import fragments as held_columns
 from knowledge_pipeline.store import indexes, segments
 from knowledge_pipeline.store import search as readers
@@ -333,3 +336,61 @@ def test_a_copy_that_was_put_back_and_written_to_is_read_as_it_is(tmp_path: Path
         assert set(table.read_rows(["id"])["id"].to_pylist()) == found
         shutil.rmtree(table.path)
         shutil.copytree(kept, table.path)
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind", "figures"),
+    [
+        ({"partitions": 3, "m": 8}, "IVF_HNSW_SQ", {"num_partitions": 3}),
+        ({"type": "ivf_flat", "partitions": 7}, "IVF_FLAT", {"num_partitions": 7}),
+        (
+            {"type": "ivf_pq", "partitions": 2, "sub_vectors": 4, "bits": 8},
+            "IVF_PQ",
+            {"num_partitions": 2, "num_sub_vectors": 4, "nbits": 8},
+        ),
+    ],
+)
+def test_settings_decide_how_the_index_of_vectors_is_built(
+    tmp_path: Path, keys: dict[str, object], kind: str, figures: dict[str, int]
+) -> None:
+    lake = Lake(tmp_path)
+    table = lake.index("space", DIMENSIONS)
+    vectors = np.random.default_rng(10).normal(size=(1300, DIMENSIONS)).astype("f4")
+    write(table, vectors, 0)
+    indexes.maintain_indexes(table)
+    assert "vector" not in table.indexes, "too few rows, where nothing is said"
+    options = VectorIndexSettings.model_validate({"min_rows": 500, **keys}).describe(DIMENSIONS)
+    indexes.choose_vector_options(table, options)
+    indexes.maintain_indexes(table)
+    built = {index.name: index.index_type for index in table.open_newest().describe_indices()}
+    (index,) = table.open_newest().stats.index_stats("vector_idx")["indices"]
+    described = index | index["sub_index"]
+    assert built["vector_idx"] == kind and {name: described[name] for name in figures} == figures
+    assert asyncio.run(misses(lake, vectors, Filter("true"), list(range(0, 1300, 70)))) == (0, 0)
+    version = table.version
+    indexes.choose_vector_options(table, options)
+    indexes.maintain_indexes(table)
+    assert table.version == version, "the same settings again change nothing"
+    indexes.choose_vector_options(table, None)
+    assert "vector" not in table.indexes and indexes.has_vector_options(table, None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"sub_vectors": 4}, "sub_vectors does not apply to type 'hnsw_sq', only to those with pq"),
+        ({"type": "ivf_pq", "m": 8}, "m does not apply to type 'ivf_pq', only to those with hnsw"),
+        ({"type": "ivf_pq", "bits": 5}, "multiple of 4"),
+        ({"type": "ivf_pq", "bits": 4, "sub_vectors": 5}, "bits 4 need an even number of sub_vectors"),
+        ({"min_rows": 10}, "greater than or equal to 256"),
+    ],
+)
+def test_an_index_of_vectors_that_cannot_be_built_is_refused(keys: dict[str, object], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        VectorIndexSettings.model_validate(keys)
+
+
+def test_parts_of_a_vector_have_to_divide_it() -> None:
+    with pytest.raises(ConfigError, match=r"vector_index\.sub_vectors \(5\) must divide the 32 dimensions"):
+        VectorIndexSettings.model_validate({"type": "ivf_pq", "sub_vectors": 5}).describe(32)
+    assert VectorIndexSettings().describe(32) is None

@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.sse import format_sse_event
 
 from knowledge_pipeline.config.operation import WebhookSettings
+from knowledge_pipeline.config.sources import resolve_trigger
 from knowledge_pipeline.connectors.events import ServiceEvent
 from knowledge_pipeline.contract.filters import EventType
 from knowledge_pipeline.contract.operation import Refresh, WebhookResponse
@@ -174,6 +175,7 @@ async def _start_refreshes(
     if not event.changes:
         return WebhookResponse((), event.ignored_reason)
     sources = await asyncio.to_thread(state.declared.sources)
+    sources = [source for source in sources if resolve_trigger(source) != "manual"]
     pairs = [(change, [source.id for source in sources if change.is_of(source)]) for change in event.changes]
     documents = [f"{id_}/{uri}" for change, ids in pairs for id_ in ids for uri in change.documents]
     refreshes: list[Refresh] = []

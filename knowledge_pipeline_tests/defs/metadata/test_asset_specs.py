@@ -157,6 +157,9 @@ def test_freshness_follows_the_tightest_trigger() -> None:
     assert hours(build_freshness_policy(settings(weekly, hourly), "code")) == (1.25, 3)
     assert hours(build_freshness_policy(settings(hourly, history), "git_history")) == (8 * 24, 15 * 24)
     assert hours(build_freshness_policy(settings(hourly, history))) == (1.25, 3)
+    by_hand = {"refresh": {"trigger": "manual"}}
+    assert build_freshness_policy(settings(by_hand), "code") is None
+    assert hours(build_freshness_policy(settings(by_hand, hourly), "code")) == (1.25, 3)
     specs = build_stage_specs("code", settings({}))
     assert [spec.key.path[-1] for spec in specs if spec.freshness_policy] == ["index"]
 

@@ -81,6 +81,15 @@ def test_a_new_source_gets_a_partition_and_one_refresh(watch: Watch, instance: d
     assert requested(watch, instance) == {"refresh": [["three"]]}
 
 
+def test_a_source_that_is_refreshed_by_hand_gets_a_partition_alone(
+    watch: Watch, instance: dg.DagsterInstance
+) -> None:
+    watch.declare("one", refresh="manual")
+    assert requested(watch, instance) == {} and partitions(instance) == ["one"]
+    watch.declare("one")
+    assert requested(watch, instance) == {"refresh": [["one"]]}
+
+
 @pytest.mark.storage
 def test_a_removed_source_is_purged_and_its_partition_goes(
     watch: Watch, instance: dg.DagsterInstance
