@@ -155,7 +155,6 @@ class LanguageModel:
         self._paused: tuple[float, KnowledgeError] | None = None  # until time.monotonic(), and why
         if isinstance(settings.api_key, UnsetSecret):
             self._paused = float("inf"), LanguageModelUnavailable(settings.api_key.problem)
-            settings = settings.model_copy(update={"api_key": None})
         self._settings = settings
         section = endpoints.ConfigSection("language_model", settings.model, "max_input_tokens")
         self._endpoint = endpoints.Endpoint(
