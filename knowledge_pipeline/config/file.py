@@ -203,13 +203,13 @@ def check_config(
 
 def _may_wait(key_path: ConfigPath) -> bool:
     """Whether only those who open something need a value: a secret, or a part of a connection."""
-    is_connection = key_path[0] in _CONNECTED and key_path[2:3] == ("connection",)
-    return is_connection or key_path[-1] in SECRET_KEYS
+    is_connection = key_path[2:3] == ("connection",) and key_path[0] in _CONNECTED
+    return is_connection or not SECRET_KEYS.isdisjoint(key_path[-1:])
 
 
 def _list_refusable(key_path: ConfigPath) -> set[ConfigPath]:
     """What may be refused because of a value without its variable: the value, and what text is a part of."""
-    lengths = range(2, len(key_path)) if key_path[-1] not in SECRET_KEYS else ()
+    lengths = range(2, len(key_path)) if SECRET_KEYS.isdisjoint(key_path[-1:]) else ()
     return {key_path, *(key_path[:length] for length in lengths)}
 
 

@@ -304,6 +304,7 @@ def test_what_decides_who_sees_or_reads_is_never_a_name_of_a_variable(refusal, l
 
 def test_a_variable_of_the_store_is_needed_at_once(refusal):
     assert "store: the environment variable X is not set" in refusal("store: '${X}/store'")
+    assert "the environment variable X is not set" in refusal("${X}")
 
 
 def test_a_brace_without_a_name_is_explained(refusal):
