@@ -94,17 +94,18 @@ def test_a_running_refresh_says_how_far_it_is(operator, own_world):
     folder, (source, other) = Lake(own_world.settings.store).folder, (each.id for each in SOURCES[:2])
     began, shown = datetime.now(UTC), SourceProgress(folder, source)
     history = RefreshHistory(folder)  # of another worker
-    for id, status, sources in (("run", "running", (source, other)), ("wait", "queued", (source,))):
+    run, waiting = "a" * 32, "b" * 32
+    for id, status, sources in ((run, "running", (source, other)), (waiting, "queued", (source,))):
         history.record(Refresh(id, sources, "sync", status, began))
     shown.show()
-    shown.report("embeddings", 30, 120, 2.5, 36.0)
+    shown.report("embeddings", 30, 120, 2.49999, 36.04)
     progress = {"source": source, "stage": "embeddings", "done": 30, "of": 120}
     progress |= {"rate": 2.5, "seconds_left": 36.0}
-    assert operator.get(f"{API}/sync/status/run").json()["progress"] == [progress]
-    assert operator.get(f"{API}/sync/status/wait").json()["progress"] == []
-    assert [each["progress"] for each in refreshes(operator) if each["id"] == "run"] == [[progress]]
+    assert operator.get(f"{API}/sync/status/{run}").json()["progress"] == [progress]
+    assert operator.get(f"{API}/sync/status/{waiting}").json()["progress"] == []
+    assert [each["progress"] for each in refreshes(operator) if each["id"] == run] == [[progress]]
     shown.hide()
-    assert operator.get(f"{API}/sync/status/run").json()["progress"] == []
+    assert operator.get(f"{API}/sync/status/{run}").json()["progress"] == []
     history.close()
 
 
@@ -155,7 +156,7 @@ def test_a_source_is_declared_with_every_key_of_its_type(operator, own_world):
     }
     added = operator.post(f"{API}/sources", json=entry)
     assert (added.status_code, added.json()["refresh_trigger"]) == (201, "hourly"), added.text
-    declared = file.load_settings(own_world.config, allow_unset=True).select_sources(["new-pages"])[0]
+    declared = file.load_settings(own_world.config).select_sources(["new-pages"])[0]
     kept = declared.model_dump(mode="json", exclude_unset=True)
     assert kept | {"connection": {}} == entry | {"connection": {}}
     wrong = operator.post(f"{API}/sources", json=entry | {"id": "other", "include": ["docs/"]})

@@ -155,7 +155,10 @@ def _list_managed_refreshes(ctx: RequestContext, access: Access) -> list[operati
         return id in managed and sees_whole_source(managed[id], access)
 
     progress = [
-        operation.StageProgress(it.source, it.stage, it.done, it.total, it.rate, it.left_s)
+        operation.StageProgress(
+            *(it.source, it.stage, it.done, it.total, round(it.rate, 2)),
+            seconds_left=None if it.left_s is None else round(it.left_s, 1),
+        )
         for it in list_running_refreshes(Lake(ctx.service.settings.store).folder)
     ]
 
