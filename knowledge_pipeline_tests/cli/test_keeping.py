@@ -214,7 +214,8 @@ def test_what_contacts_nobody_needs_no_secret(indexed: Path, run: Run, monkeypat
     settings = "embedding.api_key: the environment variable EMBEDDING_KEY is not set: set it"
     assert settings in run("doctor", code=1).out and settings in run("refresh", code=1).err
     found = run("search", "sessions signed")
-    assert found.out and settings in found.err
+    assert found.out and "searched by words alone" in found.err
+    assert settings in run("search", "sessions signed", "--explain").out
     assert run("search", "sessions signed", "--mode", "words").err == ""
     assert run("status", "--detailed", "--json").json["release"]["release"] == 1
     assert len(run("sources", "list", "--json").json["sources"]) == 3
