@@ -19,6 +19,7 @@ import httpx2
 import tenacity
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.config.model import UnsetSecret
 from knowledge_pipeline.config.settings import LanguageModelSettings
 from knowledge_pipeline.errors import ConfigError, TransientError
 from knowledge_pipeline.text import is_list, is_object
@@ -193,17 +194,26 @@ class Endpoint:
             ConfigError: base_url is not a URL, or no header can carry the key.
         """
         self.url = parse_base_url(settings.base_url, section=section.name)
-        key = settings.api_key.get_secret_value().strip() if settings.api_key else ""
+        self._unset_key = settings.api_key if isinstance(settings.api_key, UnsetSecret) else None
+        known_key = settings.api_key if not self._unset_key else None
+        key = known_key.get_secret_value().strip() if known_key else ""
         if not (key.isascii() and key.isprintable()):
             raise ConfigError(
                 f"{section.name}.api_key holds a character that no header can carry: set it again"
             )
-        self.headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self.name = f"{description} {self.url.copy_with(userinfo=b'', query=None)}"
         self._section, self._unavailable = section, unavailable
         self._request_limiter = RateLimiter(settings.requests_per_minute)
         self._token_limiter = RateLimiter(settings.tokens_per_minute)
         self._lock = threading.Lock()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of every request. Raises `ConfigError`: the variable of the key is not set."""
+        if self._unset_key:
+            self._unset_key.get_secret_value()
+        return self._headers
 
     def reserve(self, tokens: int, *, max_wait_s: float = float("inf")) -> float:
         """Take a place in the queue of requests; the seconds to wait until it is due.

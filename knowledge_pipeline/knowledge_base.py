@@ -114,14 +114,15 @@ def open_engine(
 ) -> Engine:
     """An engine, with its extension where the settings ask for what the core lacks.
 
-    Every use of the model is passed to `record`, and none happens for a caller whose `budgets` are spent.
+    Every use of a model that has a price is passed to `record`, and none of the language model happens for a
+    caller whose `budgets` are spent.
     """
     extension = None
     if settings.query.rewrites_queries or settings.query.list_language_model_keys():
         from knowledge_pipeline.extensions.llm_steps import LanguageModelSteps  # and the model's client
 
         extension = LanguageModelSteps(settings, record, budgets)
-    return Engine(settings, lake, index=index, extension=extension, cache=cache)
+    return Engine(settings, lake, index=index, extension=extension, cache=cache, record=record)
 
 
 def _on_background_loop(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from knowledge_pipeline.errors import ConfigError
 
@@ -113,7 +114,7 @@ def describe_settings(use: str, settings: dict[str, Any]) -> dict[str, Any]:
     try:
         plugin = load_plugin("source", use, key="connection.use")
         return validate_settings(plugin, settings).model_dump(mode="json")
-    except ConfigError:
+    except (ConfigError, PydanticSerializationError):  # the latter of a secret whose variable is not set
         return {"keys": sorted(settings)}
 
 

@@ -11,6 +11,7 @@ select
     project,
     on_behalf_of, -- whom the user or agent works for, as they say
     tenant,
+    token, -- id of the access token of the question or the report
     case when interface is null then 'us' else coalesce(token, interface) end as reported_by, -- 'us': our call
     input_tokens,
     output_tokens,

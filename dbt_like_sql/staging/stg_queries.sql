@@ -16,6 +16,10 @@ select
     len(degraded) > 0 as degraded, -- whether a step was left out
     scores, -- of its results, best first, in [0, 1]; null where something was looked up by its id
     scores[1] as best_score,
+    vector_scores, -- of the same results, by meaning: cosines; null for what that search did not find
+    vector_scores[1] as vector_score, -- of the best result
+    text_scores, -- of the same results, by words: BM25; null for what that search did not find
+    text_scores[1] as text_score, -- of the best result
     session, -- as the caller says
     project,
     on_behalf_of

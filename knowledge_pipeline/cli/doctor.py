@@ -58,23 +58,22 @@ def _examine(session: Session) -> Iterator[Diagnosis]:
     yield _check_git()
     yield _check_memory()
     try:
-        settings = session.settings_without_secrets
+        settings = session.settings
     except KnowledgeError as error:
         yield Diagnosis("configuration", "failed", str(error))
         return
     yield Diagnosis("configuration", "ok", f"{session.config_path}, {len(settings.sources)} sources")
+    for line in settings.unset_variables:
+        yield Diagnosis("variables", "failed", line)
+    if not settings.unset_variables:
+        yield Diagnosis("variables", "ok", "every ${NAME} of the file is set")
     for row in list_organisations(settings):
         shown = f"{row['members']} of {row['listed']} members at {row['where']}, listed {row['listed_at']}"
         problem = row["problem"]
         state = "warning" if problem else "ok"
         yield Diagnosis(f"organisation {row['organisation']}", state, problem or shown)
 
-    def check_variables() -> Diagnosis:
-        _ = session.settings  # raises ConfigError, and names each variable that is not set
-        return Diagnosis("variables", "ok", "every ${NAME} of the file is set")
-
     checks: dict[str, Callable[[], Diagnosis]] = {
-        "variables": check_variables,
         "store": lambda: _check_store(settings),
         "release": lambda: _check_release(session),
         "embedding model": lambda: _check_model(session),

@@ -75,7 +75,7 @@ def rollback(
     from knowledge_pipeline.stages.pipeline import roll_back_release
 
     pin = not until_next_refresh
-    restored = roll_back_release(session.lake, session.settings_without_secrets, release, pin=pin)
+    restored = roll_back_release(session.lake, session.settings, release, pin=pin)
     session.screen.print_json(_release_json(restored, live=True))
     session.screen.print_text(
         f"Release {restored.release} is live: the content of release {release} ({restored.rows:,} rows).\n"
@@ -114,7 +114,7 @@ def export(
 
     if to is None and (len(uri or ()) != 1 or session.as_json):
         raise WrongUsage("give --to FOLDER, or one --uri without --json for stdout")
-    uris, settings = tuple(uri or ()), session.settings_without_secrets
+    uris, settings = tuple(uri or ()), session.settings
     documents = iter_documents(session.lake, settings, source, uris=uris, include_archived=include_archived)
     if to is None:
         for document in documents:  # as it is, but with control characters escaped on a terminal
@@ -157,7 +157,7 @@ def publish(
     """
     from knowledge_pipeline.extensions.publish import open_target, refresh
 
-    result = refresh(session.lake, session.settings_without_secrets, open_target(schema))
+    result = refresh(session.lake, session.settings, open_target(schema))
     session.screen.print_json(result.as_metadata())
     changes = f"{result.added:,} added, {result.changed:,} changed, {result.removed:,} removed"
     session.screen.print_text(

@@ -276,7 +276,7 @@ def feedback(
     if clicked + useful + useless != 1:
         raise WrongUsage("give one of --clicked, --useful and --useless")
     judgement = "clicked" if clicked else "useful" if useful else "useless"
-    with session.open_knowledge_base(session.settings_without_secrets) as base:
+    with session.open_knowledge_base() as base:
         base.feedback(query_id, result_id, judgement)
     session.screen.print_json({"query_id": query_id, "result_id": result_id, "judgement": judgement})
     session.screen.print_text(f"Noted: {judgement}.")

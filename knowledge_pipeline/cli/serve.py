@@ -57,6 +57,8 @@ def serve(
     options = {"host": host, "port": port, "workers": workers}
     overrides = {name: value for name, value in options.items() if value is not None}
     settings = session.settings
+    for line in settings.unset_variables:
+        session.screen.print_note(line)
     settings = settings.model_copy(update={"serve": settings.serve.model_copy(update=overrides)})
     host, port = settings.serve.host, settings.serve.port
     try:

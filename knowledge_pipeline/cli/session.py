@@ -90,22 +90,11 @@ class Session:
         return load_settings(self.config_path)
 
     @cached_property
-    def settings_without_secrets(self) -> Settings:
-        """The same for commands that contact no service: variables may be unset, but not the store's."""
-        if "settings" in self.__dict__:  # complete already
-            return self.settings
-        from knowledge_pipeline.config.file import load_settings
-        from knowledge_pipeline.config.store import is_resolved
-
-        settings = load_settings(self.config_path, allow_unset=True)
-        return settings if is_resolved(settings.store) else self.settings
-
-    @cached_property
     def lake(self) -> Lake:
         """The store that the settings name."""
         from knowledge_pipeline.store.lake import Lake
 
-        return Lake(self.settings_without_secrets.store)
+        return Lake(self.settings.store)
 
     def open_knowledge_base(self, settings: Settings | None = None) -> KnowledgeBase:
         """Open the live release, by default with `settings` of this session, for the operator."""
@@ -136,7 +125,7 @@ class Session:
     def use_config(self, path: Path) -> None:
         """Use another file, or the same one after this run has edited it."""
         self.config = path
-        for name in ("config_path", "settings", "settings_without_secrets", "lake"):
+        for name in ("config_path", "settings", "lake"):
             self.__dict__.pop(name, None)
 
 
@@ -157,7 +146,7 @@ def complete_source_ids(context: typer.Context, incomplete: str) -> list[str]:
 
     config = context.params.get("config")
     with suppress(KnowledgeError, OSError):
-        sources = load_settings(Path(config) if config else find_config(Path.cwd()), allow_unset=True).sources
+        sources = load_settings(Path(config) if config else find_config(Path.cwd())).sources
         return [source.id for source in sources if source.id.startswith(incomplete)]
     return []
 

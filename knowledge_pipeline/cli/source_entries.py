@@ -333,13 +333,13 @@ def _iter_proposed_entries(repository: RepositoryLocation, path: Path) -> Iterat
         yield {**entry, "id": f"{repository.slug[:room]}-{entry['id']}", "connection": connection}
 
 
-def validate_entry(entry: Mapping[str, Any], path: Path, *, allow_unset: bool = False) -> SourceConfig:
-    """The entry as settings; its token is read from the environment, which may be allowed to lack it."""
+def validate_entry(entry: Mapping[str, Any], path: Path) -> SourceConfig:
+    """The entry as settings; its token is read from the environment, which may lack it."""
     from knowledge_pipeline.config.edit import insert_entry
     from knowledge_pipeline.config.file import check_config
 
     text = insert_entry("version: 1\nsources: []\n", entry)
-    settings, problems = check_config(text, path, allow_unset=allow_unset)
+    settings, problems = check_config(text, path)
     if settings is None or problems:
         raise ConfigError("; ".join(str(problem).partition("].")[2] or str(problem) for problem in problems))
     return settings.sources[0]

@@ -61,9 +61,9 @@ def list_(session: Session) -> None:
             "refreshed": resolve_trigger(source),
             "visibility": source.access.visibility,
         }
-        for source in session.settings_without_secrets.sources
+        for source in session.settings.sources
     ]
-    organisations = list_organisations(session.settings_without_secrets)
+    organisations = list_organisations(session.settings)
     shown = {"config": str(session.config_path), "sources": rows}
     session.screen.print_json({**shown, "organisations": organisations} if organisations else shown)
     session.screen.print_table(organisations)
@@ -233,7 +233,7 @@ def add(
     source_entries.apply_assignments(entry, set or ())
     if type in FILTER_TYPES["attachments"] and path is None:  # an export has none
         entry = {"attachments": True, **entry}
-    settings = load_settings(config, allow_unset=True) if config.exists() else Settings()
+    settings = load_settings(config) if config.exists() else Settings()
     used = {entry_settings.id for entry_settings in (*settings.sources, *settings.organisations)}
     if all:
         connection = entry.pop("connection")
@@ -246,8 +246,9 @@ def add(
     else:
         id = id or source_entries.choose_free_id(name, used)
         entry = {"id": id, **entry}
-        with open_source(source_entries.validate_entry(entry, config, allow_unset=True), cache=config.parent):
-            pass  # contacts no service
+        source = source_entries.validate_entry(entry, config)
+        if not source.unset_variables:
+            open_source(source, cache=config.parent).close()  # contacts no service
         source_entries.add_entries(session, config, [entry])
     session.screen.print_json({"config": str(config), "added": entry})
     session.screen.print_text(f"Added {'organisation ' if all else ''}{id} to {config}.")
@@ -279,7 +280,7 @@ def remove(
     documents = 0
     if not keep_content:
         with suppress(errors.NotFound):  # nothing was ever stored
-            documents = purge_source(session.lake, session.settings_without_secrets, id)
+            documents = purge_source(session.lake, session.settings, id)
     remove_source(session.config_path, id)
     session.screen.print_json({"removed": id, "documents": documents})
     erased = f"and erased {format_count(documents, 'document')}"
@@ -415,6 +416,7 @@ def list_organisations(settings: Settings) -> list[dict[str, Any]]:
 def _probe_organisation(session: Session, organisation: OrganisationSettings) -> int:
     from knowledge_pipeline.connectors.registry import list_members
 
+    organisation.require_variables()
     with show_progress(session.screen):
         members = list(list_members(organisation.connection))
     selected = list(filter(organisation.takes, members))
@@ -478,9 +480,9 @@ def _probe_type(
 def _require_own_entry(session: Session, id: str) -> None:
     from knowledge_pipeline.config.file import check_config, read_config
 
-    settings = session.settings_without_secrets
+    settings = session.settings
     settings.select_sources([id])
-    declared, _ = check_config(read_config(session.config_path), session.config_path, allow_unset=True)
+    declared, _ = check_config(read_config(session.config_path), session.config_path)
     if declared and id not in {source.id for source in declared.sources}:
         raise errors.ConfigError(
             f"source {id!r} is of a member of an organisation: exclude the member in {session.config_path}"

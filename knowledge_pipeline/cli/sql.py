@@ -74,7 +74,7 @@ def sql(
     except ConfigError:  # the others can be listed
         own_folders: tuple[Path, ...] = ()
     else:
-        own_folders = session.settings_without_secrets.sql_models.folders
+        own_folders = session.settings.sql_models.folders
     loaded = load_models(own_folders=own_folders)
     sources = load_configured_sources(session) if query is not None or (model and not show) else None
     screen = session.screen
@@ -95,7 +95,7 @@ def sql(
         _show_rows(screen, answer, as_csv=as_csv)
 
 
-Account = Literal["session", "project", "on_behalf_of", "tenant", "model", "source"]
+Account = Literal["session", "project", "on_behalf_of", "tenant", "token", "model", "source"]
 
 
 @example("""
@@ -110,7 +110,8 @@ def costs(
 ) -> None:
     """Show what models have cost, and which budgets are spent.
 
-    Calls of embedding models, of the language model, and those that agents report are added up.
+    Calls of embedding models, also for questions, of the language model, and those that agents report are
+    added up.
     `--for-session`, `--for-project` and `--on-behalf-of` before a command label what it costs.
     """
     from knowledge_pipeline.llm.budgets import list_reached
@@ -118,7 +119,7 @@ def costs(
 
     now = datetime.now(UTC)
     rows = read_costs(session.lake, now - timedelta(days=days), by)
-    budgets = session.settings_without_secrets.costs.budgets
+    budgets = session.settings.costs.budgets
     reached = list_reached(budgets, read_spending(session.lake, now)[0], now) if budgets else []
     stated = [
         {
@@ -173,7 +174,7 @@ def report(
         prompt=_read_text(prompt_file, "--prompt-file"),
         response=_read_text(response_file, "--response-file"),
     )
-    with session.open_knowledge_base(session.settings_without_secrets) as base:
+    with session.open_knowledge_base() as base:
         recorded = base.report_model_call(request)
     session.screen.print_json(recorded.as_json())
     session.screen.print_text(f"Recorded: cost {recorded.cost:.6g}.")
@@ -200,7 +201,7 @@ def load_configured_sources(session: Session) -> pa.Table:
     from knowledge_pipeline.sql_models.configured_sources import build_configured_sources
     from knowledge_pipeline.stages.code_versions import compute_code_versions
 
-    settings = session.settings_without_secrets
+    settings = session.settings
     return build_configured_sources(settings, session.config_path, compute_code_versions)
 
 

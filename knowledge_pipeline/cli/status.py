@@ -37,7 +37,7 @@ def status(
     """Show what is live and what is stored of every source."""
     from knowledge_pipeline.store.local_state import CountsCache
 
-    settings = session.settings_without_secrets
+    settings = session.settings
     sources = {source.id: source.type for source in settings.sources}
     cache = CountsCache(settings.store, sources=sources, version=__version__)
     is_federation = bool(settings.federation.stores)
@@ -82,7 +82,7 @@ def _count_federation(session: Session, *, detailed: bool) -> dict[str, Any]:
     from knowledge_pipeline.extensions.federation import MemberStores, unite_releases
     from knowledge_pipeline.store.release import find_live_release
 
-    stores = MemberStores.open(session.settings_without_secrets.federation.stores)
+    stores = MemberStores.open(session.settings.federation.stores)
     for name, problem in stores.problems.items():
         session.screen.print_note(f"the store {name!r} is left out: {problem}")
     releases = {store.name: find_live_release(store.lake) for store in stores.opened}

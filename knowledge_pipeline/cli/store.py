@@ -53,7 +53,7 @@ def maintain(
     lines = ProgressLines(session.screen.print_note)
     report = maintenance.refresh(
         session.lake,
-        session.settings_without_secrets,
+        session.settings,
         options=maintenance.MaintenanceOptions(
             collect_vectors=not keep_vectors, grace_s=grace * 60, dry_run=dry_run, repair=repair
         ),
@@ -169,9 +169,9 @@ def purge(
     if not confirm(session, f"Erase {which} of source {source!r}, and all earlier releases?", yes=yes):
         return FAILED
     if uri is not None or archived:
-        count = purge_documents(session.lake, session.settings_without_secrets, source, uri=uri)
+        count = purge_documents(session.lake, session.settings, source, uri=uri)
     else:
-        count = purge_source(session.lake, session.settings_without_secrets, source)
+        count = purge_source(session.lake, session.settings, source)
     session.screen.print_json({"source": source, "documents": count})
     session.screen.print_text(f"Erased {format_count(count, 'document')} of {source}.")
     return None

@@ -15,14 +15,14 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from knowledge_pipeline.config.addresses import GitAddress, parse_git_address
-from knowledge_pipeline.config.model import PluginName, SettingsModel
+from knowledge_pipeline.config.model import ConnectionModel, PluginName, SettingsModel, UnsetSecret
 from knowledge_pipeline.encodings import require_known_encoding
 
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/\S*)?$")]
 """A URL without a user or password."""
 
 
-class BaseConnection(SettingsModel, ABC):
+class BaseConnection(ConnectionModel, ABC):
     """Where a source is read from."""
 
     @property
@@ -58,7 +58,7 @@ _GITHUB_REPOSITORY = re.compile(r"^[\w.-]+/[\w.-]+$")
 _GITLAB_PROJECT = re.compile(r"^[\w.-]+(/[\w.-]+)+$")
 
 
-class GithubApp(SettingsModel):
+class GithubApp(ConnectionModel):
     """A GitHub App that is installed for the repository."""
 
     id: int
@@ -365,6 +365,8 @@ class PostgresConnection(BaseConnection):
     @property
     def _address(self) -> SplitResult | None:
         """The address as a URL; None for one that is written in another way."""
+        if isinstance(self.dsn, UnsetSecret):
+            return None
         written = self.dsn.get_secret_value()
         with suppress(ValueError):
             return urlsplit(written) if "://" in written else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,6 +20,7 @@ from typing import Any
 from pydantic import SecretStr, ValidationError, create_model
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
+from knowledge_pipeline.config.model import UnsetSecret, UnsetText
 from knowledge_pipeline.config.organisations import LISTINGS, read_listing
 from knowledge_pipeline.config.problems import (
     SECRET_KEYS,
@@ -48,6 +50,8 @@ _INSIDE_URL = "found a password or token inside a URL; allowed: a URL without on
 
 _LEADS_NOWHERE = "a path that leads nowhere"  # a loop of links, a `~user` that does not exist
 
+_CONNECTED = ("sources", "organisations")  # their entries have a connection
+
 _PATH_KEYS = {
     ("connection", "path"),
     ("metadata", "coverage"),
@@ -76,15 +80,15 @@ def find_config(start: Path) -> Path:
     raise ConfigError(f"no {CONFIG_NAME} in {folder} or a folder above it: run `knowledge init`")
 
 
-def load_settings(path: Path, *, allow_unset: bool = False, override: bool = True) -> Settings:
+def load_settings(path: Path, *, override: bool = True) -> Settings:
     """Read and validate one file, with the overrides of the environment unless told otherwise.
 
     Paths become absolute: those in the file are relative to its folder, the one in
-    `KNOWLEDGE_STORE` to the working directory. With `allow_unset`, variables may be missing,
-    for what needs no secret. Raises ConfigError, with one line per problem.
+    `KNOWLEDGE_STORE` to the working directory. Variables of secrets and connections may be missing:
+    who opens what needs them is told. Raises ConfigError, with one line per problem.
     """
     stamp = _stat_parts(path)  # before it is read: whoever changes it meanwhile is noticed
-    settings, problems = check_config(read_config(path), path, allow_unset=allow_unset)
+    settings, problems = check_config(read_config(path), path)
     if settings is None or problems:
         raise ConfigError(format_problems(problems, path))
     if override and (store := os.environ.get("KNOWLEDGE_STORE")):
@@ -149,8 +153,15 @@ def _add_members(settings: Settings) -> Settings:
 
 
 def list_variables(path: Path) -> list[str]:
-    """The names of the environment variables that a file needs, in its order. Raises as `load_settings`."""
-    values = json.dumps(parse_config(read_config(path), name=path.name).value, default=str)
+    """The environment variables that questions need, in the file's order: all but those of connections.
+
+    Raises as `load_settings`.
+    """
+    parsed = parse_config(read_config(path), name=path.name)
+    for key in _CONNECTED:
+        for entry in filter(is_object, parsed.list_at(key)):
+            entry.pop("connection", None)
+    values = json.dumps(parsed.value, default=str)
     return list(dict.fromkeys(match[1] for match in _VARIABLE.finditer(values) if match[1]))
 
 
@@ -159,26 +170,58 @@ def check_config(
 ) -> tuple[Settings | None, list[ConfigProblem]]:
     """Validate a text as the content of `path`: its settings, or all of its problems.
 
-    With `allow_unset`, variables may be missing, for edits on a machine without the secrets.
-    Raises ConfigError if the text is not YAML.
+    Variables of secrets and connections may be missing; with `allow_unset` all others too, for edits on
+    another machine. Raises ConfigError if the text is not YAML.
     """
     parsed = parse_config(text, name=path.name)
-    resolver = _ValueResolver(parsed, path.absolute().parent, allow_unset)
+    resolver = _ValueResolver(parsed, path.absolute().parent)
     values = resolver.resolve_value(parsed.value, ())
     if is_object(values):
         values = _apply_defaults(values, resolver.folder)
         _report_duplicate_ids(parsed)
-    settings = None
+    settings, refused, unset = None, set[ConfigPath](), resolver.unset
     try:
         settings = _validate(values)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
         problems = [to_problem(error, parsed) for error in errors if error["type"] != _CONSEQUENT_ERROR]
-        reported = {problem.key_path for problem in parsed.problems} | resolver.unset_keys
-        if any(key_path[-1:] == ("id",) for key_path in reported):  # the schema reports double ids too
+        refused = {problem.key_path for problem in problems}
+        reported = {problem.key_path for problem in parsed.problems}.union(*map(_list_refusable, unset))
+        if any(key_path[2:] == ("id",) for key_path in reported):  # the schema reports double ids too
             reported.add(())
         parsed.problems += [problem for problem in problems if problem.key_path not in reported]
+    if not allow_unset:
+        parsed.problems += [
+            problem
+            for key_path, problem in unset.items()
+            if not (_may_wait(key_path) and refused.isdisjoint(_list_refusable(key_path)))
+        ]
+    if settings and unset:
+        _note_unset(settings, unset.values(), path)
     return settings, sorted(parsed.problems, key=lambda problem: problem.line)
+
+
+def _may_wait(key_path: ConfigPath) -> bool:
+    """Whether only those who open something need a value: a secret, or a part of a connection."""
+    is_connection = key_path[2:3] == ("connection",) and key_path[0] in _CONNECTED
+    return is_connection or not SECRET_KEYS.isdisjoint(key_path[-1:])
+
+
+def _list_refusable(key_path: ConfigPath) -> set[ConfigPath]:
+    """What may be refused because of a value without its variable: the value, and what text is a part of."""
+    lengths = range(2, len(key_path)) if SECRET_KEYS.isdisjoint(key_path[-1:]) else ()
+    return {key_path, *(key_path[:length] for length in lengths)}
+
+
+def _note_unset(settings: Settings, unset: Collection[ConfigProblem], path: Path) -> None:
+    """Let settings know their variables that are not set, and sources and organisations their own."""
+    settings.note_unset([format_problems([problem], path) for problem in unset])
+    by_entry: dict[ConfigPath, list[str]] = {}
+    for problem in unset:
+        by_entry.setdefault(problem.key_path[:2], []).append(str(problem))
+    for key in _CONNECTED:
+        for index, entry in enumerate(getattr(settings, key)):
+            entry.note_unset(by_entry.get((key, index), ()))
 
 
 def _validate(values: Any) -> Settings:
@@ -230,8 +273,7 @@ class _ValueResolver:
 
     parsed: ParsedConfig
     folder: Path
-    allow_unset: bool
-    unset_keys: set[ConfigPath] = field(default_factory=set[ConfigPath])
+    unset: dict[ConfigPath, ConfigProblem] = field(default_factory=dict[ConfigPath, ConfigProblem])
 
     def resolve_value(self, value: Any, key_path: ConfigPath) -> Any:
         if is_object(value):
@@ -240,7 +282,7 @@ class _ValueResolver:
             return [self.resolve_value(inner, (*key_path, index)) for index, inner in enumerate(value)]
         return self._resolve_text(value, key_path) if isinstance(value, str) else value
 
-    def _resolve_text(self, written: str, key_path: ConfigPath) -> str:
+    def _resolve_text(self, written: str, key_path: ConfigPath) -> str | SecretStr:
         is_secret = bool(key_path[-1:]) and key_path[-1] in SECRET_KEYS
         if is_secret and not _SECRET.fullmatch(written):
             self.parsed.add_problem(key_path, _WRITTEN_OUT)
@@ -251,7 +293,9 @@ class _ValueResolver:
             problem = "found a character that cannot be stored; allowed: Unicode text"
             self.parsed.add_problem(key_path, problem)
             return ""
-        return text if key_path in self.unset_keys else self._resolve_path(text, key_path)
+        if problem := self.unset.get(key_path):
+            return UnsetSecret(text, str(problem)) if is_secret else UnsetText(text)
+        return self._resolve_path(text, key_path)
 
     def _substitute_variable(self, match: re.Match[str], key_path: ConfigPath) -> str:
         name = match[1]
@@ -262,9 +306,11 @@ class _ValueResolver:
             self.parsed.add_problem(key_path, problem)
         elif name in os.environ:
             return os.environ[name]
-        elif not self.allow_unset:
-            self.parsed.add_problem(key_path, f"the environment variable {name} is not set: set it")
-        self.unset_keys.add(key_path)
+        else:
+            problem = f"the environment variable {name} is not set: set it"
+            if former := self.unset.get(key_path):
+                problem = f"{former.text}; {problem}"
+            self.unset[key_path] = ConfigProblem(self.parsed.line_of(key_path), key_path, problem)
         return match[0]
 
     def _resolve_path(self, text: str, key_path: ConfigPath) -> str:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 
+from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.text import is_object
 
 PluginName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?$")]
@@ -66,3 +78,67 @@ class SettingsModel(BaseModel):
         For classes whose validators only check.
         """
         return cls.model_construct()
+
+
+class UnsetSecret(SecretStr):
+    """A secret whose environment variable is not set: whoever needs its value is told."""
+
+    def __init__(self, reference: str, problem: str) -> None:
+        super().__init__(reference)
+        self.problem = problem
+
+    def get_secret_value(self) -> str:
+        """Raises ConfigError, which names the key and the variable."""
+        raise ConfigError(self.problem)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnsetSecret) and self._secret_value == other._secret_value
+
+    def __hash__(self) -> int:
+        return hash(self._secret_value)
+
+
+class UnsetText(str):
+    """Text of a connection with `${NAME}` left in it, because that variable is not set."""
+
+    __slots__ = ()
+
+
+class VariableModel(SettingsModel):
+    """Settings that may name environment variables that are not set, until something needs them."""
+
+    _unset: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def unset_variables(self) -> tuple[str, ...]:
+        """For each such value its key and its variables."""
+        return self._unset
+
+    def note_unset(self, problems: Sequence[str]) -> None:
+        """Keep them, a sentence for each value."""
+        self._unset = tuple(problems)
+
+    def require_variables(self) -> None:
+        """Raises ConfigError if one is not set, which names it and its key."""
+        if self._unset:
+            raise ConfigError("; ".join(self._unset))
+
+
+_ADDRESS_KEYS = (
+    *("url", "endpoint_url", "repository", "project", "organisation", "user", "group", "topic"),
+    *("bucket", "account", "container", "id", "installation_id"),
+)
+
+
+class ConnectionModel(SettingsModel):
+    """A connection, or a part of one: it is not opened while a variable is missing, only shown."""
+
+    @field_validator(*_ADDRESS_KEYS, mode="wrap", check_fields=False)
+    @classmethod
+    def _leave_unset_text(cls, value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return validate(value)
+        except ValidationError:
+            if isinstance(value, UnsetText):
+                return value
+            raise

@@ -42,7 +42,7 @@ from knowledge_pipeline.config.connections import (
     SlackConnection,
     to_github_web_url,
 )
-from knowledge_pipeline.config.model import SettingsModel
+from knowledge_pipeline.config.model import SettingsModel, VariableModel
 from knowledge_pipeline.config.sources import CONNECTIONS_BY_TYPE, SourceConfig, SourceId, SourceTemplate
 from knowledge_pipeline.text import is_list, is_object
 
@@ -354,7 +354,7 @@ class MemberSource(SourceTemplate):
     members: MemberPatterns = ()  # empty: all
 
 
-class OrganisationSettings(MemberFilter):
+class OrganisationSettings(VariableModel, MemberFilter):
     """An organisation: its members are listed by its service, and each has the sources declared here."""
 
     id: Annotated[SourceId, Field(max_length=32)]  # begins the ids of its sources
@@ -389,6 +389,12 @@ class OrganisationSettings(MemberFilter):
         except ValidationError as error:
             reasons = "; ".join(str(detail["msg"]).removeprefix("Value error, ") for detail in error.errors())
             raise ValueError(f"sources[{index}]: {reasons}") from None
+
+    def note_unset(self, problems: Sequence[str]) -> None:
+        """See `VariableModel.note_unset`; its sources have the same ones."""
+        super().note_unset(problems)
+        for example in self._examples:
+            example.note_unset(problems)
 
     def takes(self, member: OrganisationMember) -> bool:
         """Whether the filters take a member."""

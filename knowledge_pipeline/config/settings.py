@@ -19,7 +19,7 @@ from pydantic import Field, PrivateAttr, SecretStr, model_validator
 from knowledge_pipeline.config import operation
 from knowledge_pipeline.config.connections import CustomConnection
 from knowledge_pipeline.config.embedding import Content, EmbeddingByContent, EmbeddingSettings, find_content
-from knowledge_pipeline.config.model import SettingsModel, read_word
+from knowledge_pipeline.config.model import SettingsModel, VariableModel, read_word
 from knowledge_pipeline.config.organisations import OrganisationSettings
 from knowledge_pipeline.config.sources import (
     ChunkingByContent,
@@ -234,7 +234,7 @@ class _Stamp:
     parts: tuple[int, ...] = field(default=(), compare=False)
 
 
-class Settings(SettingsModel):
+class Settings(VariableModel):
     """The whole of `knowledge.yaml`."""
 
     version: Literal[1] = 1
@@ -442,7 +442,7 @@ class Settings(SettingsModel):
 
 def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[str, str]:
     """A hash of each kind of settings of a source, without secrets."""
-    plain = source.connection.model_dump(mode="json", exclude={"token", "app", "email", "settings", "wiki"})
+    plain = source.connection.model_dump(exclude={"token", "app", "email", "settings", "wiki"})
     if isinstance(source.connection, CustomConnection):
         plain["settings"] = describe_settings(source.connection.use, source.connection.settings)
     connection = plain | ({"url": _strip_secrets(plain["url"])} if "url" in plain else {})
@@ -462,7 +462,9 @@ def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[s
         "model": model,
         "access": {"access": access, "tags": tags, "connection": connection},
     }
-    return {name: hash_strings(json.dumps(values, sort_keys=True))[:16] for name, values in read.items()}
+    # `str` shows paths as they are, and secrets as stars, also those whose variables are not set.
+    written = {name: json.dumps(values, sort_keys=True, default=str) for name, values in read.items()}
+    return {name: hash_strings(text)[:16] for name, text in written.items()}
 
 
 def _strip_secrets(url: str) -> str:

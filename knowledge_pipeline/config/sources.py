@@ -20,7 +20,7 @@ from knowledge_pipeline.config.connections import (
     SlackConnection,
 )
 from knowledge_pipeline.config.embedding import Content, EmbeddingSettings
-from knowledge_pipeline.config.model import PluginName, SettingsModel, read_word, spell
+from knowledge_pipeline.config.model import PluginName, SettingsModel, VariableModel, read_word, spell
 from knowledge_pipeline.contract.filters import SourceType, build_namespace_tag
 from knowledge_pipeline.encodings import require_known_encoding
 from knowledge_pipeline.records import PULL_PREFIXES, is_branch_tag, is_wrong_pattern
@@ -448,7 +448,7 @@ class SourceTemplate(SourceFilters):
     access: AccessSettings = AccessSettings.defaults()
 
 
-class SourceConfig(SourceTemplate):
+class SourceConfig(VariableModel, SourceTemplate):
     """One configured origin of documents; one Dagster partition."""
 
     id: SourceId

@@ -166,12 +166,6 @@ def parse_store_url(url: str) -> ObjectStore:
     return ObjectStore(url=_normalize_url(url))
 
 
-def is_resolved(store: Path | ObjectStore) -> bool:
-    """Whether no `${NAME}` is left in what it takes to reach the store."""
-    values = [str(store), *(store.storage_options.values() if isinstance(store, ObjectStore) else ())]
-    return not any("${" in value for value in values)
-
-
 def _normalize_url(url: str) -> str:
     """The URL without a slash at its end; raises ValueError."""
     scheme, _, rest = url.partition("://")

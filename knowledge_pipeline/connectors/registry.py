@@ -68,8 +68,10 @@ def open_source(source: SourceConfig, *, cache: Path, memory: ListingMemory | No
         memory: what the last listing of the same configuration left; this one's is left there.
 
     Raises:
-        ConfigError: the type cannot be read over this connection, or a pattern is wrong.
+        ConfigError: a variable of the connection is not set, the type cannot be read over it, or a pattern
+            is wrong.
     """
+    source.require_variables()
     if isinstance(source.connection, connections.ServiceConnection):
         return open_api_source(source)
     if isinstance(source.connection, connections.SlackExportConnection):

@@ -202,6 +202,18 @@ class ModelCallResponse(JsonResponse):
     )
 
 
+@dataclass(frozen=True, slots=True)
+class StageProgress(JsonResponse):
+    """How far the stage is that a source is in."""
+
+    source: str
+    stage: str = field(metadata=about("Empty until one has reported.", examples=["chunks", "embeddings"]))
+    done: int
+    of: int | None = field(metadata=about("`null` where it is not known."))
+    rate: float = field(metadata=about("A second; 0 at first."))
+    seconds_left: float | None = field(metadata=about("Until the stage is done; `null` where not known."))
+
+
 @dataclass(slots=True)
 class Refresh(JsonResponse):
     """One refresh of sources, or the purge of one."""
@@ -215,6 +227,7 @@ class Refresh(JsonResponse):
     ended_at: datetime | None = None
     error: str | None = described("Why it failed, in a sentence.", None)
     release: int | None = described("The release that it published.", None)
+    progress: tuple[StageProgress, ...] = described("Of its sources that are being read now.", ())
     documents: tuple[str, ...] = field(default=(), metadata=HIDDEN)  # "SOURCE/URI"; none: whole sources
     relist: bool = field(default=False, metadata=HIDDEN)  # services are listed in full
     tries: int = field(default=0, metadata=HIDDEN)  # that failed before this one

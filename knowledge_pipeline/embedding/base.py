@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -42,6 +43,10 @@ class Usage:
     def add(self, texts: int = 0, tokens: int = 0, requests: int = 0, cost: float = 0.0) -> Usage:
         """The sum of both."""
         return Usage(self.texts + texts, self.tokens + tokens, self.requests + requests, self.cost + cost)
+
+
+call_usage: ContextVar[list[Usage] | None] = ContextVar("call_usage", default=None)
+"""Where an endpoint also notes what it consumes for questions of this context."""
 
 
 class Embedder(Protocol):

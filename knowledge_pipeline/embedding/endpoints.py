@@ -18,7 +18,7 @@ import numpy as np
 import tenacity
 
 from knowledge_pipeline.config.embedding import EmbeddingSettings
-from knowledge_pipeline.embedding.base import Space, Usage, space_name
+from knowledge_pipeline.embedding.base import Space, Usage, call_usage, space_name
 from knowledge_pipeline.endpoints import (
     MAX_RETRY_AFTER_S,
     RETRY_IF_UNAVAILABLE,
@@ -262,6 +262,8 @@ class RemoteEmbedder(ABC):
         cost = tokens * self._settings.price_per_million_tokens / 1e6
         with self._lock:
             self.usage = self.usage.add(texts, tokens, requests, cost)
+        if (parts := call_usage.get()) is not None:
+            parts.append(Usage(texts, tokens, requests, cost))
 
 
 def require_dimensions(settings: EmbeddingSettings) -> int:

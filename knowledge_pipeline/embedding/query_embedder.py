@@ -9,6 +9,7 @@ import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -18,7 +19,7 @@ import numpy as np
 
 from knowledge_pipeline.config.embedding import PROFILES, EmbeddingSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.embedding.base import BatchEmbedder
+from knowledge_pipeline.embedding.base import BatchEmbedder, Usage, call_usage
 from knowledge_pipeline.embedding.reading import is_mostly_kept, reads_only_english, remove_unread
 from knowledge_pipeline.embedding.registry import list_former_settings, open_embedder, resolve_space
 from knowledge_pipeline.errors import ConfigError, EmbeddingUnavailable, ModelError
@@ -37,6 +38,9 @@ Result = TypeVar("Result")
 
 EmbedText = Callable[[str], Awaitable[np.ndarray]]
 """The vector of a question; raises as `Embedder.embed_query`."""
+
+RecordUsage = Callable[[EmbeddingSettings, Usage, float], None]
+"""Notes what a question's vector consumed, and its share of the request's seconds, in the asker's context."""
 
 
 class VectorUnavailable(Exception):
@@ -60,8 +64,8 @@ class _ConfiguredSpaces:
     has_former: bool = False  # whether those that other settings may have made are among them
 
 
-_Waiting = tuple[str, asyncio.Future[np.ndarray]]
-"""A question, and who waits for its vector."""
+_Waiting = tuple[str, asyncio.Future[np.ndarray], Context]
+"""A question, who waits for its vector, and on whose account."""
 
 
 class QueryBatches:
@@ -71,9 +75,14 @@ class QueryBatches:
     waits for none. For one event loop.
     """
 
-    def __init__(self, embedder: BatchEmbedder, pool: ThreadPoolExecutor) -> None:
+    def __init__(
+        self,
+        embedder: BatchEmbedder,
+        pool: ThreadPoolExecutor,
+        record: Callable[[Usage, float], None] = lambda usage, seconds: None,
+    ) -> None:
         """Send nothing yet; requests wait for the endpoint in threads of `pool`."""
-        self._embedder, self._pool = embedder, pool
+        self._embedder, self._pool, self._record = embedder, pool, record
         self._max_texts = min(_MAX_BATCH, embedder.max_queries)
         self._max_requests = _REQUESTS if self._max_texts > 1 else _THREADS
         self._waiting: deque[_Waiting] = deque()
@@ -82,7 +91,7 @@ class QueryBatches:
     async def embed(self, text: str) -> np.ndarray:
         """The vector of a question; raises as `Embedder.embed_query`."""
         vector: asyncio.Future[np.ndarray] = asyncio.get_running_loop().create_future()
-        self._waiting.append((text, vector))
+        self._waiting.append((text, vector, copy_context()))
         if len(self._senders) < self._max_requests:
             self._senders.add(asyncio.create_task(self._send_all()))
         return await vector
@@ -101,9 +110,10 @@ class QueryBatches:
     async def _send(self, batch: Sequence[_Waiting]) -> None:
         if not batch:
             return
-        texts, loop = list(dict.fromkeys(text for text, _ in batch)), asyncio.get_running_loop()
+        texts, loop = list(dict.fromkeys(text for text, _, _ in batch)), asyncio.get_running_loop()
+        started_s = time.monotonic()
         try:
-            answers = await loop.run_in_executor(self._pool, self._embedder.embed_queries, texts)
+            answers, usages = await loop.run_in_executor(self._pool, self._embed_queries, texts)
         except ModelError as error:
             if len(texts) == 1:
                 _fail(batch, error)
@@ -114,13 +124,28 @@ class QueryBatches:
             _fail(batch, error)
         else:
             vectors = dict(zip(texts, answers, strict=True))
-            for text, vector in batch:
+            for text, vector, _ in batch:
                 if not vector.done():
                     vector.set_result(vectors[text])
+            self._charge(batch, usages, time.monotonic() - started_s)
+
+    def _embed_queries(self, texts: Sequence[str]) -> tuple[np.ndarray, list[Usage]]:
+        """Their vectors, and what each request for them consumed. In a thread of the pool."""
+        context, usages = copy_context(), list[Usage]()
+        context.run(call_usage.set, usages)
+        return context.run(self._embedder.embed_queries, texts), usages
+
+    def _charge(self, batch: Sequence[_Waiting], usages: Sequence[Usage], seconds: float) -> None:
+        """Note for each asker, also one that gave up meanwhile, a share by the length of the question."""
+        tokens, cost = sum(usage.tokens for usage in usages), sum(usage.cost for usage in usages)
+        chars = sum(len(text) or 1 for text, _, _ in batch)
+        for text, _, context in batch if cost else ():
+            share = (len(text) or 1) / chars
+            context.run(self._record, Usage(1, round(share * tokens), 1, share * cost), share * seconds)
 
 
 def _fail(batch: Iterable[_Waiting], error: Exception) -> None:
-    for _, vector in batch:
+    for _, vector, _ in batch:
         if not vector.done():
             vector.set_exception(error)
 
@@ -128,7 +153,11 @@ def _fail(batch: Iterable[_Waiting], error: Exception) -> None:
 class QueryEmbedder:
     """Embeds texts for the spaces of the configured models, which are opened when first needed."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, settings: Settings, record: RecordUsage = lambda embedding, usage, seconds: None
+    ) -> None:
+        """Nothing is opened yet; what endpoints with a price consume is passed to `record`."""
+        self._record = record
         self._embeddings = list(dict.fromkeys((*settings.list_embeddings(), settings.embedding)))
         self._spaces: _ConfiguredSpaces | None = None
         self._resolving = threading.Lock()
@@ -201,7 +230,7 @@ class QueryEmbedder:
             embedder, is_local = open_embedder(embedding), embedding.provider == "local"
             embed: EmbedText = partial(self._run_in_pool, embedder.embed_query)
             if isinstance(embedder, BatchEmbedder) and not is_local:
-                embed = QueryBatches(embedder, self._pool).embed
+                embed = QueryBatches(embedder, self._pool, partial(self._record, embedding)).embed
             self._opened.setdefault(space, (embed, None if is_local else ENDPOINT_BUDGET_S))
         return self._opened[space]
 

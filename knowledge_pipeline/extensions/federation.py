@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import FederatedStore, Settings
 from knowledge_pipeline.config.sources import SourceConfig
-from knowledge_pipeline.config.store import is_resolved
+from knowledge_pipeline.config.store import ObjectStore
 from knowledge_pipeline.contract.operation import StatusResponse
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, NotFound, StoreError, StoreUnavailable
 from knowledge_pipeline.query.access import Access, Audiences, DeclaredSources
@@ -44,11 +44,11 @@ class MemberStore:
     def open(cls, store: FederatedStore) -> MemberStore:
         """The store of a project. Raises `ConfigError` if its knowledge.yaml cannot be used."""
         config = store.path / file.CONFIG_NAME if store.path.is_dir() else store.path
-        settings = file.load_settings(config, allow_unset=True, override=False)
+        settings = file.load_settings(config, override=False)
         if settings.federation.stores:
             raise ConfigError(f"{config} is a federation itself: name its stores instead")
-        if not is_resolved(settings.store):
-            raise ConfigError(f"{config} reads its store with variables that are not set: set them")
+        if isinstance(settings.store, ObjectStore):
+            _ = settings.store.storage_options  # raises where a secret of it is not set
         lake = Lake(settings.store)
         index = LiveIndex(lake)
         declared = DeclaredSources(config, settings.sources)

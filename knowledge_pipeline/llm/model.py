@@ -18,6 +18,7 @@ import httpx2
 import tenacity
 
 from knowledge_pipeline import endpoints
+from knowledge_pipeline.config.model import UnsetSecret
 from knowledge_pipeline.config.settings import LanguageModelSettings
 from knowledge_pipeline.errors import KnowledgeError, LanguageModelUnavailable, ModelError
 from knowledge_pipeline.llm.model_calls import (
@@ -151,6 +152,9 @@ class LanguageModel:
         admit: AdmitCall | None = None,
     ) -> None:
         """Raises `ConfigError`: base_url is not a URL, or the key cannot be sent."""
+        self._paused: tuple[float, KnowledgeError] | None = None  # until time.monotonic(), and why
+        if isinstance(settings.api_key, UnsetSecret):
+            self._paused = float("inf"), LanguageModelUnavailable(settings.api_key.problem)
         self._settings = settings
         section = endpoints.ConfigSection("language_model", settings.model, "max_input_tokens")
         self._endpoint = endpoints.Endpoint(
@@ -160,7 +164,6 @@ class LanguageModel:
         self._admit = admit
         self._dialect = RequestDialect()
         self._current_connection: _Connection | None = None
-        self._paused: tuple[float, KnowledgeError] | None = None  # until time.monotonic(), and why
 
     @property
     def name(self) -> str:

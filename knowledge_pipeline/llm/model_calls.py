@@ -1,4 +1,4 @@
-"""What a language model was asked, what it said, and what that cost. Typed values, without I/O."""
+"""What a model was asked, what it said, and what that cost. Typed values, without I/O."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ class UsageAccount(UsageLabels):
     """On whose account a call goes."""
 
     tenant: str | None = None
+    token: str | None = None  # the id of the caller's token
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class ModelCall:
     input_tokens: int | None = None  # of `tokens`, where both are known
     output_tokens: int | None = None
     report: CallReport | None = None  # None: our own call
+    kind: str = "completion"  # or "embedding"
+    provider: str = "openai"  # the protocol, as in the settings of embeddings
 
 
 def build_reported_call(

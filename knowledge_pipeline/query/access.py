@@ -107,13 +107,14 @@ class Access:
 
     @property
     def account(self) -> UsageAccount:
-        """On whose account calls of a language model for this caller go; see `on_behalf_of`."""
+        """On whose account calls of models for this caller go; see `on_behalf_of`."""
         labels, current = self.caller.labels, current_account.get()
         return UsageAccount(
             labels.session or current.session,
             labels.project or current.project,
             labels.on_behalf_of or current.on_behalf_of,
             self.tenant,
+            self.caller.token,
         )
 
 
@@ -365,7 +366,7 @@ class DeclaredSources:
         if not stamp:
             raise ConfigError("the server's knowledge.yaml cannot be read")
         if loaded is None or loaded.stamp != stamp:
-            self._loaded = file.load_settings(path, allow_unset=True)
+            self._loaded = file.load_settings(path)
             self._declared = self._loaded.sources
         return self._declared
 

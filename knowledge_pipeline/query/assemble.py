@@ -452,11 +452,13 @@ async def assemble_best(
             break
         count *= 4
     explain = plan.question.explain
-    results = (to_result(hit.chunk, hit.score, hit.explanation if explain else None) for hit in shown)
+    results = (to_result(hit.chunk, hit.score, hit.explanation, explain=explain) for hit in shown)
     return [hit.chunk for hit in shown], tuple(results)
 
 
-def to_result(chunk: IndexedChunk, score: float, explanation: ScoreExplanation | None = None) -> SearchResult:
+def to_result(
+    chunk: IndexedChunk, score: float, ranking: ScoreExplanation | None = None, *, explain: bool = False
+) -> SearchResult:
     """A chunk as a caller gets it."""
     lines = format_lines(chunk.start_line, chunk.end_line)
     url = link_to_lines(chunk.url, lines)
@@ -474,7 +476,8 @@ def to_result(chunk: IndexedChunk, score: float, explanation: ScoreExplanation |
             end_line=chunk.end_line,
             space_before=chunk.metadata.get(SPACE_BEFORE_KEY),
         ),
-        explain=explanation,
+        explain=ranking if explain else None,
+        ranking=ranking,
     )
 
 

@@ -207,9 +207,10 @@ class QueryLog(RowWriter):
         Raises:
             StoreUnavailable: the log is required, and cannot take it.
         """
-        labels, scores = access.caller.labels, None
+        labels, scores, rankings = access.caller.labels, None, None
         if isinstance(answer, SearchResponse) and kind not in _LOOKED_UP:
             scores = [round(result.score, 4) for result in answer.results]
+            rankings = [result.ranking for result in answer.results]
         row: LogRow = {
             "query_id": answer.query_id,
             "at": datetime.now(UTC),
@@ -228,6 +229,8 @@ class QueryLog(RowWriter):
             "session": labels.session,
             "project": labels.project,
             "on_behalf_of": labels.on_behalf_of,
+            "vector_scores": rankings and [ranking and ranking.vector_score for ranking in rankings],
+            "text_scores": rankings and [ranking and ranking.bm25_score for ranking in rankings],
         }
         self.add(row)
 
@@ -406,15 +409,14 @@ class RefusalLog(RowWriter):
 
 
 MAX_KEPT_CHARS = 8_000  # of a reported prompt, and of a response
-_PROVIDER = "openai"  # the protocol, as in the settings of embeddings
 _TEXTS = ("prompt", "response")
 
 
 class ModelCallLog(RowWriter):
-    """Calls of language models and their cost, of one process in one store. Threads may share it."""
+    """Calls of models and their cost, of one process in one store. Threads may share it."""
 
     table = "llm_calls"
-    subject = "calls of the language model"
+    subject = "calls of models"
 
     def finalize_row(self, row: LogRow) -> LogRow:
         """With the beginnings of its texts, without secrets."""
@@ -428,8 +430,8 @@ class ModelCallLog(RowWriter):
         self.add(
             {
                 "at": call.ended_at,
-                "kind": "completion",
-                "provider": report.provider if report else _PROVIDER,
+                "kind": call.kind,
+                "provider": report.provider if report else call.provider,
                 "model": call.model,
                 "session": call.account.session,
                 "project": call.account.project,
@@ -440,7 +442,7 @@ class ModelCallLog(RowWriter):
                 "on_behalf_of": call.account.on_behalf_of,
                 "tenant": call.account.tenant,
                 "interface": report.interface if report else None,
-                "token": report.token if report else None,
+                "token": report.token if report else call.account.token,
                 "input_tokens": call.input_tokens,
                 "output_tokens": call.output_tokens,
                 "error": report.error if report else None,

@@ -18,21 +18,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.config.settings import CacheSettings, QuerySettings, Settings
 from knowledge_pipeline.contract.describe import describe_unread_language
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import GraphNode, GraphResponse, SearchResponse, SearchResult
+from knowledge_pipeline.embedding.base import Usage
 from knowledge_pipeline.embedding.query_embedder import QueryEmbedder
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.errors import InvalidQuery, NotFound
-from knowledge_pipeline.llm.model_calls import UsageAccount, charge_to
+from knowledge_pipeline.llm.model_calls import ModelCall, UsageAccount, charge_to, current_account
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import AnswerCache, Stopwatch, reissue_response
 from knowledge_pipeline.query.assemble import Enricher, assemble_best, build_response, to_result
@@ -148,12 +150,20 @@ class Selection(NamedTuple):
 BuiltT = TypeVar("BuiltT")
 
 
+def _record_embedding(
+    record: Callable[[ModelCall], None], embedding: EmbeddingSettings, usage: Usage, seconds: float
+) -> None:
+    at, account = datetime.now(UTC), current_account.get()
+    call = ModelCall(at, embedding.model, usage.requests, usage.tokens, usage.cost, seconds, account)
+    record(replace(call, kind="embedding", provider=embedding.provider))
+
+
 class Engine:
     """Answers from one store, or from the cache. Belongs to one event loop; end it with `aclose` there,
     or `close` anywhere. Every public method takes an `Access`; what it may see is decided inside the store.
 
     Reads the live release, or the `index` given. An `extension` does the steps that the core lacks, where
-    the settings ask for any; a `cache` keeps responses.
+    the settings ask for any; a `cache` keeps responses. What a question's vectors cost is passed to `record`.
     """
 
     def __init__(
@@ -164,10 +174,11 @@ class Engine:
         index: Index | None = None,
         extension: SearchExtension | None = None,
         cache: AnswerCache | None = None,
+        record: Callable[[ModelCall], None] = lambda call: None,
     ) -> None:
         self._settings, self._extension = settings.query, extension
         self._index = index or LiveIndex(lake)
-        self._embedder = QueryEmbedder(settings)
+        self._embedder = QueryEmbedder(settings, partial(_record_embedding, record))
         self._reranker = extension.reranker if extension else None
         if self._reranker is None and settings.query.rerank.model:
             self._reranker = Reranker(settings.query.rerank)
@@ -228,7 +239,7 @@ class Engine:
                 file = await self._read_example(open_release, question, access) if question.path else None
             as_words, notes = judged
             plan = plan_search(question, access, self._settings.depth, file, as_words=as_words)
-        with charge_to(access.account) if self._extension else nullcontext():
+        with charge_to(access.account):
             response = await self._run(plan, open_release, watch)
         if not response.results:
             notes += await self._known.describe_unknown(open_release, access, question.filters)

@@ -108,7 +108,8 @@ class RefreshHistory:
 
     def _pack(self, refresh: Refresh) -> bytes:
         self._owner = self._owner or Owner(self._folder)
-        return json.dumps({"owner": self._owner.name, "refresh": asdict(refresh)}, default=str).encode()
+        values = {name: value for name, value in asdict(refresh).items() if name != "progress"}
+        return json.dumps({"owner": self._owner.name, "refresh": values}, default=str).encode()
 
     def _list_entries(self) -> dict[bytes, Refresh]:
         """The refreshes as they are now, by what the state has of them."""

@@ -166,7 +166,7 @@ class SourceStates:
             return recent
         if config:
             with suppress(ConfigError):  # while the file is wrong, what it said at the start counts
-                settings = file.load_settings(config, allow_unset=True)
+                settings = file.load_settings(config)
         rows = load_source_states(lake, build_configured_sources(settings, config))
         states = {source: _to_state(row) for source, row in rows.items()}
         loaded = states, {source.id: source.access for source in settings.sources}

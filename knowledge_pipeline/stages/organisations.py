@@ -114,6 +114,7 @@ def _list(organisation: OrganisationSettings, report: ListProgress, sleep: Sleep
         SourceRefused: there are more than `max_members`, or a source cannot be made of one.
         SourceRefused, SourceUnavailable: as `list_members`.
     """
+    organisation.require_variables()
     members: _Members = {}
     for member in list_members(organisation.connection, sleep=sleep):
         members[member.name] = member

@@ -11,6 +11,7 @@ program's versions, others by the files of their folders.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections import Counter
@@ -103,7 +104,8 @@ class UnchangedRefresh:
                 return {}
             self.listings[source.id] = Listing(items, stamps, branches=branches, notes=notes)
         listed = {id_: _hash_listing(listing) for id_, listing in self.listings.items()}
-        settings = hash_strings(self._settings.model_dump_json())
+        # `str` shows any secret as stars; the JSON of pydantic asks for its value, which may not be set.
+        settings = hash_strings(json.dumps(self._settings.model_dump(warnings=False), default=str))
         models = _iter_model_files(self._settings.resolve_embedding(source) for source in self._sources)
         program = hash_strings(identify_program(), *sorted(set(models)))
         return {"tables": tables, "listed": listed, "settings": settings, "program": program}

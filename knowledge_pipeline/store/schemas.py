@@ -240,13 +240,14 @@ LLM_CALLS = _build_schema(
     *_require("cost", "seconds", type_=pa.float64()),
     *_allow_null("on_behalf_of"),  # whom the caller works for, as the caller says
     *_allow_null("tenant"),
-    # of what an agent reports of its own calls: the interface and the token it came with; null: our own call
-    *_allow_null("interface", "token"),
+    *_allow_null("interface"),  # that an agent reported its own call by; null: our own call
+    *_allow_null("token"),  # id of the token that the report, or the question that needed the call, came with
     *_allow_null("input_tokens", "output_tokens", type_=pa.int64()),  # of `tokens`, where both are known
     *_allow_null("error"),  # what kind of error a reported call ended in; null: it was answered
     *_allow_null("prompt", "response"),  # of a reported call, sanitized, where `costs.keep_texts` is on
 )
-"""A log, one row per use of a model: an embeddings stage, a completion, a call that an agent reports."""
+"""A log, one row per use of a model: an embeddings stage, a question's vector by an endpoint with a price,
+a completion, a call that an agent reports."""
 
 QUERIES = _build_schema(
     *_require("query_id"),
@@ -263,6 +264,8 @@ QUERIES = _build_schema(
     *_require("degraded", type_=_STRING_LIST),
     *_allow_null("scores", type_=pa.list_(pa.field("item", pa.float32()))),  # of its results, best first
     *_allow_null("session", "project", "on_behalf_of"),  # as the caller says
+    # of the same results, by meaning (cosine) and by words (BM25); null: that search did not find the result
+    *_allow_null("vector_scores", "text_scores", type_=pa.list_(pa.field("item", pa.float32()))),
 )
 """A log, one row per answered question."""
 

@@ -209,7 +209,14 @@ def test_purge_asks_or_refuses(indexed: Path, run: Run):
 
 def test_what_contacts_nobody_needs_no_secret(indexed: Path, run: Run, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("EMBEDDING_KEY")
-    assert "EMBEDDING_KEY is not set" in run("refresh", code=2).err
+    run("refresh")  # changes nothing, so that no endpoint is asked
+    (indexed.parent / "shop" / "docs" / "new.md").write_text("# New\n\nText.\n")
+    settings = "embedding.api_key: the environment variable EMBEDDING_KEY is not set: set it"
+    assert settings in run("doctor", code=1).out and settings in run("refresh", code=1).err
+    found = run("search", "sessions signed")
+    assert found.out and "searched by words alone" in found.err
+    assert settings in run("search", "sessions signed", "--explain").out
+    assert run("search", "sessions signed", "--mode", "words").err == ""
     assert run("status", "--detailed", "--json").json["release"]["release"] == 1
     assert len(run("sources", "list", "--json").json["sources"]) == 3
     assert run("releases", "--json").json["releases"] and run("rollback", "1").out

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import re
 import tempfile
 from pathlib import Path
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from knowledge_pipeline.config import file as config_file
-from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.organisations import OrganisationMember
+from knowledge_pipeline.config.settings import Settings, compute_settings_digests
 from knowledge_pipeline.config.sources import resolve_trigger
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline.stages.context import list_scheduled_sources
@@ -254,6 +256,57 @@ def test_a_missing_variable_is_named_with_its_line(refusal):
     text = one_source("exclude:", "  - ${NOT_SET_ANYWHERE}")
     expected = "sources[0].exclude[0]: the environment variable NOT_SET_ANYWHERE is not set: set it"
     assert refusal(text) == f"knowledge.yaml:6: {expected}"
+
+
+_JIRA = '{type: jira, url: "${JIRA_URL}", email: "${MAIL}", token: "${JIRA_TOKEN}"}'
+
+
+def test_what_reads_no_source_needs_none_of_its_variables(load):
+    settings = load("embedding: {api_key: '${KEY}'}\n" + one_source(kind="jira", connection=_JIRA))
+    values = ("embedding.api_key", *(f"sources[0].connection.{key}" for key in ("url", "email", "token")))
+    assert [line.split(": ")[1] for line in settings.unset_variables] == list(values)
+    with pytest.raises(ConfigError, match=r"^sources\[0\].connection.url: .* JIRA_URL is not set: set it;"):
+        settings.sources[0].require_variables()
+    key = settings.embedding.api_key
+    assert key and "KEY" not in f"{key!r} {settings!r}"
+    with pytest.raises(ConfigError, match=r"^embedding.api_key: the environment variable KEY is not set"):
+        key.get_secret_value()
+    before = compute_settings_digests(settings, settings.sources[0])
+    assert hash(settings.list_embeddings()[0]) and settings == pickle.loads(pickle.dumps(settings))
+    assert compute_settings_digests(settings, settings.sources[0]) == before
+
+
+def test_sources_of_an_organisation_lack_its_variables(load):
+    connection = "{type: github_organisation, organisation: acme, token: '${NOT_SET}'}"
+    organisation = f"organisations: [{{id: acme, connection: {connection}, sources: [{{type: code}}]}}]"
+    (acme,) = load(organisation).organisations
+    for source in (acme, *acme.build_sources(OrganisationMember("acme/web"))):
+        with pytest.raises(ConfigError, match=r"organisations\[0\].connection.token: .* NOT_SET is not set"):
+            source.require_variables()
+
+
+@pytest.mark.parametrize(
+    ("lines", "connection", "key"),
+    [
+        (["access: {visibility: private, tenant: '${X}', principals: [a]}"], "", "access.tenant"),
+        (["access: {visibility: '${X}'}"], "", "access.visibility"),
+        ([], "{type: '${X}', path: .}", "connection.type"),
+        ([], "{type: s3, bucket: abc, anonymous: '${X}'}", "connection.anonymous"),
+        (
+            [],
+            "{type: github, repository: '${X}', app: {id: 1, private_key: '${Y}'}}",
+            "connection.repository",
+        ),
+    ],
+)
+def test_what_decides_who_sees_or_reads_is_never_a_name_of_a_variable(refusal, lines, connection, key):
+    text = one_source(*lines, connection=connection or "{type: local, path: .}")
+    assert f"sources[0].{key}: the environment variable X is not set: set it" in refusal(text)
+
+
+def test_a_variable_of_the_store_is_needed_at_once(refusal):
+    assert "store: the environment variable X is not set" in refusal("store: '${X}/store'")
+    assert "the environment variable X is not set" in refusal("${X}")
 
 
 def test_a_brace_without_a_name_is_explained(refusal):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from knowledge_pipeline.config.model import UnsetSecret
 from knowledge_pipeline.config.settings import LanguageModelSettings
 from knowledge_pipeline.errors import ConfigError, LanguageModelUnavailable, ModelError
 from knowledge_pipeline.llm.model import LanguageModel
@@ -343,3 +344,11 @@ def test_wrong_settings_are_refused_before_anything_is_asked():
     with pytest.raises(ConfigError, match=r"language_model\.api_key .*no header can carry") as refused:
         LanguageModel(LanguageModelSettings.model_validate({"model": "m", "api_key": "sec\nret"}))
     assert "sec" not in str(refused.value)
+
+
+def test_without_the_variable_of_its_key_a_model_is_down():
+    settings = LanguageModelSettings.model_validate(
+        {"model": "m", "api_key": UnsetSecret("${K}", "K is not set")}
+    )
+    with pytest.raises(LanguageModelUnavailable, match="K is not set"):
+        asyncio.run(LanguageModel(settings).complete([Message("user", "hi")]))

@@ -30,6 +30,7 @@ from knowledge_pipeline.config.connections import (
     WikiConnection,
     strip_credentials,
 )
+from knowledge_pipeline.config.model import UnsetSecret
 from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extraction.text_decoding import decode_bytes
@@ -236,9 +237,12 @@ class Remote:
     credentials: str | None = field(default=None, repr=False)  # "user:password", for HTTP
     app: GithubConnection | None = field(default=None, repr=False)  # whose App reads it, in their place
     is_wiki: bool = False
+    problem: str | None = None  # why git cannot ask it now: only its address is known
 
     def build_environment(self, *, sleep: Sleep = time.sleep) -> dict[str, str]:
-        """What one command of git needs; an App has a new token every hour."""
+        """What one command of git needs; an App has a new token every hour. ConfigError: it is not known."""
+        if self.problem:
+            raise ConfigError(self.problem)
         credentials = self.credentials
         if self.app:
             # Imported here: it brings `requests`, which git does without.
@@ -275,7 +279,8 @@ def build_remote(connection: GitConnection) -> Remote:
         ) from None
     if "://" not in address.url:
         return Remote(str(Path(address.path).expanduser().absolute()) if address.is_local else address.url)
-    token = connection.token.get_secret_value() if connection.token else None
+    problem = connection.token.problem if isinstance(connection.token, UnsetSecret) else None
+    token = connection.token.get_secret_value() if connection.token and not problem else None
     secret = f"x-access-token:{token}" if token else None
     if address.user and not secret:
         user, _, password = address.user.partition(":")
@@ -287,7 +292,8 @@ def build_remote(connection: GitConnection) -> Remote:
             "use https"
         )
     app = connection.to_github() if connection.app else None
-    return Remote(address.url, secret, app, is_wiki=isinstance(connection, WikiConnection))
+    is_wiki = isinstance(connection, WikiConnection)
+    return Remote(address.url, secret, app, is_wiki, problem)
 
 
 def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:

@@ -29,6 +29,8 @@ from knowledge_pipeline.serve.http.problems import BODILESS_PROBLEMS, QUERY_PROB
 from knowledge_pipeline.serve.http.queries import PREFIX
 from knowledge_pipeline.serve.refresh_history import choose_error
 from knowledge_pipeline.serve.status import MAX_HOURS, compute_stats, list_collections
+from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.progress import list_running_refreshes
 
 _ServiceType = Literal["local", "git", "github", "gitlab", "jira", "confluence", "slack"]
 _FileType = Literal["slack_export", "s3", "gcs", "azure", "archive_file", "table_files"]
@@ -152,8 +154,20 @@ def _list_managed_refreshes(ctx: RequestContext, access: Access) -> list[operati
     def may_see(id: str) -> bool:
         return id in managed and sees_whole_source(managed[id], access)
 
+    progress = [
+        operation.StageProgress(
+            *(it.source, it.stage, it.done, it.total, round(it.rate, 2)),
+            seconds_left=None if it.left_s is None else round(it.left_s, 1),
+        )
+        for it in list_running_refreshes(Lake(ctx.service.settings.store).folder)
+    ]
+
+    def find_progress(refresh: operation.Refresh) -> tuple[operation.StageProgress, ...]:
+        is_running = refresh.status == "running"
+        return tuple(it for it in progress if is_running and it.source in refresh.sources)
+
     return [
-        replace(refresh, error=choose_error(refresh, access, may_see))
+        replace(refresh, error=choose_error(refresh, access, may_see), progress=find_progress(refresh))
         for refresh in ctx.state.refreshes.list_all()
         if access.everything or managed.keys() >= set(refresh.sources)
     ]

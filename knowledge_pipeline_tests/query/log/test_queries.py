@@ -66,7 +66,14 @@ def test_every_answered_question_is_one_row(base: KnowledgeBase, lake: Lake) -> 
     assert [row["results"] for row in logged] == [len(answer.results) for answer in answers]
     for each, answer in zip(logged[:3], answers, strict=False):
         assert each["scores"] == pytest.approx([result.score for result in answer.results], abs=1e-4)
-    assert logged[3]["scores"] is None, "it was looked up by its id"
+        rankings = [result.ranking for result in answer.results]
+        assert all(rankings) and not any(result.explain for result in answer.results)
+        for column, attribute in (("vector_scores", "vector_score"), ("text_scores", "bm25_score")):
+            expected = [getattr(ranking, attribute) for ranking in rankings]
+            assert each[column] == pytest.approx(expected)
+    assert any(filter(None, (score for row in logged[:3] for score in row["vector_scores"])))
+    for column in ("scores", "vector_scores", "text_scores"):
+        assert logged[3][column] is None, "it was looked up by its id"
     assert (logged[0]["tenant"], logged[0]["principals"]) == ("acme", ["devs", "jane"])
     assert (logged[1]["tenant"], logged[1]["principals"]) == (None, [])
     assert {row["release"] for row in logged} == {1} and not any(row["cached"] for row in logged)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import numpy as np
 import pytest
 
+from knowledge_pipeline.config.embedding import EmbeddingSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.embedding import query_embedder
-from knowledge_pipeline.embedding.base import BatchEmbedder
+from knowledge_pipeline.embedding.base import BatchEmbedder, Usage
 from knowledge_pipeline.embedding.query_embedder import QueryBatches, QueryEmbedder, VectorUnavailable
 from knowledge_pipeline.embedding.registry import open_embedder, resolve_space
+from knowledge_pipeline.llm.model_calls import current_account, on_behalf_of
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer, word_vector
 
 FIRST, LATER = ["red apple", "green pear"], ["blue plum", "grey fig", "blue plum", "black olive"]
@@ -36,6 +39,7 @@ def declare(server: OpenAIServer) -> Settings:
                 "api_key": server.key,
                 "dimensions": server.dimensions,
                 "max_tries": 1,
+                "price_per_million_tokens": 1_000_000,
             }
         }
     )
@@ -71,6 +75,33 @@ def test_questions_that_come_while_requests_are_under_way_share_the_next_one(ser
     assert sorted(request.texts for request in server.requests) == sorted(
         [(FIRST[0],), (FIRST[1],), ("blue plum", "grey fig", "black olive")]
     )
+
+
+def test_each_asker_pays_for_a_share_of_what_a_request_costs(server: OpenAIServer) -> None:
+    server.wait_s = 0.0
+    settings, paid = declare(server), list[tuple[str | None, int, float]]()
+    space = resolve_space(settings.embedding)
+
+    def record(embedding: EmbeddingSettings, usage: Usage, seconds: float) -> None:
+        assert embedding.model == "fake" and 0 < seconds < 60
+        paid.append((current_account.get().session, usage.tokens, usage.cost))
+
+    async def ask_all(embedder: QueryEmbedder) -> None:
+        async def embed(session: str, text: str) -> None:
+            with on_behalf_of(session=session):
+                await embedder.embed(text, space=space.name, dimensions=space.dimensions)
+
+        await embed("s-0", "red apple")
+        async with asyncio.TaskGroup() as asking:
+            for number, text in enumerate(["red apple", "green pear", *LATER], 1):
+                asking.create_task(embed(f"s-{number}", text))
+
+    with closing(QueryEmbedder(settings, record)) as embedder:
+        asyncio.run(ask_all(embedder))
+    assert {session for session, _, _ in paid} == {f"s-{number}" for number in range(7)}
+    words = [len(text.split()) for request in server.requests for text in request.texts]
+    assert sum(cost for _, _, cost in paid) == pytest.approx(sum(words)), "what the endpoint billed"
+    assert all(cost == pytest.approx(tokens, abs=0.5) for _, tokens, cost in paid)
 
 
 def test_a_question_that_is_refused_leaves_the_others_their_vectors(server: OpenAIServer) -> None:
