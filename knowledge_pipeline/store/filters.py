@@ -318,6 +318,14 @@ def ends_with_parts_in_json(column: str, key: str, value: str) -> Filter:
     return _match_regex(column, rf'(?i)"{re.escape(key)}": "(?:[^"]*\.)?{_escape_json(value)}"')
 
 
+def equals_in_json(column: str, key: str, value: str) -> Filter:
+    """The column holds a JSON object with this text under a key, letter case aside.
+
+    The JSON is as `json.dumps` writes it; the key is not the first of an object within it.
+    """
+    return _match_regex(column, rf'(?i)(^\{{|, )"{re.escape(key)}": "{_escape_json(value)}"')
+
+
 def has_name_in_json_list(column: str, key: str, name: str, *, fold: bool = False) -> Filter:
     """The column holds a JSON object whose list under a key has the name, or one below it.
 

@@ -51,7 +51,7 @@ NOT_FOR_MODELS = {
 }
 """Filters that no tool takes: a model has to read every argument, and other filters say nearly the same."""
 
-PAGE_FILTERS = {"source_types", "sources", "languages", "paths", "since"}
+PAGE_FILTERS = {"source_types", "sources", "languages", "record_kinds", "paths", "since"}
 """Filters with a field on the page; the others are written in the query: `author:ann`."""
 
 NOT_OPTIONS = {"extensions"}

@@ -115,6 +115,7 @@ class KnowledgeQueryInput(DatedQueryInput):
     languages: FilterValues = filter_field("languages")
     paths: FilterValues = filter_field("paths")
     authors: WholeTexts = filter_field("authors")
+    record_kinds: FilterValues = filter_field("record_kinds")
     limit: Limit = 5
 
     @property

@@ -157,6 +157,48 @@ def test_each_filter_holds_in_both_searches(base: KnowledgeBase, filters: dict, 
     assert set(paths(base.similar(text="token refresh", filters=Filters(**filters), limit=20))) == expected
 
 
+def test_a_record_is_of_a_kind_however_its_front_matter_or_a_question_calls_it(
+    base: KnowledgeBase, lake: Lake, space: str
+):
+    mention = {"kind": "references", "name": "key:plan", "target": "PLAN"}
+    records = {"a.md": "adr", "b.md": "decision", "s.md": "session", "own.md": "Retro"}
+    rows = [
+        row("token", path, source_type="archive", metadata=json.dumps({"id": path, "kind": kind}))
+        for path, kind in records.items()
+    ]
+    of_code = json.dumps({"kind": "session", "mentions": [mention]})
+    write(lake, space, [*rows, row("token", "code.py", metadata=of_code)])
+    publish(lake)
+
+    def find(*kinds: str) -> set[str]:
+        return set(paths(base.search("token", filters=Filters(record_kinds=kinds))))
+
+    assert find("adr") == find("Decisions") == {"a.md", "b.md"}
+    assert (find("sessions"), find("retro", "SESSION")) == ({"s.md"}, {"s.md", "own.md"})
+    assert paths(base.search("token record_kind:session")) == ["s.md"]
+    assert find("references", "ess", 'x" OR true') == set()
+    (note,) = base.search("token", filters=Filters(record_kinds=("sesion",))).notes
+    assert note == "nothing that you may see has the kind of record 'sesion'; the nearest: session"
+    (note,) = base.search("token", filters=Filters(record_kinds=("plan",))).notes
+    assert note == "nothing that you may see has the kind of record 'plan'; the nearest: adr, session"
+
+
+def test_of_a_long_commit_only_the_diff_of_the_wanted_path_is_found(
+    base: KnowledgeBase, lake: Lake, space: str
+):
+    def part(anchor: str, *changed: str) -> dict[str, Any]:
+        metadata = {"files": ["docs/a.md", "src/b.py"], **({"paths": changed} if changed else {})}
+        columns = {"source": "log", "source_type": "git_history", "metadata": json.dumps(metadata)}
+        return row(f"token in {anchor}", f"commit/{anchor}", anchor=anchor, **columns)
+
+    own, other = part("diff docs/a.md", "docs/a.md"), part("diff src/b.py", "src/b.py")
+    write(lake, space, [part("message"), own, other, part("message with it", "src/b.py")])
+    publish(lake)
+    found = paths(base.search("token", type="historical", filters=Filters(paths=("docs/",))))
+    assert set(found) == {"commit/message", "commit/diff docs/a.md", "commit/message with it"}
+    assert len(paths(base.search("token", type="historical", filters=Filters(paths=("*.md", "*.py"))))) == 4
+
+
 @pytest.mark.usefixtures("shelf")
 def test_filters_of_the_text_and_of_the_caller_hold_together(base: KnowledgeBase):
     assert paths(base.search("token path:src/auth lang:go")) == ["src/auth/token.go"]
@@ -438,8 +480,11 @@ def test_a_web_address_is_cited_with_its_lines(base: KnowledgeBase, lake: Lake, 
 
 def test_metadata_of_extractors_and_columns_come_together(base: KnowledgeBase, lake: Lake, space: str):
     columns = {"metadata": '{"complexity": 3, "path": "fake"}', "symbol": "f", "page": 2}
-    write(lake, space, [row("alpha", "a.py", **columns)])
+    endpoint = {"metadata": '{"method": "GET", "path": "/pets/{id}"}', "source_type": "openapi"}
+    write(lake, space, [row("alpha", "a.py", **columns), row("pets", "pets.yaml", **endpoint)])
     publish(lake)
+    of_endpoint = base.search("pets", filters=Filters(source_types=("openapi",))).results[0]
+    assert (of_endpoint.metadata["path"], of_endpoint.citation.path) == ("/pets/{id}", "pets.yaml")
     metadata = base.search("alpha").results[0].metadata
     assert (metadata["complexity"], metadata["path"], metadata["symbol"], metadata["page"]) == (
         3,
