@@ -345,7 +345,7 @@ def _to_template_values(excerpt: ContextExcerpt, blame: Sequence[BlamedLines]) -
     return {
         "number": excerpt.number,
         "text": excerpt.text,
-        "summary": summarize(excerpt.text),
+        "summary": summarize(excerpt.text, excerpt.citation.title),
         **_citation_to_values(excerpt.citation),
         "score": excerpt.score,
         "symbols": list(excerpt.symbols),

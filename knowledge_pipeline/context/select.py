@@ -516,12 +516,13 @@ def _find_signature_above(excerpt: Excerpt) -> str | None:
     return lines[signature].strip()
 
 
-def summarize(text: str) -> str:
-    """The first line of a text that says something, without the marks of a heading, a list or a comment."""
+def summarize(text: str, title: str | None = None) -> str:
+    """The first line of a text that says more than its title, without marks of a heading or a comment."""
     front = locate_front_matter(text)
     body = text[front.end :] if front and front.end else text
     lines = (line.strip(_LINE_MARKS) for line in body.split("\n"))
-    return truncate(next((line for line in lines if any(map(str.isalnum, line))), ""), _SUMMARY_CHARS)
+    telling = (line for line in lines if line != title and any(map(str.isalnum, line)))
+    return truncate(next(telling, ""), _SUMMARY_CHARS)
 
 
 SHOWN_TEXTS: Mapping[SectionFormat, Callable[[str], str]] = {

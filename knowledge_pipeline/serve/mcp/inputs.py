@@ -369,7 +369,8 @@ class DocumentInput(ToolInput):
     """Read a chunk, or a whole document in pages."""
 
     id: str = Field(
-        min_length=1, description="The `id` of a result, or the `document_id` for all of its document."
+        min_length=1,
+        description="The `id` of a result, or the `document_id` or key (PAY-12) of all of a document.",
     )
     offset: int = Field(default=0, ge=0)
     compact: bool = False

@@ -100,9 +100,9 @@ def test_a_section_sees_no_more_than_the_caller_and_the_filters_of_the_task(conf
 @pytest.mark.parametrize(
     ("format_", "shown"),
     [
-        ("excerpt", "[1] guide.md, line 1\n\n```python\nA failed request is tried again three times.\n```"),
-        ("full", "[1] guide.md, line 1\n\n```python\nA failed request is tried again three times.\n```"),
-        ("code", "[1] guide.md, line 1\n\n```python\nA failed request is tried again three times.\n```"),
+        ("excerpt", "[1] guide.md, line 1\n```python\nA failed request is tried again three times.\n```"),
+        ("full", "[1] guide.md, line 1\n```python\nA failed request is tried again three times.\n```"),
+        ("code", "[1] guide.md, line 1\n```python\nA failed request is tried again three times.\n```"),
         ("list", "[1] guide.md, line 1\n\n## Answer"),
         ("summary", "[1] guide.md, line 1: A failed request is tried again three times.\n\n## Answer"),
     ],

@@ -163,7 +163,9 @@ def test_a_record_is_of_a_kind_however_its_front_matter_or_a_question_calls_it(
     mention = {"kind": "references", "name": "key:plan", "target": "PLAN"}
     records = {"a.md": "adr", "b.md": "decision", "s.md": "session", "own.md": "Retro"}
     rows = [
-        row("token", path, source_type="archive", metadata=json.dumps({"id": path, "kind": kind}))
+        row(
+            f"token told {path}", path, source_type="archive", metadata=json.dumps({"id": path, "kind": kind})
+        )
         for path, kind in records.items()
     ]
     of_code = json.dumps({"kind": "session", "mentions": [mention]})
