@@ -52,14 +52,27 @@ def compile_filter(access: Access, *restrictions: Filters) -> Filter:
     return reduce(lambda left, right: left & right, conditions)
 
 
+def select_changes(paths: Sequence[str], restrictions: Iterable[Filters]) -> set[str]:
+    """Those of the paths that a commit changes which restrictions take."""
+    selected = set(paths)
+    for restriction in restrictions:
+        if patterns := _list_changed_patterns(restriction.paths):
+            selected &= filters.select_paths(paths, patterns)
+    return selected
+
+
+def _list_changed_patterns(paths: Sequence[str]) -> list[str]:
+    """Patterns of paths that a commit may change; those that leave out say nothing of it."""
+    return [normalize_path(path) for path in paths if not path.startswith("!")]
+
+
 def _at_or_changing(paths: Sequence[str], restrictions: Iterable[Filters]) -> Filter:
     of_each = [frozenset[str](it.source_types) for it in restrictions if it.source_types]
     types = reduce(lambda one, other: one & other, of_each) if of_each else frozenset[str]()
     conditions = [_at_paths(paths)] if not types or types - _TYPES_WITH_CHANGES else []
     if types & _TYPES_WITH_CHANGES:
-        patterns = [normalize_path(path) for path in paths if not path.startswith("!")]
         have_changes = filters.one_of("source_type", sorted(_TYPES_WITH_CHANGES))
-        if patterns:
+        if patterns := _list_changed_patterns(paths):
             files, hunks = (
                 _join_with_or([filters.gitignore_in_json_list("metadata", key, it) for it in patterns])
                 for key in ("files", "paths")

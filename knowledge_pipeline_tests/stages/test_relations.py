@@ -115,7 +115,8 @@ def test_records_are_related_by_the_ids_that_they_give_themselves(project: Proje
     session, plan = folder / "sessions" / "first.md", folder / "plan.md"
     session.write_text("---\nid: SESSION_001\nreferences: PLAN_2\n---\n# Signing\n\nWe sign sessions.\n")
     plan.write_text("---\nid: PLAN_2\n---\n# Storing\n\nThen we store them.\n")
-    project.declare("records", "archive", folder)
+    access = {"visibility": "private", "tenant": "red", "principals": ["ann"]}
+    project.declare("records", "archive", folder, access=access)
     project.refresh()
     plan.unlink()
     session.rename(folder / "sessions" / "moved.md")

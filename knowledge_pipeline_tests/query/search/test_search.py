@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,29 @@ def test_of_a_long_commit_only_the_diff_of_the_wanted_path_is_found(
     found = paths(base.search("token", type="historical", filters=Filters(paths=("docs/",))))
     assert set(found) == {"commit/message", "commit/diff docs/a.md", "commit/message with it"}
     assert len(paths(base.search("token", type="historical", filters=Filters(paths=("*.md", "*.py"))))) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "anchor", "wanted", "shown", "lines"),
+    [
+        ("Fix\n\ndiff a.md\n@@ 1\n+x\n\ndiff src/b.py\n@@ 1\n+y", "message", "src", [0, 2], "L5-L9"),
+        ("Fix\n\ndiff a.md\n@@ 1\n+x\n\ndiff src/b.py\n@@ 1\n+y", "message", "a.*", [0, 1], "L5-L9"),
+        ("diff a.md\n@@ 1\n+x\n\ndiff src/b.py\n@@ 1\n+y", "diff a.md", "src/", [1], "L9-L11"),
+        ("+x\n\ndiff src/b.py\n@@ 1\n+y", "diff a.md", "**/b.py", [1], "L7-L9"),
+        ("+x\n\ndiff src/b.py\n@@ 1\n+y", "diff a.md", "/a.md", [0], "L5"),
+    ],
+)
+def test_a_part_of_a_commit_is_shown_without_the_diff_of_another_path(
+    base: KnowledgeBase, lake: Lake, space: str, text: str, anchor: str, wanted: str, shown: list, lines: str
+):
+    metadata = json.dumps({"files": ["a.md", "src/b.py"], "paths": ["a.md", "src/b.py"]})
+    columns = {"source_type": "git_history", "anchor": anchor, "metadata": metadata, "start_line": 5}
+    write(lake, space, [row(text, "commit/1", **columns)])
+    publish(lake)
+    (result,) = base.search("diff", type="historical", filters=Filters(paths=(wanted,))).results
+    parts = re.split("\n\n(?=diff)", text)
+    assert (result.content, result.citation.lines) == ("\n\n".join(parts[at] for at in shown), lines)
+    assert base.get(result.id).results[0].content == text
 
 
 @pytest.mark.usefixtures("shelf")
