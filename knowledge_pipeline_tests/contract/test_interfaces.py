@@ -210,7 +210,12 @@ def test_golden_questions_take_every_filter():
 
 def test_the_page_has_the_fields_that_it_shows():
     filters = PageQuery(
-        source_type=("a",), source=("b",), language=("c",), path=("d",), since="2024-01-31"
+        source_type=("a",),
+        source=("b",),
+        language=("c",),
+        record_kind=("e",),
+        path=("d",),
+        since="2024-01-31",
     ).to_filters()
     assert {name for name in FILTER_NAMES if getattr(filters, name)} == PAGE_FILTERS
 
