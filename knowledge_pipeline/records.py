@@ -31,6 +31,19 @@ def is_branch_tag(tag: object) -> bool:
 SPACE_BEFORE_KEY = "space_before"
 """Key of `Chunk.space_before` in the metadata that the index stores."""
 
+RECORD_KINDS: Mapping[str, str] = {
+    **{kind: kind for kind in ("adr", "discussion", "plan", "session", "spec")},
+    **{"decision": "adr", "specification": "spec"},
+}
+"""What a project's record is called, in the singular -> its kind."""
+
+
+def parse_record_kind(name: str) -> str | None:
+    """The kind that a name means, of one record or of several; None: of no known kind."""
+    folded = name.strip().lower()
+    return RECORD_KINDS.get(folded) or RECORD_KINDS.get(folded.removesuffix("s"))
+
+
 Tokenize = Callable[[str], Sequence[int]]
 """Character offset of the start of every token of a text, ascending."""
 

@@ -101,7 +101,7 @@ def resolve_name(reference: str, context: DocumentContext) -> str | None:
         return f"page:{context.host}/{target.removeprefix('page/')}".lower()
     bare = unquote(re.split(r"[?#]", target, maxsplit=1)[0])
     if "/" not in bare and "." not in bare:
-        return f"called:{context.source}/{target}".lower()
+        return build_called_name(context.source, target)
     if bare.startswith("/"):
         return _format_file_name(context, bare.lstrip("/"))
     path = posixpath.normpath(posixpath.join(posixpath.dirname(context.path), bare))
@@ -144,7 +144,12 @@ def _iter_file_names(context: DocumentContext, title: str, metadata: Metadata) -
     matter: dict[str, Any] | str | None = metadata.get("front_matter")
     ids = [metadata.get("id"), matter.get("id") if isinstance(matter, dict) else None]
     for name in filter(None, (stem, number, title, *map(str, filter(None, ids)))):
-        yield f"key:{name}" if _KEY.match(name) else f"called:{context.source}/{name}".lower()
+        yield f"key:{name}" if _KEY.match(name) else build_called_name(context.source, name)
+
+
+def build_called_name(source: str, name: str) -> str:
+    """What a document of a source calls itself: its id, its title, its file's name."""
+    return f"called:{source}/{name}".lower()
 
 
 def _format_file_name(context: DocumentContext, path: str) -> str:

@@ -37,6 +37,9 @@ class FilterOptions:
     spaces: Annotated[Names, _only("space", "KEY", "this space of a wiki")] = None
     channels: Annotated[Names, _only("channel", "NAME", "this channel of a chat")] = None
     kinds: Annotated[Names, _only("kind", "NAME", "this kind of definition: class, method, interface")] = None
+    record_kinds: Annotated[
+        Names, _only("record-kind", "NAME", "this kind of record: session, plan, adr, discussion, spec")
+    ] = None
     classes: Annotated[Names, _only("class", "NAME", "this class and its members")] = None
     imports: Annotated[
         Names, _only("import", "MODULE", "code of files that import this module: requests")

@@ -211,10 +211,11 @@ def debug(
     knowledge get 3f2a9c...
     knowledge get flask-code:src/flask/app.py --json
     knowledge get 3f2a9c... --blame
+    knowledge get PROJ-12
 """)
 def get(
     session: Session,
-    id: Annotated[str, Argument(metavar="ID", help="A chunk's id, or SOURCE:URI of a document.")],
+    id: Annotated[str, Argument(metavar="ID", help="A chunk's id, SOURCE:URI, or a key as of `related`.")],
     blame: Blame = False,
     trace: Annotated[
         bool, Option("--trace", help="Show what made it instead: refresh, Dagster run, release.")
@@ -238,7 +239,7 @@ def related(
     session: Session,
     target: Annotated[
         str,
-        Argument(metavar="TARGET", help="A ticket's key, owner/name#12, a commit, a URL, a path, or an ID."),
+        Argument(metavar="TARGET", help="A ticket's key, owner/name#12, a commit, a URL, a path, or an id."),
     ],
     limit: Annotated[
         int, Option("--limit", "-n", metavar="N", help="How many relations to show.", min=1)
@@ -319,10 +320,11 @@ def _show_relations(screen: Screen, target: str, response: RelationsResponse, *,
 
 
 def _format_document_name(document: RelatedDocument) -> str:
-    status = f" ({document.status})" if document.status else ""
+    labels = filter(None, (document.status, "archived" if document.archived else None))
     name = document.title or document.path or document.uri
     is_file = document.source_type in ("code", "markdown") and document.path != name
-    return truncate(one_line(name), _MAX_NAME_CHARS) + status + (f"  {document.path}" if is_file else "")
+    shown = truncate(one_line(name), _MAX_NAME_CHARS) + "".join(f" ({label})" for label in labels)
+    return shown + (f"  {document.path}" if is_file else "")
 
 
 def _show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, scores: bool = True) -> None:

@@ -340,21 +340,15 @@ def apply_overrides(settings: Settings, overrides: Sequence[str]) -> Settings:
 def iter_index_locations(file: str, settings: Settings) -> Iterator[tuple[str, str | None]]:
     """The paths that a file may have in the index, each with its source; None is any source.
 
-    A file inside the folder of local sources is theirs; any other name may be in any source.
+    A file inside the folder or a checkout of sources is theirs; any other name may be in any source.
     """
-    from knowledge_pipeline.config.connections import LocalConnection
+    from knowledge_pipeline.query.access import Access
+    from knowledge_pipeline.query.places import SourceFolders
 
     path = Path(file).expanduser()
-    is_in_source = False
-    for source in settings.sources if path.is_file() else ():
-        connection = source.connection
-        if isinstance(connection, LocalConnection) and path.resolve().is_relative_to(
-            connection.path.resolve()
-        ):
-            is_in_source = True
-            yield path.resolve().relative_to(connection.path.resolve()).as_posix(), source.id
-    if not is_in_source:
-        yield file, None
+    folders = SourceFolders(settings.sources, Access.operator())
+    located = folders.locate(path.resolve().as_posix()) if path.is_file() else []
+    yield from [(name, source) for name, source in located if source] or [(file, None)]
 
 
 def read_beginning(file: str, settings: Settings) -> str:

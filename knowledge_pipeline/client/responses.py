@@ -71,6 +71,8 @@ class RelatedDocumentDict(TypedDict):
     url: str | None
     status: str | None
     last_modified: str | None
+    archived: bool
+    """Whether its source no longer has it."""
 
 
 class RelationDict(TypedDict):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, model_validator
 
 from knowledge_pipeline.config.model import SettingsModel
-from knowledge_pipeline.contract.filters import EventType, Filters, SectionType
+from knowledge_pipeline.contract.filters import EventType, SectionFilters, SectionFormat, SectionType
 
 Provider = Literal["generic", "keycloak", "entra", "auth0"]
 
@@ -338,13 +338,14 @@ class SectionSettings(SettingsModel):
     heading: str | None = Field(default=None, min_length=1)  # None: the name
     type: SectionType = "semantic"
     query: str | None = Field(default=None, min_length=1)  # a template; None: as suits the type
-    filters: Filters = Filters()  # in addition to the task's
+    filters: SectionFilters = SectionFilters()  # in addition to the task's
+    format: SectionFormat = "excerpt"  # how its results are shown
     limit: int = Field(default=10, ge=1, le=50)  # results
     share: float = Field(gt=0, le=1)  # of the budget of all excerpts
 
     @model_validator(mode="after")
     def _require_no_query_of_types(self) -> Self:
-        if self.type == "type_definitions" and (self.query or self.filters != Filters()):
+        if self.type == "type_definitions" and (self.query or self.filters != SectionFilters()):
             raise ValueError("type_definitions follows the code graph: it takes neither query nor filters")
         return self
 

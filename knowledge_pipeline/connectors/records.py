@@ -25,7 +25,7 @@ from knowledge_pipeline.connectors.titles import TITLES_VERSION, extract_title
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, ExtractedText, add_note, decode_text
 from knowledge_pipeline.file_languages import detect_language
-from knowledge_pipeline.records import MAX_CHARS, Metadata, locate_front_matter
+from knowledge_pipeline.records import MAX_CHARS, Metadata, locate_front_matter, parse_record_kind
 from knowledge_pipeline.text import descend, is_list, is_object
 from knowledge_pipeline.untrusted_yaml import load_yaml
 
@@ -96,8 +96,6 @@ _TIME_FIELDS = {
 }
 _NAME_KEYS = ("name", "login", "title", "id", "key", "target", "url", "href")  # of what is an object itself
 _EMAIL_SUFFIX = re.compile(r"(?<!\s)\s*<[^<>@]*+@[^<>]*+>\s*$")
-_KINDS = ("adr", "session", "plan", "discussion", "spec")
-_KIND_BY_FOLDER = {kind: kind for kind in _KINDS} | {"decision": "adr", "specification": "spec"}
 _ZONE_AFTER_SPACE = re.compile(r"(?<=\d)[ \t]{1,9}(?=(?:[+-]\d\d(?::?\d\d)?|Z)\Z)")
 _MIN_MILLISECONDS = 100_000_000_000  # a larger number counts them
 
@@ -167,10 +165,8 @@ def parse_record_header(fields: Mapping[Any, Any]) -> RecordHeader:
 
 def infer_kind(path: str) -> str | None:
     """The kind that the nearest known folder names: "docs/decisions/store.md" is an adr."""
-    for folder in reversed(path.lower().split("/")[:-1]):
-        if kind := _KIND_BY_FOLDER.get(folder) or _KIND_BY_FOLDER.get(folder.removesuffix("s")):
-            return kind
-    return None
+    kinds = map(parse_record_kind, reversed(path.split("/")[:-1]))
+    return next(filter(None, kinds), None)
 
 
 def build_retention(written: Mapping[str, str]) -> dict[str, timedelta]:

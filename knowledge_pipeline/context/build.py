@@ -19,9 +19,11 @@ from knowledge_pipeline.config.operation import ContextSettings, SectionSettings
 from knowledge_pipeline.context.links import find_users, follow_links, put_first
 from knowledge_pipeline.context.prompt import FittedPrompt, PromptFitter, render_query
 from knowledge_pipeline.context.select import (
+    SHOWN_TEXTS,
     ContextCandidate,
     ExcerptSelector,
     SearchChances,
+    Select,
     leave_out_shown,
     rank_candidates,
     select_sections,
@@ -39,6 +41,7 @@ from knowledge_pipeline.contract.filters import (
     Filters,
     SearchName,
     SearchType,
+    SectionFilters,
     SectionType,
     TaskKind,
 )
@@ -362,7 +365,7 @@ async def _run_section(
             if settings.type == "type_definitions":
                 response = await _find_type_definitions(engine, access, task, code, settings.limit)
             else:
-                use_defaults = settings.type == "conventions" and settings.filters == Filters()
+                use_defaults = settings.type == "conventions" and settings.filters == SectionFilters()
                 question = SearchQuestion(
                     query,
                     _SEARCH_TYPES[settings.type],
@@ -541,17 +544,19 @@ def _select_and_fit(
     if not fitter.sections:
         return fitter.fit(build_selector(own, question).select), list(own)
     of_sections: list[ContextCandidate] = []
-    selectors: list[tuple[str | None, float, ExcerptSelector]] = []
-    for section_results in results.sections:
+    selectors: list[tuple[str | None, float, Select]] = []
+    for settings, section_results in zip(fitter.sections, results.sections, strict=True):
         section = section_results.section
         ranked = rank_candidates([SearchChances.by_rank(section.name, section_results.results)])
         kept = leave_out_shown(ranked, (candidate.result for candidate in of_sections))
         of_sections += kept
         selector = build_selector(kept, f"{section.query}\n{question}")
-        selectors.append((section.name, section.share, selector))
+        show = SHOWN_TEXTS.get(settings.format)
+        select = partial(selector.select_whole, show) if show else selector.select
+        selectors.append((section.name, section.share, select))
     rest = leave_out_shown(own, (candidate.result for candidate in of_sections))
     if own_share := _find_own_share(fitter.sections):
-        selectors.insert(0, (None, own_share, build_selector(rest, question)))
+        selectors.insert(0, (None, own_share, build_selector(rest, question).select))
     return fitter.fit(partial(select_sections, selectors)), [*rest, *of_sections]
 
 

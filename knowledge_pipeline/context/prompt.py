@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from knowledge_pipeline.config.operation import ContextSettings, SectionSettings
-from knowledge_pipeline.context.select import ContextSelection, Excerpt
+from knowledge_pipeline.context.select import ContextSelection, Excerpt, summarize
 from knowledge_pipeline.context.task_text import describe_task, fit_code_around_cursor
 from knowledge_pipeline.context.tokens import CountTokens, open_token_counter
 from knowledge_pipeline.contract.base import to_json
@@ -317,6 +317,7 @@ class PromptFitter:
                     {
                         "name": section.name,
                         "heading": section.heading or section.name,
+                        "format": section.format,
                         "excerpts": [excerpts[n - 1] for n in selection.sections.get(section.name, ())],
                     }
                     for section in self.sections
@@ -344,6 +345,7 @@ def _to_template_values(excerpt: ContextExcerpt, blame: Sequence[BlamedLines]) -
     return {
         "number": excerpt.number,
         "text": excerpt.text,
+        "summary": summarize(excerpt.text, excerpt.citation.title),
         **_citation_to_values(excerpt.citation),
         "score": excerpt.score,
         "symbols": list(excerpt.symbols),

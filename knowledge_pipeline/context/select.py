@@ -16,9 +16,12 @@ from itertools import accumulate
 
 from knowledge_pipeline.context.tokens import CountTokens
 from knowledge_pipeline.contract.describe import cite_other_lines, parse_first_line
+from knowledge_pipeline.contract.filters import SectionFormat
 from knowledge_pipeline.contract.responses import Citation, ContextExcerpt, OmittedChunk, SearchResult
 from knowledge_pipeline.query.assemble import find_first_duplicates
 from knowledge_pipeline.query.plan import remove_stopwords
+from knowledge_pipeline.records import locate_front_matter
+from knowledge_pipeline.text import truncate
 from knowledge_pipeline.words import list_stems
 
 DocumentKey = tuple[str, str]  # source, URI
@@ -226,6 +229,7 @@ class WordWeights:
 _SHARPNESS = 3.0  # power of a chance: what surely answers has also more lines that do
 _MIN_CUT_LINES = 3  # of a run that is cut, unless nothing else is shown
 _PRICE_STEPS = 24  # halvings of the range in which the price is
+_LINE_MARKS, _SUMMARY_CHARS = " \t#*->/\"'`|=", 120
 _SINGLE_CHUNK_FIELDS = ("symbol", "symbol_kind", "anchor", "section", "page", "tokens")
 
 _PassageRuns = list[tuple[int, LineRun]]
@@ -268,6 +272,10 @@ class ContextSelection:
     tokens: int = 0  # of the excerpts together
     is_cut: bool = False  # whether more lines would be shown within a larger budget
     sections: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])  # numbers
+
+
+Select = Callable[[int], ContextSelection]
+"""Selects within so many tokens."""
 
 
 def rank_candidates(searches: Iterable[SearchChances]) -> list[ContextCandidate]:
@@ -394,12 +402,25 @@ class ExcerptSelector:
         runs_over, runs_within = self._find_runs_around(max_tokens)
         runs = self._fit(runs_over, runs_within, max_tokens)
         in_order = sorted(runs, key=lambda pair: (pair[0], pair[1].first))  # documents best first
-        excerpts = [self._passages[at].take(run) for at, run in in_order]
-        shown_ids = {part.id for excerpt in excerpts for part in excerpt.parts}
+        excerpts = (self._passages[at].take(run) for at, run in in_order)
+        shown = [self._to_context_excerpt(n, excerpt) for n, excerpt in enumerate(excerpts, start=1)]
+        return self._build_selection(shown, is_cut=sum(run.tokens for _, run in runs_over) > max_tokens)
+
+    def select_whole(self, get_shown_text: Callable[[str], str], max_tokens: int) -> ContextSelection:
+        """What was found whole, documents best first, as much as fits; of its text a part may be shown."""
+        shown, left = list[ContextExcerpt](), max_tokens
+        for passage in self._passages:
+            excerpt = self._to_context_excerpt(len(shown) + 1, passage.excerpt)
+            unshown = self._count(excerpt.text) - self._count(get_shown_text(excerpt.text))
+            if (tokens := excerpt.tokens - unshown) <= left:
+                shown.append(replace(excerpt, tokens=tokens))
+                left -= tokens
+        return self._build_selection(shown, is_cut=len(shown) < len(self._passages))
+
+    def _build_selection(self, shown: Sequence[ContextExcerpt], *, is_cut: bool) -> ContextSelection:
+        shown_ids = {id_ for excerpt in shown for id_ in excerpt.chunks}
         omitted = tuple(chunk for chunk in self._chunks if chunk.id not in shown_ids)
-        shown = tuple(self._to_context_excerpt(n, excerpt) for n, excerpt in enumerate(excerpts, start=1))
-        is_cut = sum(run.tokens for _, run in runs_over) > max_tokens
-        return ContextSelection(shown, omitted, sum(excerpt.tokens for excerpt in shown), is_cut)
+        return ContextSelection(tuple(shown), omitted, sum(excerpt.tokens for excerpt in shown), is_cut)
 
     def _find_runs_around(self, max_tokens: int) -> tuple[_PassageRuns, _PassageRuns]:
         """What is worth the highest price at which it exceeds the budget; what is at the lowest within it."""
@@ -495,8 +516,25 @@ def _find_signature_above(excerpt: Excerpt) -> str | None:
     return lines[signature].strip()
 
 
+def summarize(text: str, title: str | None = None) -> str:
+    """The first line of a text that says more than its title, without marks of a heading or a comment."""
+    front = locate_front_matter(text)
+    body = text[front.end :] if front and front.end else text
+    lines = (line.strip(_LINE_MARKS) for line in body.split("\n"))
+    telling = (line for line in lines if line != title and any(map(str.isalnum, line)))
+    return truncate(next(telling, ""), _SUMMARY_CHARS)
+
+
+SHOWN_TEXTS: Mapping[SectionFormat, Callable[[str], str]] = {
+    "full": lambda text: text,
+    "list": lambda _: "",
+    "summary": summarize,
+}
+"""What formats that show all results show of the text of each; others show the lines that say most."""
+
+
 def select_sections(
-    sections: Sequence[tuple[str | None, float, ExcerptSelector]], max_tokens: int
+    sections: Sequence[tuple[str | None, float, Select]], max_tokens: int
 ) -> ContextSelection:
     """The excerpts of all sections in their order, numbered through.
 
@@ -505,13 +543,10 @@ def select_sections(
     """
     selections: dict[int, ContextSelection] = {}
     left = max_tokens
-    waiting: dict[int, tuple[str | None, float, ExcerptSelector]] = dict(enumerate(sections))
+    waiting: dict[int, tuple[str | None, float, Select]] = dict(enumerate(sections))
     while waiting:
         shares = sum(share for _, share, _ in waiting.values())
-        tried = {
-            at: selector.select(max(0, int(left * share / shares)))
-            for at, (_, share, selector) in waiting.items()
-        }
+        tried = {at: select(max(0, int(left * share / shares))) for at, (_, share, select) in waiting.items()}
         content = {at: selection for at, selection in tried.items() if not selection.is_cut}
         selections |= content or tried
         left -= sum(selection.tokens for selection in content.values())

@@ -52,6 +52,10 @@ SearchType = Literal["semantic", "code", "similar", "historical"]
 SectionType = Literal["semantic", "code", "similar", "historical", "conventions", "type_definitions"]
 """What a section of a context is found by: a search, or the types that the code refers to."""
 
+SectionFormat = Literal["excerpt", "full", "code", "list", "summary"]
+"""How a section shows its results: the lines that say most, all lines, lines as code alone, places, or places
+with a line of each."""
+
 SearchMode = Literal["hybrid", "words", "vectors"]
 """By words and by meaning; by words alone, which asks no model; by meaning alone."""
 
@@ -165,6 +169,9 @@ class Filters:
     kinds: Names = described(
         "Kinds of definitions in code: `class`, `function`, `method`, `interface`, `constant`.", ()
     )
+    record_kinds: Names = described(
+        "Kinds of a project's records: `session`, `plan`, `adr`, `discussion`, `spec`.", ()
+    )
     classes: Names = described(
         "Classes, and what is defined in them: `Store`; `Inner` of `Outer.Inner`, too.", ()
     )
@@ -199,6 +206,15 @@ class DocumentFilters(Filters):
     source_types: tuple[DocumentType, ...] = field(default=get_args(DocumentType), metadata={"min_length": 1})
 
 
+@dataclass(frozen=True, slots=True)
+class SectionFilters(Filters):
+    """Filters of a section of a context."""
+
+    content_contains: Names = described(
+        "Words that stand in a result, each of them, ignoring letter case: `idempotency key`.", ()
+    )
+
+
 FILTER_NAMES = tuple(declared.name for declared in fields(Filters))
 
 TIME_FILTERS = ("since", "until", "created_since", "created_until")
@@ -206,7 +222,9 @@ TIME_FILTERS = ("since", "until", "created_since", "created_until")
 
 LIST_FILTERS = tuple(name for name in FILTER_NAMES if name not in (*TIME_FILTERS, "include_archived"))
 
-_WHOLE_TEXTS = frozenset({"authors", "titles", "sections", "statuses", "components", "labels"})
+_WHOLE_TEXTS = frozenset(
+    {"authors", "content_contains", "titles", "sections", "statuses", "components", "labels"}
+)
 """Filters whose values may have a comma of their own: "Doe, Ann"."""
 
 FiltersLike = Filters | Mapping[str, Any]
@@ -239,7 +257,7 @@ def normalize_filters(values: Mapping[str, Any]) -> dict[str, Any]:
             normalized[name] = value
             with suppress(InvalidQuery):
                 normalized[name] = parse_query_time(name, value.strip())
-        elif name not in LIST_FILTERS:
+        elif name not in (*LIST_FILTERS, "content_contains"):
             normalized[name] = value
         elif (names := split_filter(name, value)) != ():
             normalized[name] = names

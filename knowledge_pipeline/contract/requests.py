@@ -268,7 +268,7 @@ class RelationsRequest(ClosedRequest):
 
     target: str = field(
         metadata=about(
-            "A ticket's key, `owner/name#12`, a commit, an address, a path, or an id.",
+            "A ticket's key, `owner/name#12`, a commit, an address, a path, an id, or a record's own id.",
             examples=["PAY-12"],
             min_length=1,
             **limited("id_chars"),

@@ -164,6 +164,7 @@ class RelatedDocument:
     url: str | None
     status: str | None
     last_modified: datetime | None
+    archived: bool = described("Whether its source no longer has it.", False)
 
 
 @dataclass(frozen=True, slots=True)

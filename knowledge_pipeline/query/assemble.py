@@ -13,6 +13,7 @@ from typing import Any
 from cachetools import LRUCache
 
 from knowledge_pipeline.contract.describe import format_lines, link_to_lines, parse_first_line
+from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import (
     Citation,
     CodeNeighbour,
@@ -27,7 +28,7 @@ from knowledge_pipeline.errors import StoreError
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import Stopwatch
 from knowledge_pipeline.query.documents import Subject, find_relations
-from knowledge_pipeline.query.filters import compile_filter
+from knowledge_pipeline.query.filters import compile_filter, select_changes
 from knowledge_pipeline.query.hits import Hit, IndexedChunk, RankedChunk
 from knowledge_pipeline.query.open_release import OpenRelease
 from knowledge_pipeline.query.retrieve import SearchScope, read_hits
@@ -452,8 +453,43 @@ async def assemble_best(
             break
         count *= 4
     explain = plan.question.explain
-    results = (to_result(hit.chunk, hit.score, hit.explanation, explain=explain) for hit in shown)
-    return [hit.chunk for hit in shown], tuple(results)
+    chunks = [_drop_other_diffs(hit.chunk, plan.restrictions) for hit in shown]
+    results = (
+        to_result(chunk, hit.score, hit.explanation, explain=explain)
+        for chunk, hit in zip(chunks, shown, strict=True)
+    )
+    return chunks, tuple(results)
+
+
+_DIFF_START = re.compile(r"^diff (?P<path>\S[^\n]*)\n(?=@@ )", re.MULTILINE)
+
+
+def _drop_other_diffs(chunk: IndexedChunk, restrictions: Sequence[Filters]) -> IndexedChunk:
+    """A part of a commit without the diffs of paths that restrictions leave out; its message stays."""
+    paths: Sequence[str] = chunk.metadata.get("paths", ()) if chunk.source_type == "git_history" else ()
+    selected = select_changes(paths, restrictions)
+    if not paths or len(selected) == len({*paths}):
+        return chunk
+    goes_on = paths[0] if chunk.metadata.get("anchor", "").startswith("diff ") else None
+    starts = [(0, goes_on), *((match.start(), match["path"]) for match in _DIFF_START.finditer(chunk.text))]
+    ends = [*(start for start, _ in starts[1:]), len(chunk.text)]
+    kept = [
+        (start, end)
+        for (start, path), end in zip(starts, ends, strict=True)
+        if path is None or path in selected
+    ]
+    if not kept:
+        return chunk
+    text = "".join(chunk.text[start:end] for start, end in kept).rstrip()
+    first = chunk.start_line + chunk.text.count("\n", 0, kept[0][0])
+    return replace(
+        chunk,
+        text=text,
+        start_char=chunk.start_char + kept[0][0],
+        start_line=first,
+        end_line=first + text.count("\n"),
+        metadata={**chunk.metadata, "paths": [path for path in paths if path in selected]},
+    )
 
 
 def to_result(

@@ -40,6 +40,7 @@ from knowledge_pipeline.records import Mention
 from knowledge_pipeline.relations import (
     KINDS,
     DocumentContext,
+    build_called_name,
     iter_spellings,
     keep_most_specific,
     resolve_name,
@@ -55,7 +56,10 @@ from knowledge_pipeline.sync_facade import gather_all
 _MAX_DOCUMENTS = 20  # that one target may mean: the same path in several sources
 _MAX_NAMES = 500  # in one condition
 _MAX_ROWS = 1_000  # that mention a name
-_DOCUMENT_COLUMNS = ("source", "source_type", "uri", "path", "title", "url", "status", "last_modified")
+_DOCUMENT_COLUMNS = (
+    *("source", "source_type", "uri", "path", "title", "url"),
+    *("status", "last_modified", "archived"),
+)
 _GET_DOCUMENT = itemgetter(*_DOCUMENT_COLUMNS)  # the fields of `RelatedDocument`, in their order
 
 
@@ -72,8 +76,9 @@ class Subject:
 async def describe_relations(index: Index, target: str, access: Access) -> RelationsResponse:
     """How a document is related to others: what it closes, implements or references; what mentions it.
 
-    The target is a ticket's key, "owner/name#12", a commit, an address, a path, or the id of a result. A path
-    that several sources have means the documents of all.
+    The target is a ticket's key, "owner/name#12", a commit, an address, a path, the id or the title that a
+    document gives itself, or the id of a result. What several sources have means the documents of all.
+    Archived documents are named where no other is, and related in both directions.
 
     Raises:
         NotFound: no document that the caller may see has this name or mentions it, or nothing is released
@@ -81,11 +86,11 @@ async def describe_relations(index: Index, target: str, access: Access) -> Relat
         InvalidQuery: too many documents have such a path.
     """
     open_release = await index.open_release()
-    watch, visible = Stopwatch(), compile_filter(access)
+    watch, visible = Stopwatch(), compile_filter(access, Filters(include_archived=True))
     target = replace_invalid_characters(target).strip()
     not_found = NotFound(
         f"no document is called {target[:200]!r}, and none mentions it: give a ticket's key, "
-        "owner/name#12, a commit, an address, a path, or an id from the results of a search"
+        "owner/name#12, a commit, an address, a path, the id of a record or of a result of a search"
     )
     readers = await open_release.open_readers()
     documents: list[RelatedDocument] = []
@@ -124,16 +129,35 @@ async def describe_relations(index: Index, target: str, access: Access) -> Relat
 
 
 async def _read_documents(readers: Sequence[IndexReader], visible: Filter, target: str) -> list[list[Row]]:
-    """The rows of each document that a key, number, commit, address, path or id means, if not too many."""
-    matches: list[Row] = []
-    for condition in _iter_conditions(target):
-        matches = matches or await find_rows(readers, visible & condition, ("source", "uri"))
-    documents = sorted({(row["source"], row["uri"]) for row in matches})
+    """The rows of each document that a target means, if not too many."""
+    documents = await _find_documents(readers, visible, [*_iter_conditions(target)])
+    if not documents:
+        called = await _build_called_condition(readers, visible, target)
+        documents = await _find_documents(readers, visible, [called])
     if len(documents) > _MAX_DOCUMENTS:
         raise InvalidQuery(f"{len(documents)} documents are called {target[:200]!r}: give more of the path")
     columns = (*_DOCUMENT_COLUMNS, "metadata")
     conditions = (eq("source", source) & eq("uri", uri) for source, uri in documents)
     return [await find_rows(readers, visible & condition, columns) for condition in conditions]
+
+
+async def _find_documents(
+    readers: Sequence[IndexReader], visible: Filter, conditions: Sequence[Filter]
+) -> list[tuple[str, str]]:
+    """Source and uri of the documents that the first of some conditions finds; archived ones come last."""
+    for archived in (False, True):
+        for condition in conditions:
+            where = visible & condition & eq("archived", archived)
+            if rows := await find_rows(readers, where, ("source", "uri")):
+                return sorted({(row["source"], row["uri"]) for row in rows})
+    return []
+
+
+async def _build_called_condition(readers: Sequence[IndexReader], visible: Filter, name: str) -> Filter:
+    """A document gives itself a name, such as a record's id; it means something within its source."""
+    by_reader = await gather_all(reader.list_values("source", visible) for reader in readers)
+    names = {build_called_name(source, name) for sources in by_reader for source in sources}
+    return filters.has_any("names", sorted(names))
 
 
 async def find_relations(
@@ -162,6 +186,8 @@ async def find_relations(
     for row in mentioned:
         for name in row["names"]:
             rows_by_name.setdefault(name, []).append(row)
+    for name, rows in rows_by_name.items():  # a document that moved is archived where it was
+        rows_by_name[name] = [row for row in rows if not row["archived"]] or rows
     every_name = frozenset(name for subject in subjects for name in subject.names)
     incoming = [
         (Mention(**mention), row)
@@ -237,11 +263,12 @@ async def read_by_id(readers: Sequence[IndexReader], name: str, access: Access) 
     """One chunk by its id, or all chunks of a document by "source:uri", in their order.
 
     Archived ones are found too, and say so. A path names a document as well, with or without its source: with
-    lines or a name, as `parse_place` reads them, only its chunks that have them are returned.
+    lines or a name, as `parse_place` reads them, only its chunks that have them are returned. So does what
+    `describe_relations` takes: a ticket's key, a commit, an address, the id of a record.
 
     Raises:
         NotFound: there is none that the caller may see.
-        InvalidQuery: several documents have such a path.
+        InvalidQuery: several documents have such a path or name.
     """
     visible, name = build_visibility_filter(access), replace_invalid_characters(name)
     rows = await find_rows(readers, visible & eq("id", name), CHUNK_COLUMNS)
@@ -249,16 +276,33 @@ async def read_by_id(readers: Sequence[IndexReader], name: str, access: Access) 
     if not rows and uri:
         document = eq("source", source) & eq("uri", uri)
         rows = await find_rows(readers, visible & document, CHUNK_COLUMNS)
-    place = Place(name)
+    place, named = Place(name), compile_filter(access, Filters(include_archived=True))
+    if not rows and (global_name := _parse_global_name(name)):
+        rows = await _read_named(readers, named, name, filters.has_any("names", [global_name]))
     if not rows:
         place = parse_place(name)
         rows = await _read_at_place(readers, compile_filter(access), place)
+    if not rows:
+        called = await _build_called_condition(readers, named, name)
+        rows = await _read_named(readers, named, name, called)
     if not rows:
         shown = _format_name(name)
         raise NotFound(f"there is no chunk or document {shown}: ids are in the results of a search")
     chunks = {chunk.id: chunk for chunk in map(IndexedChunk.from_row, rows)}
     ordered = sorted(chunks.values(), key=lambda chunk: (chunk.start_char, chunk.id))
     return [chunk for chunk in ordered if _is_at(chunk, place)] or ordered
+
+
+async def _read_named(
+    readers: Sequence[IndexReader], visible: Filter, name: str, condition: Filter
+) -> list[Row]:
+    """The rows of the one document that has a name, by a condition on names."""
+    documents = await _find_documents(readers, visible, [condition])
+    if len(documents) > 1:
+        listing = ", ".join(f"{source}:{uri}" for source, uri in documents[:_MAX_FILES_NAMED])
+        raise InvalidQuery(f"several documents are called {_format_name(name)}: {listing}; give one of these")
+    conditions = (eq("source", source) & eq("uri", uri) for source, uri in documents)
+    return [row for one in conditions for row in await find_rows(readers, visible & one, CHUNK_COLUMNS)]
 
 
 async def _read_at_place(readers: Sequence[IndexReader], visible: Filter, place: Place) -> list[Row]:

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from functools import reduce
 from itertools import groupby
 
-from knowledge_pipeline.contract.filters import Filters, build_namespace_tag
+from knowledge_pipeline.contract.filters import Filters, SectionFilters, build_namespace_tag
 from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.query.access import Access, build_visibility_filter
+from knowledge_pipeline.records import RECORD_KINDS, parse_record_kind
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.times import ensure_zone
@@ -23,6 +24,7 @@ _EARLIEST, _LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tz
 _TYPES_WITH_CHANGES = frozenset({"git_history", "github_pr"})  # that name the files which they change
 _OF_CODE = filters.eq("source_type", "code")
 _OF_TICKETS = filters.one_of("source_type", ("custom", "jira"))
+_OF_RECORDS = filters.one_of("source_type", ("archive", "custom"))
 _LANGUAGE_ALIASES = {"c++": "cpp", "c#": "c_sharp", "csharp": "c_sharp", "shell": "bash", "golang": "go"}
 
 
@@ -31,7 +33,7 @@ def compile_filter(access: Access, *restrictions: Filters) -> Filter:
 
     Where no branch is named, these are rows of main branches.
     Where types of sources are named, a commit, a pull or merge request is at each path that it changes;
-    else the store would read what each of its rows changes.
+    else the store would read what each of its rows changes. A part of a commit's diff is at its own paths.
     """
     conditions = [build_visibility_filter(access)]
     has_archived = any(restriction.include_archived for restriction in restrictions)
@@ -50,15 +52,34 @@ def compile_filter(access: Access, *restrictions: Filters) -> Filter:
     return reduce(lambda left, right: left & right, conditions)
 
 
+def select_changes(paths: Sequence[str], restrictions: Iterable[Filters]) -> set[str]:
+    """Those of the paths that a commit changes which restrictions take."""
+    selected = set(paths)
+    for restriction in restrictions:
+        if patterns := _list_changed_patterns(restriction.paths):
+            selected &= filters.select_paths(paths, patterns)
+    return selected
+
+
+def _list_changed_patterns(paths: Sequence[str]) -> list[str]:
+    """Patterns of paths that a commit may change; those that leave out say nothing of it."""
+    return [normalize_path(path) for path in paths if not path.startswith("!")]
+
+
 def _at_or_changing(paths: Sequence[str], restrictions: Iterable[Filters]) -> Filter:
     of_each = [frozenset[str](it.source_types) for it in restrictions if it.source_types]
     types = reduce(lambda one, other: one & other, of_each) if of_each else frozenset[str]()
     conditions = [_at_paths(paths)] if not types or types - _TYPES_WITH_CHANGES else []
     if types & _TYPES_WITH_CHANGES:
-        patterns = [normalize_path(path) for path in paths if not path.startswith("!")]
-        changes = [filters.gitignore_in_json_list("metadata", "files", pattern) for pattern in patterns]
         have_changes = filters.one_of("source_type", sorted(_TYPES_WITH_CHANGES))
-        conditions.append(have_changes & _join_with_or(changes) if changes else have_changes)
+        if patterns := _list_changed_patterns(paths):
+            files, hunks = (
+                _join_with_or([filters.gitignore_in_json_list("metadata", key, it) for it in patterns])
+                for key in ("files", "paths")
+            )
+            is_diff = filters.starts_with("anchor", "diff ")  # without the commit's message
+            have_changes &= (is_diff & hunks) | (~is_diff & files)
+        conditions.append(have_changes)
     return _join_with_or(conditions)
 
 
@@ -69,6 +90,9 @@ def to_conditions(restriction: Filters) -> list[Filter]:
         for name, compile_ in _FIELD_COMPILERS.items()
         if getattr(restriction, name)
     ]
+    if isinstance(restriction, SectionFilters):
+        texts = map(replace_invalid_characters, restriction.content_contains)
+        conditions += [Filter(filters.contains_words("text", text).sql) for text in texts]  # not by values
     if restriction.since:
         conditions.append(filters.at_least("last_modified", _clamp_time(restriction.since)))
     if restriction.until:
@@ -147,6 +171,15 @@ def _compile_languages(values: Sequence[str]) -> Filter:
     return filters.one_of("language", sorted(names))
 
 
+def _compile_record_kinds(values: Sequence[str]) -> Filter:
+    """By every name of a kind: a record's front matter may say `decision`, and its folder `adr`."""
+    kinds = {parse_record_kind(value) or value.lower() for value in values}
+    names = kinds | {
+        f"{name}{end}" for name, kind in RECORD_KINDS.items() if kind in kinds for end in ("", "s")
+    }
+    return _join_with_or([filters.equals_in_json("metadata", "kind", name) for name in sorted(names)])
+
+
 def _clamp_time(moment: datetime) -> datetime:
     """With a time zone, and within the times that every zone has."""
     return min(max(ensure_zone(moment), _EARLIEST), _LATEST)
@@ -175,7 +208,7 @@ _CREATION_KEYS = {
 PATTERN_FIELDS = frozenset(
     (
         *("repos", "paths", "authors", "projects", "statuses", "spaces", "channels"),
-        *("classes", "imports", "titles", "sections", "components", "fix_versions"),
+        *("classes", "imports", "titles", "sections", "components", "fix_versions", "record_kinds"),
     )
 )
 """Filters whose values the store compares with each row as patterns, one after the other."""
@@ -205,6 +238,7 @@ _FIELD_COMPILERS: dict[str, _Compile] = {
     "classes": _within(
         _OF_CODE, _match_any(lambda name: filters.ends_with_parts_in_json("metadata", "class_name", name))
     ),
+    "record_kinds": _within(_OF_RECORDS, _compile_record_kinds),
     "imports": _within(_OF_CODE, _match_metadata_names("imports")),
     "titles": _match_any(lambda value: filters.contains_words("title", value)),
     "sections": _match_any(lambda value: filters.contains_words("section", value)),

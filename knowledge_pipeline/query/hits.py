@@ -68,7 +68,8 @@ class IndexedChunk:
     def from_row(cls, row: Row) -> IndexedChunk:
         """A row with `CHUNK_COLUMNS`.
 
-        Its metadata are what extractors found, overridden by the typed columns that hold anything.
+        Its metadata are what extractors found, overridden by the typed columns that hold anything, but for
+        the path of an endpoint of an API.
         """
         payload = row["shown"]
         metadata: dict[str, Any] = {
@@ -78,6 +79,8 @@ class IndexedChunk:
             "indexed_at": row["indexed_at"].isoformat(),
             "updated_at": row["updated_at"].isoformat(),
         }
+        if payload["source_type"] == "openapi":
+            metadata["path"] = payload["metadata"].get("path", payload["path"])
         names, mentions = metadata.pop("names", ()), metadata.pop("mentions", ())
         metadata.pop("leads", None)
         symbols = dict.fromkeys([payload["symbol"], *payload["metadata"].get("symbols", ())])

@@ -18,6 +18,7 @@ from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter, normalize_path
 from knowledge_pipeline.query.open_release import OpenRelease, find_rows
 from knowledge_pipeline.query.plan import FilterTerm
+from knowledge_pipeline.records import RECORD_KINDS
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.search import IndexReader, SpaceUnreadable
@@ -29,6 +30,7 @@ _COLUMNS = {"repos": "repo", "sources": "source", "languages": "language", "path
 _NOUNS: Mapping[str, str] = {
     **{"repos": "repository", "statuses": "status", "branches": "branch", "classes": "class"},
     **{"source_types": "type of source", "kinds": "kind of definition", "fix_versions": "version"},
+    "record_kinds": "kind of record",
 }
 _MAX_NAMED = 3  # values, in a sentence
 _MAX_DESCRIBED = 5  # values of one filter
@@ -89,9 +91,13 @@ class KnownValues:
     async def describe_unknown(
         self, opened: OpenRelease, access: Access, filters: Filters
     ) -> tuple[str, ...]:
-        """A sentence for each repository, source, language and path that nothing has."""
+        """A sentence for each repository, source, language, path and kind of record that nothing has."""
         scope = Filters(branches=filters.branches, include_archived=filters.include_archived)
-        values = [(name, value) for name in _COLUMNS for value in getattr(filters, name)[:_MAX_DESCRIBED]]
+        values = [
+            (name, value)
+            for name in (*_COLUMNS, "record_kinds")
+            for value in getattr(filters, name)[:_MAX_DESCRIBED]
+        ]
         if not values:
             return ()
         view, sentences = await self._open_view(opened, access), list[str]()
@@ -139,6 +145,10 @@ class KnownValues:
         return f"{sentence}; the nearest: {', '.join(nearest)}" if nearest else sentence
 
     async def _suggest(self, view: _View, name: str, value: str) -> list[str]:
+        if name == "record_kinds":
+            kinds = [build_single_filter(name, (kind,)) for kind in sorted({*RECORD_KINDS.values()})]
+            existing = [kind.record_kinds[0] for kind in kinds if await self._exists(view, kind, Filters())]
+            return find_nearest(value, existing) or existing
         if (column := _COLUMNS.get(name)) is None:
             return []
         key = (view.access, column)

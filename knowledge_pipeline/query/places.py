@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -83,12 +83,28 @@ class SourceFolders:
         for source, folder in self.list_folders():
             if path == folder or path.startswith(f"{folder}/"):
                 located.append((path[len(folder) + 1 :], source))
+        if not located and self.access.everything:  # else a caller would learn which folders there are
+            located += self._locate_in_checkout(Path(path))
         if not located and not path.startswith("/"):
             raise InvalidQuery(
                 f"{text[:200]!r} is a path of a machine, and no source that you may see is read from there: "
                 "give the path within its source, as results name it"
             )
         return located or [(path.lstrip("/"), None)]
+
+    def _locate_in_checkout(self, path: Path) -> Iterator[tuple[str, str]]:
+        """The path in each git source that the checkout around a file or folder was cloned from."""
+        from knowledge_pipeline.connectors.git.command import find_repository, list_remotes
+
+        is_folder = path.is_dir()
+        if (checkout := find_repository(path if is_folder else path.parent)) is None:
+            return
+        repository, prefix = checkout
+        name = prefix.rstrip("/") if is_folder else f"{prefix}{path.name}"
+        remotes = {remote.host_and_path for remote in list_remotes(repository)}
+        for source in self.sources:
+            if isinstance(source.connection, GitConnection) and source.connection.host_and_path in remotes:
+                yield name, source.id
 
     def localize(self, text: str) -> str:
         """The name of a document or of code; an absolute path in it as its source has it."""

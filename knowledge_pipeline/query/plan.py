@@ -44,7 +44,7 @@ _FILTER_KEYS = {
     **{"tag": "tags", "label": "labels", "project": "projects", "status": "statuses", "space": "spaces"},
     **{"channel": "channels", "kind": "kinds", "class": "classes", "import": "imports", "title": "titles"},
     **{"section": "sections", "namespace": "namespaces", "since": "since", "until": "until"},
-    **{"component": "components", "fix_version": "fix_versions"},
+    **{"component": "components", "fix_version": "fix_versions", "record_kind": "record_kinds"},
     **{"created_since": "created_since", "created_until": "created_until"},
 }
 _FILTER_TERM = re.compile(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from knowledge_pipeline.records import VARIANT_TAG
 
@@ -300,6 +300,18 @@ def gitignore(column: str, pattern: str) -> Filter:
     return _match_regex(column, f"^{_PLAIN_PATHS.translate(pattern)}$")
 
 
+def select_paths(paths: Sequence[str], patterns: Iterable[str]) -> set[str]:
+    """Those of some paths that a pattern matches as `gitignore` says; in time linear in their length."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    column = pa.array(paths, pa.string())
+    conditions = (f"^{_PLAIN_PATHS.translate(pattern)}$" for pattern in patterns)
+    matches = [compute.match_substring_regex(column, pattern=it).to_pylist() for it in conditions]
+    return {path for path, *fits in zip(paths, *matches, strict=True) if any(fits)}
+
+
 def gitignore_in_json_list(column: str, key: str, pattern: str) -> Filter:
     """The column holds a JSON object whose list of paths under a key has one that matches; see `gitignore`.
 
@@ -316,6 +328,14 @@ def ends_with_parts_in_json(column: str, key: str, value: str) -> Filter:
     Letter case aside. The JSON is as `json.dumps` writes it.
     """
     return _match_regex(column, rf'(?i)"{re.escape(key)}": "(?:[^"]*\.)?{_escape_json(value)}"')
+
+
+def equals_in_json(column: str, key: str, value: str) -> Filter:
+    """The column holds a JSON object with this text under a key, letter case aside.
+
+    The JSON is as `json.dumps` writes it; the key is not the first of an object within it.
+    """
+    return _match_regex(column, rf'(?i)(^\{{|, )"{re.escape(key)}": "{_escape_json(value)}"')
 
 
 def has_name_in_json_list(column: str, key: str, name: str, *, fold: bool = False) -> Filter:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline_tests.cli.conftest import CODE, Run
+from knowledge_pipeline_tests.cli.conftest import CODE, Run, git
 
 
 def paths(context: dict) -> list[str]:
@@ -52,6 +54,24 @@ def test_a_file_is_found_by_its_path_in_the_index_or_on_this_machine(indexed: Pa
         (similar,) = [run for run in told["searches"] if run["name"] == "similar"]
         assert (similar["problem"], told["degraded"]) == (None, [])
         assert similar["found"] > 0 and "src/other.py" in paths(told)
+
+
+def test_a_file_of_a_checkout_is_that_of_its_git_source(indexed: Path, shop: Path, tmp_path: Path, run: Run):
+    config = indexed / "knowledge.yaml"
+    declared = config.read_text().partition("sources:")[0]
+    connection = {"type": "git", "url": str(shop)}
+    sources = [{"id": "shop", "type": "code", "connection": connection}]
+    config.write_text(f"{declared}sources: {json.dumps(sources)}\n")
+    run("refresh", "--source", "shop")
+    git(tmp_path, "clone", "--quiet", str(shop), "clone")
+    for folder in (shop, tmp_path / "clone"):
+        file = folder / "src" / "sessions.py"
+        for name in (file, os.path.relpath(file)):
+            ran = run("context", "review", "--file", str(name), "--json").json
+            (similar,) = [run for run in ran["searches"] if run["name"] == "similar"]
+            assert (similar["query"], similar["problem"]) == ("src/sessions.py", None)
+    ran = run("get", f"{tmp_path}/clone/src/sessions.py:4", "--json").json
+    assert ran["results"][0]["citation"]["source"] == "shop"
 
 
 def test_a_file_that_is_nowhere_is_told_and_the_rest_is_printed(indexed: Path, run: Run):

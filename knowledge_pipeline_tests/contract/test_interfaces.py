@@ -51,7 +51,7 @@ NOT_FOR_MODELS = {
 }
 """Filters that no tool takes: a model has to read every argument, and other filters say nearly the same."""
 
-PAGE_FILTERS = {"source_types", "sources", "languages", "paths", "since"}
+PAGE_FILTERS = {"source_types", "sources", "languages", "record_kinds", "paths", "since"}
 """Filters with a field on the page; the others are written in the query: `author:ann`."""
 
 NOT_OPTIONS = {"extensions"}
@@ -210,7 +210,12 @@ def test_golden_questions_take_every_filter():
 
 def test_the_page_has_the_fields_that_it_shows():
     filters = PageQuery(
-        source_type=("a",), source=("b",), language=("c",), path=("d",), since="2024-01-31"
+        source_type=("a",),
+        source=("b",),
+        language=("c",),
+        record_kind=("e",),
+        path=("d",),
+        since="2024-01-31",
     ).to_filters()
     assert {name for name in FILTER_NAMES if getattr(filters, name)} == PAGE_FILTERS
 

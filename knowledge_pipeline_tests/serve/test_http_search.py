@@ -192,6 +192,14 @@ def test_an_id_that_ends_like_the_route_is_told_apart_by_its_slash(asking):
     assert "bin/export" in refused(answer, 404, "NotFound")
 
 
+def test_a_document_is_read_by_the_key_that_it_is_called_by(asking):
+    for path in ("ACME-1", "docs/ACME-1"):
+        answer = asking("ann").get(f"{API}/{path}")
+        assert answer.status_code == 200 and "acme-tickets" in answer.text
+        refused(asking("public").get(f"{API}/{path}"), 404, "NotFound")
+    refused(asking("ann").get(f"{API}/ACME-999"), 404, "NotFound")
+
+
 @pytest.mark.parametrize("id_", ["similar", "no-colon", "docs", "docs/x", "a/b:c"])
 def test_what_can_be_no_id_is_no_route(asking, id_):
     assert asking("acme").get(f"{API}/{id_}").status_code in (404, 405)

@@ -103,6 +103,42 @@ def test_a_ticket_is_told_of_by_the_commit_the_pull_request_the_page_and_the_cod
         ("references", "from", "code:keys.py"),
     }
     assert organisation.told(f"tickets:{organisation.ticket}") == organisation.told("PROJ-1")
+    with KnowledgeBase(organisation.project.settings) as knowledge:
+        by_key, by_url = knowledge.get("PROJ-1"), knowledge.get(f"{organisation.jira.url}/browse/PROJ-1")
+        assert {each.citation.source for each in by_key.results} == {"tickets"}
+        assert by_url.results == by_key.results
+
+
+def test_records_are_related_by_the_ids_that_they_give_themselves(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "records"
+    (folder / "sessions").mkdir(parents=True)
+    session, plan = folder / "sessions" / "first.md", folder / "plan.md"
+    session.write_text("---\nid: SESSION_001\nreferences: PLAN_2\n---\n# Signing\n\nWe sign sessions.\n")
+    plan.write_text("---\nid: PLAN_2\n---\n# Storing\n\nThen we store them.\n")
+    access = {"visibility": "private", "tenant": "red", "principals": ["ann"]}
+    project.declare("records", "archive", folder, access=access)
+    project.refresh()
+    plan.unlink()
+    session.rename(folder / "sessions" / "moved.md")
+
+    def find_relations(target: str) -> list[tuple[str, str, bool]]:
+        relations = knowledge.related(target).relations
+        return [(it.direction, it.document.path, it.document.archived) for it in relations]
+
+    with KnowledgeBase(project.settings) as knowledge:
+        assert find_relations("session_001") == [("to", "plan.md", False)]
+        assert knowledge.get("SESSION_001").results[0].citation.path == "sessions/first.md"
+        with pytest.raises(NotFound, match="give a ticket's key"):
+            knowledge.related("SESSION_00")
+    project.refresh()
+    with KnowledgeBase(project.settings) as knowledge:
+        assert find_relations("SESSION_001") == [("to", "plan.md", True)]
+        both = {("from", "sessions/first.md", True), ("from", "sessions/moved.md", False)}
+        assert set(find_relations("PLAN_2")) == set(find_relations("Storing")) == both
+        assert knowledge.get("PLAN_2").results[0].metadata["archived"] is True
+        assert knowledge.search("store them").results[0].citation.path != "plan.md"
+        with pytest.raises(NotFound):
+            knowledge.related("PLAN_2", access=Access.public())
 
 
 @pytest.mark.slow

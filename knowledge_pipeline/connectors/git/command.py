@@ -136,6 +136,16 @@ def find_repository(folder: Path) -> tuple[Path, str] | None:
     return git_folder_of(root), prefix
 
 
+def list_remotes(repository: Path) -> list[GitConnection]:
+    """Where a repository was cloned from, and what else it fetches from; none where git cannot tell."""
+    try:
+        output = run_git(["config", "-z", "--get-regexp", r"^remote\..*\.url$"], repository=repository)
+    except (GitError, SourceRefused):
+        return []
+    urls = (entry.partition("\n")[2] for entry in output.decode("utf-8", "replace").split("\0"))
+    return [GitConnection.model_construct(type="git", url=url) for url in urls if url]
+
+
 def find_git_folder(repository: Path) -> Path:
     """Where git keeps a repository, once for all of its worktrees; SourceRefused where it cannot be read."""
     arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]

@@ -381,9 +381,9 @@ _add_query(
 
 
 class _KnowledgeIdConvertor(Convertor[str]):
-    """A chunk's id, or `source:uri`: nothing that could be the name of another route."""
+    """A chunk's id, `source:uri`, or a key with a capital or a digit: nothing that names another route."""
 
-    regex = r"[0-9a-f]{32}|[^/:]+:(?s:.+)"
+    regex = r"[0-9a-f]{32}|[^/:]+:(?s:.+)|(?=[a-z_.-]*[A-Z0-9])[A-Za-z0-9_.-]+"
 
     def convert(self, value: str) -> str:
         return value
@@ -394,7 +394,7 @@ class _KnowledgeIdConvertor(Convertor[str]):
 
 register_url_convertor("knowledge_id", _KnowledgeIdConvertor())
 
-_ID = "An `id` of a result, or `source:uri` of a document; a slash in it is written `%2F`."
+_ID = "An `id` of a result, `source:uri` of a document, or its key: `PAY-12`; a slash in it is written `%2F`."
 KnowledgeId = Annotated[
     str,
     Path(min_length=1, description=_ID, examples=["docs:guides/retries.md"], **limited("id_chars")),

@@ -81,7 +81,7 @@ class QueryInput(ToolInput):
 
     query: str = Field(
         min_length=1,
-        description="A question in plain words, keywords, or exact names and error messages. Say what is "
+        description="A question, keywords, exact names or error messages. Say what is "
         "meant, not only one word: both meaning and words are searched.",
         examples=["how are sessions signed", "retry with exponential backoff in the payment client"],
     )
@@ -105,8 +105,8 @@ class KnowledgeQueryInput(DatedQueryInput):
 
     type: Literal["semantic", "code", "docs", "historical"] = Field(
         default="semantic",
-        description="semantic: everything; code: source code alone, deeper; docs: documentation alone; "
-        "historical: commits and pull requests. Of these, newer ones come first if they fit as well.",
+        description="semantic: everything; code: code alone, deeper; docs: documents alone; "
+        "historical: commits, pull requests. Of these, newer ones come first if they fit as well.",
     )
     mode: SearchMode = Field(default="hybrid", description="words: exact terms; vectors: meaning alone.")
     source_types: SourceTypes = filter_field("source_types")
@@ -115,6 +115,7 @@ class KnowledgeQueryInput(DatedQueryInput):
     languages: FilterValues = filter_field("languages")
     paths: FilterValues = filter_field("paths")
     authors: WholeTexts = filter_field("authors")
+    record_kinds: FilterValues = filter_field("record_kinds")
     limit: Limit = 5
 
     @property
@@ -368,11 +369,12 @@ class DocumentInput(ToolInput):
     """Read a chunk, or a whole document in pages."""
 
     id: str = Field(
-        min_length=1, description="The `id` of a result, or the `document_id` for all of its document."
+        min_length=1,
+        description="An `id` of a result, a `document_id`, or a key: PAY-12. The last two give a document.",
     )
     offset: int = Field(default=0, ge=0)
     compact: bool = False
-    blame: bool = Field(default=False, description="Say who last changed the lines.")
+    blame: bool = Field(default=False, description="Who last changed the lines.")
     limit: int = Field(default=40, ge=1, le=500, description="At most this many chunks.")
 
 

@@ -28,6 +28,7 @@ from knowledge_pipeline.contract.filters import (
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.file_languages import is_code
 from knowledge_pipeline.query.plan import PROFILES, read_filters
+from knowledge_pipeline.records import parse_record_kind
 from knowledge_pipeline.serve.page.markdown_html import (
     LinkResolver,
     TermMatcher,
@@ -300,11 +301,17 @@ def describe_match(answer: responses.SearchResponse) -> tuple[str, str]:
 
 
 def count_facets(results: Sequence[responses.SearchResult]) -> dict[str, list[tuple[str, int]]]:
-    """How many of the results each type, source and language has; the most first."""
+    """How many of the results each type, source, language and kind of record has; the most first."""
     values = {
         "source_type": [result.metadata.get("source_type") for result in results],
         "source": [result.citation.source for result in results],
         "language": [result.metadata.get("language") for result in results],
+        "record_kind": [
+            parse_record_kind(kind) or kind
+            for result in results
+            if (kind := str(result.metadata.get("kind") or ""))
+            and result.metadata.get("source_type") in ("archive", "custom")
+        ],
     }
     return {
         name: sorted(Counter(map(str, filter(None, entries))).items(), key=lambda pair: (-pair[1], pair[0]))
@@ -348,7 +355,7 @@ MODES: Mapping[SearchMode, str] = {
     "words": "Words alone",
     "vectors": "Meaning alone",
 }
-_LIST_FILTERS = ("source_type", "source", "language", "path")
+_LIST_FILTERS = ("source_type", "source", "language", "record_kind", "path")
 FILTER_NAMES = (*_LIST_FILTERS, "since")
 
 
@@ -361,6 +368,7 @@ class PageQuery:
     source_type: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
     language: tuple[str, ...] = ()
+    record_kind: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     since: str = ""
     limit: int = DEFAULT_LIMIT
@@ -400,7 +408,8 @@ class PageQuery:
         for name in _LIST_FILTERS:
             for value in getattr(self, name):
                 label = type_label_of(value) if name == "source_type" else value
-                chosen.append((f"{name.removeprefix('source_')} {label}", self.toggle_url(name, value)))
+                title = name.removeprefix("source_").replace("_", " ")
+                chosen.append((f"{title} {label}", self.toggle_url(name, value)))
         return chosen + ([(f"since {self.since}", self.url(since=""))] if self.since else [])
 
     def to_filters(self) -> Filters:
@@ -409,6 +418,7 @@ class PageQuery:
             source_types=cast("tuple[SourceType, ...]", self.source_type),  # an unknown one matches nothing
             sources=self.source,
             languages=self.language,
+            record_kinds=self.record_kind,
             paths=self.path,
             since=parse_query_time("since", self.since) if self.since else None,
         )

@@ -97,6 +97,52 @@ def test_a_section_sees_no_more_than_the_caller_and_the_filters_of_the_task(conf
     assert paths_of(narrowed, sections_of(narrowed)["rules"]) == {"style/1.md"}
 
 
+@pytest.mark.parametrize(
+    ("format_", "shown"),
+    [
+        ("excerpt", "[1] guide.md, line 1\n```python\nA failed request is tried again three times.\n```"),
+        ("full", "[1] guide.md, line 1\n```python\nA failed request is tried again three times.\n```"),
+        ("code", "[1] guide.md, line 1\n```python\nA failed request is tried again three times.\n```"),
+        ("list", "[1] guide.md, line 1\n\n## Answer"),
+        ("summary", "[1] guide.md, line 1: A failed request is tried again three times.\n\n## Answer"),
+    ],
+)
+def test_a_section_shows_its_results_in_its_format(configure: Configure, format_: str, shown: str):
+    filters = {"paths": ["guide.md"]}
+    base = configure({"name": "guide", "share": 1.0, "filters": filters, "format": format_})
+    context = base.context("retry a failed request")
+    assert f"### guide\n\n{shown}" in context.text
+    (excerpt,) = context.excerpts
+    assert excerpt.text == "A failed request is tried again three times."
+    assert context.tokens <= context.max_tokens
+
+
+def test_many_results_of_a_section_are_listed_where_few_would_be_quoted(configure: Configure):
+    section = {"name": "rules", "type": "conventions", "limit": 20, "share": 1.0}
+    listed, quoted = (
+        configure({**section, "format": each}).context("retry a request", max_tokens=300)
+        for each in ("list", "full")
+    )
+    assert len(listed.excerpts) > len(quoted.excerpts) > 0 and quoted.omitted
+    assert max(listed.tokens, quoted.tokens) <= 300
+    assert sections_of(listed)["rules"].tokens < sections_of(quoted)["rules"].tokens * 2
+
+
+def test_every_result_of_a_section_contains_the_words_that_it_asks_for(configure: Configure):
+    def find(*words: str) -> set[str]:
+        filters = {"source_types": ["markdown"], "content_contains": words}
+        base = configure({"name": "a", "share": 1.0, "limit": 20, "filters": filters})
+        context = base.context("retry a failed request", access=Access.public())
+        return {result.citation.path for result in context.results}
+
+    assert find("tried AGAIN") == {"guide.md"}
+    assert find("verb", "style") == {"CONTRIBUTING.md"}
+    assert find("tri") == find("verb", "tried") == find("' OR true") == set()
+    one = {"name": "a", "share": 1.0, "filters": {"content_contains": "Doe, Ann"}}
+    settings = ContextSettings.model_validate({"sections": {"chat": [one]}})
+    assert settings.sections["chat"][0].filters.content_contains == ("Doe, Ann",)
+
+
 def test_shares_bound_sections_and_what_one_does_not_need_goes_to_the_others(configure: Configure):
     rules = {"name": "rules", "type": "conventions", "limit": 20}
     few = configure({**rules, "share": 0.2}).context("retry a request", max_tokens=300)
@@ -135,6 +181,7 @@ def test_what_makes_no_sense_in_the_configuration_is_named(configure: Configure)
             "neither query nor filters",
         ),
         ([{"name": "a", "share": 0.1, "filters": {"path": ["x"]}}], "filters.path"),
+        ([{"name": "a", "share": 0.1, "format": "table"}], "'excerpt', 'full', 'code', 'list' or 'summary'"),
     ):
         with pytest.raises(ValidationError, match=said):
             ContextSettings.model_validate({"sections": {"code_review": sections}})

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,73 @@ def test_each_filter_holds_in_both_searches(base: KnowledgeBase, filters: dict, 
     answer = base.search("token refresh", filters=Filters(**filters), limit=20)
     assert set(paths(answer)) == expected
     assert set(paths(base.similar(text="token refresh", filters=Filters(**filters), limit=20))) == expected
+
+
+def test_a_record_is_of_a_kind_however_its_front_matter_or_a_question_calls_it(
+    base: KnowledgeBase, lake: Lake, space: str
+):
+    mention = {"kind": "references", "name": "key:plan", "target": "PLAN"}
+    records = {"a.md": "adr", "b.md": "decision", "s.md": "session", "own.md": "Retro"}
+    rows = [
+        row(
+            f"token told {path}", path, source_type="archive", metadata=json.dumps({"id": path, "kind": kind})
+        )
+        for path, kind in records.items()
+    ]
+    of_code = json.dumps({"kind": "session", "mentions": [mention]})
+    write(lake, space, [*rows, row("token", "code.py", metadata=of_code)])
+    publish(lake)
+
+    def find(*kinds: str) -> set[str]:
+        return set(paths(base.search("token", filters=Filters(record_kinds=kinds))))
+
+    assert find("adr") == find("Decisions") == {"a.md", "b.md"}
+    assert (find("sessions"), find("retro", "SESSION")) == ({"s.md"}, {"s.md", "own.md"})
+    assert paths(base.search("token record_kind:session")) == ["s.md"]
+    assert find("references", "ess", 'x" OR true') == set()
+    (note,) = base.search("token", filters=Filters(record_kinds=("sesion",))).notes
+    assert note == "nothing that you may see has the kind of record 'sesion'; the nearest: session"
+    (note,) = base.search("token", filters=Filters(record_kinds=("plan",))).notes
+    assert note == "nothing that you may see has the kind of record 'plan'; the nearest: adr, session"
+
+
+def test_of_a_long_commit_only_the_diff_of_the_wanted_path_is_found(
+    base: KnowledgeBase, lake: Lake, space: str
+):
+    def part(anchor: str, *changed: str) -> dict[str, Any]:
+        metadata = {"files": ["docs/a.md", "src/b.py"], **({"paths": changed} if changed else {})}
+        columns = {"source": "log", "source_type": "git_history", "metadata": json.dumps(metadata)}
+        return row(f"token in {anchor}", f"commit/{anchor}", anchor=anchor, **columns)
+
+    own, other = part("diff docs/a.md", "docs/a.md"), part("diff src/b.py", "src/b.py")
+    write(lake, space, [part("message"), own, other, part("message with it", "src/b.py")])
+    publish(lake)
+    found = paths(base.search("token", type="historical", filters=Filters(paths=("docs/",))))
+    assert set(found) == {"commit/message", "commit/diff docs/a.md", "commit/message with it"}
+    assert len(paths(base.search("token", type="historical", filters=Filters(paths=("*.md", "*.py"))))) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "anchor", "wanted", "shown", "lines"),
+    [
+        ("Fix\n\ndiff a.md\n@@ 1\n+x\n\ndiff src/b.py\n@@ 1\n+y", "message", "src", [0, 2], "L5-L9"),
+        ("Fix\n\ndiff a.md\n@@ 1\n+x\n\ndiff src/b.py\n@@ 1\n+y", "message", "a.*", [0, 1], "L5-L9"),
+        ("diff a.md\n@@ 1\n+x\n\ndiff src/b.py\n@@ 1\n+y", "diff a.md", "src/", [1], "L9-L11"),
+        ("+x\n\ndiff src/b.py\n@@ 1\n+y", "diff a.md", "**/b.py", [1], "L7-L9"),
+        ("+x\n\ndiff src/b.py\n@@ 1\n+y", "diff a.md", "/a.md", [0], "L5"),
+    ],
+)
+def test_a_part_of_a_commit_is_shown_without_the_diff_of_another_path(
+    base: KnowledgeBase, lake: Lake, space: str, text: str, anchor: str, wanted: str, shown: list, lines: str
+):
+    metadata = json.dumps({"files": ["a.md", "src/b.py"], "paths": ["a.md", "src/b.py"]})
+    columns = {"source_type": "git_history", "anchor": anchor, "metadata": metadata, "start_line": 5}
+    write(lake, space, [row(text, "commit/1", **columns)])
+    publish(lake)
+    (result,) = base.search("diff", type="historical", filters=Filters(paths=(wanted,))).results
+    parts = re.split("\n\n(?=diff)", text)
+    assert (result.content, result.citation.lines) == ("\n\n".join(parts[at] for at in shown), lines)
+    assert base.get(result.id).results[0].content == text
 
 
 @pytest.mark.usefixtures("shelf")
@@ -438,8 +506,11 @@ def test_a_web_address_is_cited_with_its_lines(base: KnowledgeBase, lake: Lake, 
 
 def test_metadata_of_extractors_and_columns_come_together(base: KnowledgeBase, lake: Lake, space: str):
     columns = {"metadata": '{"complexity": 3, "path": "fake"}', "symbol": "f", "page": 2}
-    write(lake, space, [row("alpha", "a.py", **columns)])
+    endpoint = {"metadata": '{"method": "GET", "path": "/pets/{id}"}', "source_type": "openapi"}
+    write(lake, space, [row("alpha", "a.py", **columns), row("pets", "pets.yaml", **endpoint)])
     publish(lake)
+    of_endpoint = base.search("pets", filters=Filters(source_types=("openapi",))).results[0]
+    assert (of_endpoint.metadata["path"], of_endpoint.citation.path) == ("/pets/{id}", "pets.yaml")
     metadata = base.search("alpha").results[0].metadata
     assert (metadata["complexity"], metadata["path"], metadata["symbol"], metadata["page"]) == (
         3,
