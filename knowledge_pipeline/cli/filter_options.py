@@ -37,7 +37,9 @@ class FilterOptions:
     spaces: Annotated[Names, _only("space", "KEY", "this space of a wiki")] = None
     channels: Annotated[Names, _only("channel", "NAME", "this channel of a chat")] = None
     kinds: Annotated[Names, _only("kind", "NAME", "this kind of definition: class, method, interface")] = None
+    symbols: Annotated[Names, _only("symbol", "NAME", "this definition: get, Store.get")] = None
     classes: Annotated[Names, _only("class", "NAME", "this class and its members")] = None
+    exports: Annotated[Names, _only("export", "NAME", "code that gives others this definition")] = None
     imports: Annotated[
         Names, _only("import", "MODULE", "code of files that import this module: requests")
     ] = None
