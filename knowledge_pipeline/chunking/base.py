@@ -139,6 +139,11 @@ class HeadingOutline:
         index = bisect_right(self._starts, char) - 1
         return self.sections[index] if index >= 0 else None
 
+    def sections_within(self, start_char: int, end_char: int) -> list[Section]:
+        """The sections that begin within a span."""
+        first = bisect_left(self._starts, start_char)
+        return self.sections[first : bisect_left(self._starts, end_char, first)]
+
     def trail_at(self, char: int) -> tuple[str, ...]:
         """Titles from the top down to the section of a character."""
         section = self.section_at(char)

@@ -40,7 +40,7 @@ from knowledge_pipeline.syntax.outline import (
 )
 from knowledge_pipeline.text import truncate
 
-VERSION = 2
+VERSION = 3
 """Raised whenever the same file would be cut or described differently."""
 
 _MAX_DEPTH = 60  # of blocks in blocks; deeper ones are cut by lines
@@ -423,7 +423,7 @@ def _find_own_definition(
 
 CODE_METADATA_KEYS = (
     *("symbol", "symbol_kind", "symbols", "class_name", "function_name", "implements", "methods"),
-    *("imports", "exports", "dependencies", "complexity", "test_coverage"),
+    *("kinds", "classes", "imports", "exports", "dependencies", "complexity", "test_coverage"),
 )
 """Every key that `_build_code_metadata` may give, and `test_coverage`, which needs a report."""
 
@@ -440,8 +440,9 @@ def _build_code_metadata(
     """Metadata of the chunk that spans the given characters; JSON values only.
 
     `symbol` and what describes it are of `subject`, the definition that the chunk is or
-    is a part of; `symbols` are all definitions that start in the chunk. `complexity` is
-    McCabe's: 1 and one for every branch, of the whole function for a function's part.
+    is a part of; `symbols` are all definitions that start in the chunk, `kinds` and `classes`
+    those of all of these, where they say more than `subject` does. `complexity` is McCabe's:
+    1 and one for every branch, of the whole function for a function's part.
     """
     inside = outline.definitions_within(start_char, end_char)
     counted = (start_char, end_char)
@@ -457,6 +458,13 @@ def _build_code_metadata(
     }
     facts = {key: unique for key, names in lists.items() if (unique := _deduplicate(names))}
     about = _describe_subject(outline, subject) if subject is not None else {}
+    held = [*([subject] if subject else []), *inside]
+    for key, of_first, names in (
+        ("kinds", "symbol_kind", (definition.kind for definition in held)),
+        ("classes", "class_name", (name for definition in held for name in definition.class_names)),
+    ):
+        if (unique := _deduplicate(names)) and unique != [about.get(of_first)]:
+            facts[key] = unique
     return {**about, **facts, "complexity": 1 + outline.count_decisions(*counted)}
 
 

@@ -371,13 +371,17 @@ class DocumentMetadataExtractor:
     def extract(self, chunk: Chunk) -> Metadata:
         """Metadata of one chunk; unknown facts are left out.
 
-        The section is that of the chunk's first character, else of the first heading in it.
+        The section is that of the chunk's first character, else of a heading in it; `sections` are this one
+        and those that begin in the chunk, where they are several.
         """
         facts: dict[str, Any] = {}
         section = self._outline.section_at(chunk.start_char) or self._outline.section_at(chunk.end_char - 1)
         if section is not None:
             facts |= {"section": section.trail[-1], "header_level": section.level}
             facts["parent_section"] = section.trail[-2] if len(section.trail) > 1 else ""
+            inside = self._outline.sections_within(chunk.start_char, chunk.end_char)
+            headings = dict.fromkeys(within.trail[-1] for within in (section, *inside))
+            facts["sections"] = list(headings) if len(headings) > 1 else []
         facts["title"] = self._title
         facts["headers"] = self._headers
         facts["links"] = extract_links(chunk.text)

@@ -40,7 +40,9 @@ class FilterOptions:
     record_kinds: Annotated[
         Names, _only("record-kind", "NAME", "this kind of record: session, plan, adr, discussion, spec")
     ] = None
+    symbols: Annotated[Names, _only("symbol", "NAME", "this definition: get, Store.get")] = None
     classes: Annotated[Names, _only("class", "NAME", "this class and its members")] = None
+    exports: Annotated[Names, _only("export", "NAME", "code that gives others this definition")] = None
     imports: Annotated[
         Names, _only("import", "MODULE", "code of files that import this module: requests")
     ] = None

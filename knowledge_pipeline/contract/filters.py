@@ -172,9 +172,11 @@ class Filters:
     record_kinds: Names = described(
         "Kinds of a project's records: `session`, `plan`, `adr`, `discussion`, `spec`.", ()
     )
+    symbols: Names = described("Definitions in code, by name: `Store.get`, or `get` of any class.", ())
     classes: Names = described(
         "Classes, and what is defined in them: `Store`; `Inner` of `Outer.Inner`, too.", ()
     )
+    exports: Names = described("Definitions that other files can use, by name: `Store`.", ())
     imports: Names = described(
         "Code of files that import a module, or one below it: `requests`, `./util`.", ()
     )

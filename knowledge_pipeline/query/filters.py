@@ -26,6 +26,11 @@ _OF_CODE = filters.eq("source_type", "code")
 _OF_TICKETS = filters.one_of("source_type", ("custom", "jira"))
 _OF_RECORDS = filters.one_of("source_type", ("archive", "custom"))
 _LANGUAGE_ALIASES = {"c++": "cpp", "c#": "c_sharp", "csharp": "c_sharp", "shell": "bash", "golang": "go"}
+_KIND_ALIASES = {
+    **{"const": "constant", "iface": "interface", "typedef": "type", "alias": "type", "mod": "module"},
+    **dict.fromkeys(("func", "fn", "fun", "def"), "function"),
+    **{"meth": "method", "prop": "property", "cls": "class", "namespace": "module", "package": "module"},
+}
 
 
 def compile_filter(access: Access, *restrictions: Filters) -> Filter:
@@ -180,6 +185,19 @@ def _compile_record_kinds(values: Sequence[str]) -> Filter:
     return _join_with_or([filters.equals_in_json("metadata", "kind", name) for name in sorted(names)])
 
 
+def _compile_kinds(values: Sequence[str]) -> Filter:
+    forms = {form for value in map(str.lower, values) for form in (value, *_list_singulars(value))}
+    return filters.has_any("kinds", sorted({_KIND_ALIASES.get(form, form) for form in forms}))
+
+
+def _list_singulars(value: str) -> tuple[str, str]:
+    return value.removesuffix("es"), value.removesuffix("s")
+
+
+def _match_names(column: str) -> _Compile:
+    return _match_any(lambda name: filters.lists_ending(column, name.removesuffix("()").replace("::", ".")))
+
+
 def _clamp_time(moment: datetime) -> datetime:
     """With a time zone, and within the times that every zone has."""
     return min(max(ensure_zone(moment), _EARLIEST), _LATEST)
@@ -208,7 +226,8 @@ _CREATION_KEYS = {
 PATTERN_FIELDS = frozenset(
     (
         *("repos", "paths", "authors", "projects", "statuses", "spaces", "channels"),
-        *("classes", "imports", "titles", "sections", "components", "fix_versions", "record_kinds"),
+        *("symbols", "classes", "exports", "imports", "titles", "sections", "components", "fix_versions"),
+        "record_kinds",
     )
 )
 """Filters whose values the store compares with each row as patterns, one after the other."""
@@ -235,13 +254,11 @@ _FIELD_COMPILERS: dict[str, _Compile] = {
         filters.eq("source_type", "slack"),
         _match_any(lambda name: filters.starts_with("path", f"#{name.removeprefix('#')}/")),
     ),
-    "classes": _within(
-        _OF_CODE, _match_any(lambda name: filters.ends_with_parts_in_json("metadata", "class_name", name))
-    ),
     "record_kinds": _within(_OF_RECORDS, _compile_record_kinds),
+    **{name: _match_names(name) for name in ("symbols", "classes", "exports")},
     "imports": _within(_OF_CODE, _match_metadata_names("imports")),
     "titles": _match_any(lambda value: filters.contains_words("title", value)),
-    "sections": _match_any(lambda value: filters.contains_words("section", value)),
+    "sections": _match_any(lambda value: filters.contains_words("sections", value, of_list=True)),
     "namespaces": lambda values: filters.has_any("tags", [build_namespace_tag(value) for value in values]),
-    "kinds": lambda values: filters.one_of("symbol_kind", sorted({value.lower() for value in values})),
+    "kinds": _compile_kinds,
 }

@@ -13,24 +13,31 @@ from typing import NamedTuple
 
 from cachetools import LRUCache
 
-from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters, build_single_filter
+from knowledge_pipeline.contract.filters import FILTER_NAMES, NAMESPACE_PREFIX, Filters, build_single_filter
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.filters import compile_filter, normalize_path
 from knowledge_pipeline.query.open_release import OpenRelease, find_rows
 from knowledge_pipeline.query.plan import FilterTerm
-from knowledge_pipeline.records import RECORD_KINDS
+from knowledge_pipeline.records import RECORD_KINDS, is_branch_tag
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.release import Release
+from knowledge_pipeline.store.schemas import HELD_LISTS
 from knowledge_pipeline.store.search import IndexReader, SpaceUnreadable
 from knowledge_pipeline.sync_facade import gather_all
 
-_COLUMNS = {"repos": "repo", "sources": "source", "languages": "language", "paths": "path"}
+_COLUMNS = {
+    **{"repos": "repo", "sources": "source", "languages": "language", "paths": "path"},
+    **{"projects": "project", "statuses": "status", "spaces": "wiki_space"},
+    **{"labels": "labels", "tags": "tags", "namespaces": "tags"},
+    **{name: name for name in HELD_LISTS},
+}
 """Filters whose nearest values are named, and the columns that have them."""
 
 _NOUNS: Mapping[str, str] = {
     **{"repos": "repository", "statuses": "status", "branches": "branch", "classes": "class"},
     **{"source_types": "type of source", "kinds": "kind of definition", "fix_versions": "version"},
     "record_kinds": "kind of record",
+    **{"symbols": "definition", "exports": "exported definition"},
 }
 _MAX_NAMED = 3  # values, in a sentence
 _MAX_DESCRIBED = 5  # values of one filter
@@ -91,7 +98,7 @@ class KnownValues:
     async def describe_unknown(
         self, opened: OpenRelease, access: Access, filters: Filters
     ) -> tuple[str, ...]:
-        """A sentence for each repository, source, language, path and kind of record that nothing has."""
+        """A sentence for each value that nothing has, of the filters whose values are known."""
         scope = Filters(branches=filters.branches, include_archived=filters.include_archived)
         values = [
             (name, value)
@@ -141,8 +148,10 @@ class KnownValues:
         noun = _NOUNS.get(name, name.removesuffix("s"))
         shown = " or ".join(repr(value[:_MAX_SHOWN_CHARS]) for value in values[:_MAX_NAMED])
         sentence = f"nothing that you may see has the {noun} {shown}"
-        nearest = await self._suggest(view, name, values[0])
-        return f"{sentence}; the nearest: {', '.join(nearest)}" if nearest else sentence
+        if nearest := await self._suggest(view, name, values[0]):
+            return f"{sentence}; the nearest: {', '.join(nearest)}"
+        known = self._values.get((view.access, name), ()) if name == "kinds" else ()
+        return f"{sentence}; there are: {', '.join(known)}" if known else sentence
 
     async def _suggest(self, view: _View, name: str, value: str) -> list[str]:
         if name == "record_kinds":
@@ -151,11 +160,16 @@ class KnownValues:
             return find_nearest(value, existing) or existing
         if (column := _COLUMNS.get(name)) is None:
             return []
-        key = (view.access, column)
+        key = (view.access, name)
         if (values := self._values.get(key)) is None:
             visible = compile_filter(view.access)
             by_reader = await gather_all(_list_values(reader, column, visible) for reader in view.readers)
             values = sorted({value for listed in by_reader for value in listed if value})
+            if column == "tags":  # which hold namespaces, and in which branches a row stands
+                tags, prefix = values, NAMESPACE_PREFIX
+                values = [tag.removeprefix(prefix) for tag in tags if tag.startswith(prefix)]
+                if name == "tags":
+                    values = [tag for tag in tags if not (tag.startswith(prefix) or is_branch_tag(tag))]
             if view.release is self._release:
                 self._values[key] = values
         find = find_nearest_paths if name == "paths" else find_nearest
@@ -178,7 +192,7 @@ async def _list_values(reader: IndexReader, column: str, where: Filter) -> Seque
 
 
 def find_nearest(value: str, values: Sequence[str]) -> list[str]:
-    """The values most like one, letter case aside, by all of them or their last part."""
+    """The values most like one, letter case aside, by all of them or what follows a slash or a dot."""
     named = [(form, (known,)) for known in values for form in _forms(known)]
     return _find_close(value, named) or _find_close(value.rpartition("/")[2], named)
 
@@ -198,7 +212,7 @@ def find_nearest_paths(value: str, values: Sequence[str]) -> list[str]:
 
 
 def _forms(value: str) -> set[str]:
-    return {value.casefold(), value.rpartition("/")[2].casefold()}
+    return {part.casefold() for part in (value, value.rpartition("/")[2], value.rpartition(".")[2])}
 
 
 def _find_close(value: str, named: Iterable[tuple[str, Sequence[str]]]) -> list[str]:

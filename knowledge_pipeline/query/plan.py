@@ -43,6 +43,7 @@ _FILTER_KEYS = {
     **{"type": "source_types", "repo": "repos", "branch": "branches", "path": "paths", "author": "authors"},
     **{"tag": "tags", "label": "labels", "project": "projects", "status": "statuses", "space": "spaces"},
     **{"channel": "channels", "kind": "kinds", "class": "classes", "import": "imports", "title": "titles"},
+    **{"symbol": "symbols", "export": "exports"},
     **{"section": "sections", "namespace": "namespaces", "since": "since", "until": "until"},
     **{"component": "components", "fix_version": "fix_versions", "record_kind": "record_kinds"},
     **{"created_since": "created_since", "created_until": "created_until"},

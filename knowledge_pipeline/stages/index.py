@@ -458,6 +458,7 @@ class _IndexRowBuilder:
             "extension": _find_extension(chunk["path"]),
             "labels": list(metadata.get("labels", ())),
             **{name: metadata.get(name) for name in ("project", "status", "wiki_space")},
+            **schemas.list_held(chunk, metadata),
             "names": metadata.get("names", []) if metadata.get("leads") else [],
             "mentions": sorted({mention["name"] for mention in metadata.get("mentions", ())}),
             "words": self._words.build_shared(chunk, document) if document else self._words.build(chunk),

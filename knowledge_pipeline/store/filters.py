@@ -26,11 +26,18 @@ class ColumnPattern:
 
     column: str
     pattern: str
+    of_list: bool = False  # the column holds lists: each of their values is a line to the expression
 
     @property
     def sql(self) -> str:
         """In Lance's filter language."""
-        return f"regexp_like({_require_column_name(self.column)}, {format_literal(self.pattern)})"
+        column = _require_column_name(self.column)
+        text = f"array_to_string({column}, '\n')" if self.of_list else column
+        return f"regexp_like({text}, {format_literal(self.pattern)})"
+
+    def list_values(self, values: Iterable[str]) -> Filter:
+        """The same condition, by the values that match."""
+        return has_any(self.column, values) if self.of_list else one_of(self.column, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +218,17 @@ def equals_folded(column: str, value: str) -> Filter:
     return _match_regex(column, f"(?i)^{re.escape(value)}$")
 
 
-def contains_words(column: str, value: str) -> Filter:
-    """The text column holds the value as whole words, letter case aside: `jane` in "Jane Doe"."""
-    return _match_regex(column, rf"(?i)(^|\W){re.escape(value)}(\W|$)")
+def contains_words(column: str, value: str, *, of_list: bool = False) -> Filter:
+    """The text column holds the value as whole words, letter case aside: `jane` in "Jane Doe".
+
+    `of_list`: the column holds lists, of which one text is enough.
+    """
+    return _match_regex(column, rf"(?im)(^|\W){re.escape(value)}(\W|$)", of_list=of_list)
+
+
+def lists_ending(column: str, value: str) -> Filter:
+    """The list column holds the value, or one that ends with it after a dot, letter case aside."""
+    return _match_regex(column, rf"(?im)(^|\.){re.escape(value)}$", of_list=True)
 
 
 def ends_with_parts(column: str, value: str, separator: str) -> Filter:
@@ -322,14 +337,6 @@ def gitignore_in_json_list(column: str, key: str, pattern: str) -> Filter:
     return Filter(ColumnPattern(column, pattern).sql)  # not by values: hardly two rows have the same JSON
 
 
-def ends_with_parts_in_json(column: str, key: str, value: str) -> Filter:
-    """The column holds a JSON object with such a name under a key, or one that ends with it after a dot.
-
-    Letter case aside. The JSON is as `json.dumps` writes it.
-    """
-    return _match_regex(column, rf'(?i)"{re.escape(key)}": "(?:[^"]*\.)?{_escape_json(value)}"')
-
-
 def equals_in_json(column: str, key: str, value: str) -> Filter:
     """The column holds a JSON object with this text under a key, letter case aside.
 
@@ -382,8 +389,8 @@ def _compare(column: str, operator: str, value: Value) -> Filter:
     return Filter(f"({_require_column_name(column)} {operator} {format_literal(value)})")
 
 
-def _match_regex(column: str, pattern: str) -> Filter:
-    matching = ColumnPattern(column, pattern)
+def _match_regex(column: str, pattern: str, *, of_list: bool = False) -> Filter:
+    matching = ColumnPattern(column, pattern, of_list)
     return Filter(matching.sql, (matching,))
 
 

@@ -24,7 +24,7 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_internals import ADDRESS, allow_rows, sample_addresses, take_rows
 from knowledge_pipeline.store.lance_storage import StorePath, build_index, has_version, remove_path
 from knowledge_pipeline.store.object_store import ObjectPath
-from knowledge_pipeline.store.schemas import GRAPH
+from knowledge_pipeline.store.schemas import GRAPH, HELD_LISTS
 from knowledge_pipeline.store.tables import COMPACT_MIN_SMALL_FRAGMENTS, Table
 
 SCALAR_INDEX_MIN_ROWS = 10_000  # below, a scan is as fast
@@ -51,7 +51,7 @@ _BTREE_PAGE_ROWS = 1_024  # of keys: a lookup reads all of a key's page
 _SCALAR_INDEXES = {
     **dict.fromkeys(("source", "source_type", "language", "visibility", "tenant", "archived"), "BITMAP"),
     **dict.fromkeys(("text_key", "last_modified"), "BTREE"),
-    **dict.fromkeys(("names", "mentions"), "LABEL_LIST"),
+    **dict.fromkeys(("names", "mentions", *HELD_LISTS), "LABEL_LIST"),
 }
 _LARGE_TABLE_INDEXES = {"unembedded": "BITMAP", "id": "BTREE", "uri": "BTREE"}
 """Of columns that are not held in memory: what an edit asks of one document costs what its rows cost."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from knowledge_pipeline.store import lance_storage
 from knowledge_pipeline.store.file_cache import DueValue, RecentValues
-from knowledge_pipeline.store.filters import ColumnPattern, Filter, one_of
+from knowledge_pipeline.store.filters import ColumnPattern, Filter
 from knowledge_pipeline.store.lance_internals import allow_rows
 from knowledge_pipeline.store.segments import list_fragments_beyond
 
@@ -71,7 +71,7 @@ class ColumnValues:
 
         def read_values() -> tuple[Any]:
             rows = self._dataset.to_table(columns=[column])[column].combine_chunks()
-            values: Any = pc.unique(rows).drop_null()
+            values: Any = pc.unique(rows.flatten() if pattern.of_list else rows).drop_null()
             is_held = len(values) <= self._max_values
             return (
                 lance_storage.create_in_memory(pa.Table.from_pydict({column: values})) if is_held else None,
@@ -80,10 +80,11 @@ class ColumnValues:
         (values,) = self._tables.load(column, read_values)
         if values is None:
             return pattern.sql
-        matches = values.to_table(filter=pattern.sql, limit=MAX_LISTED + 1)[column].to_pylist()
+        condition = replace(pattern, of_list=False).sql
+        matches = values.to_table(filter=condition, limit=MAX_LISTED + 1)[column].to_pylist()
         # No literal can hold a zero character.
         is_list = len(matches) <= MAX_LISTED and not any("\x00" in value for value in matches)
-        return one_of(column, matches).sql if is_list else pattern.sql
+        return pattern.list_values(matches).sql if is_list else pattern.sql
 
 
 def count_values(dataset: Any, columns: Sequence[str], condition: str) -> Counter[tuple[Any, ...]]:
@@ -134,10 +135,12 @@ class ListedValues:
 
 
 def read_values(dataset: Any, column: str, where: Filter) -> Sequence[str]:
-    """The distinct values of a column of text in the rows that match, or enough of them, sorted."""
+    """The distinct values of a column of text, or of lists, in the rows that match, or enough, sorted."""
     values = set[str]()
     for batch in dataset.to_batches(columns=[column], filter=where.sql):
-        values.update(pc.unique(batch.column(0)).drop_null().to_pylist())
+        cells: Any = batch.column(0)
+        texts = cells.flatten() if pa.types.is_list(cells.type) else cells
+        values.update(pc.unique(texts).drop_null().to_pylist())
         if len(values) > MAX_LISTED_VALUES:
             break
     return sorted(values)

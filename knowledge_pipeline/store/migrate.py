@@ -22,7 +22,7 @@ from knowledge_pipeline.store import search as index_payload
 from knowledge_pipeline.store.lake import Lake, lock_log
 from knowledge_pipeline.store.lance_storage import StorePath, has_version, open_dataset
 from knowledge_pipeline.store.locks import acquire_lock, confirm_lock
-from knowledge_pipeline.store.schemas import VERSION
+from knowledge_pipeline.store.schemas import HELD_LISTS, VERSION, list_held
 from knowledge_pipeline.store.tables import Table, read_schema_version
 
 Row = Mapping[str, Any]
@@ -60,6 +60,13 @@ STEPS: dict[str, dict[str, ColumnStep]] = {
     "3": {
         "index": ColumnStep(
             ("shown",), index_payload.PAYLOAD_COLUMNS, lambda row: {"shown": index_payload.build_payload(row)}
+        )
+    },
+    "4": {
+        "index": ColumnStep(
+            (*HELD_LISTS,),
+            ("symbol", "symbol_kind", "section", "metadata"),
+            lambda row: list_held(row, json.loads(row["metadata"] or "{}")),
         )
     },
 }

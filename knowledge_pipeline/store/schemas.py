@@ -8,12 +8,13 @@ column may become nullable, and a nullable one may be added.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
-VERSION = "4"
+VERSION = "5"
 WORDS_KEY, WORDS_VERSION = "knowledge_words", "3"
 """Of the form of `words` in an index table, which its schema notes. A table of another form stays readable:
 the next refresh gives the rows that differ new words (`stages.index`)."""
@@ -116,6 +117,29 @@ SOURCE_COLUMNS = (
 """Columns of the index that a source's configuration decides, the same for all its rows."""
 
 
+HELD_LISTS = {
+    "kinds": "symbol_kind",
+    "symbols": "symbol",
+    "classes": "class_name",
+    "exports": None,
+    "sections": "section",
+}
+"""Lists in the index of all definitions and headings in a chunk, and what says the same of the first alone.
+
+The metadata of a chunk have such a list where it says more than that."""
+
+
+def list_held(row: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The columns `HELD_LISTS` of a row of the index, whose `metadata` are given as parsed."""
+    held = dict[str, list[str]]()
+    for name, of_first in HELD_LISTS.items():
+        further: Any = metadata.get(name)  # a plugin may give anything
+        values: list[Any] = [row.get(of_first) or metadata.get(of_first)] if of_first else []
+        values += further if isinstance(further, list) else []
+        held[name] = list(dict.fromkeys(value for value in values if value and isinstance(value, str)))
+    return held
+
+
 @lru_cache(maxsize=64)
 def build_index_schema(dimensions: int) -> pa.Schema:
     """One row per retrievable chunk of every source in the space."""
@@ -126,6 +150,7 @@ def build_index_schema(dimensions: int) -> pa.Schema:
         *_allow_null("extension"),
         *_require("labels", type_=_STRING_LIST),
         *_allow_null("project", "status", "wiki_space"),
+        *_require(*HELD_LISTS, type_=_STRING_LIST),
         *_require("names", type_=_STRING_LIST),  # of the document itself; in its first chunk alone
         *_require("mentions", type_=_STRING_LIST),  # names of other documents
         *_require("words", type_=pa.large_string()),  # what full-text search reads; built by `stages.index`

@@ -274,6 +274,14 @@ class OutlineDefinition:
         return path[::-1]
 
     @property
+    def class_names(self) -> list[str]:
+        """The qualified names of the types that this is, or belongs to, outermost first."""
+        names = (
+            step.symbol if step.kind in TYPE_KINDS else step.owner.replace("::", ".") for step in self.scope
+        )
+        return [name for name in names if name]
+
+    @property
     def class_name(self) -> str | None:
         """The type that this is, or belongs to."""
         for ancestor in reversed(self.scope):

@@ -332,6 +332,16 @@ def test_metadata_of_a_method():
     }
 
 
+def test_a_chunk_of_several_definitions_lists_their_kinds_and_classes():
+    text = "LIMIT = 3\n\n\nclass Outer:\n    class Inner:\n        def get(self):\n            return LIMIT\n"
+    (chunk,) = code_chunks(text, granularity="file")
+    assert chunk.metadata["symbol_kind"] == "class"
+    assert chunk.metadata["kinds"] == ["class", "constant", "method"]
+    assert chunk.metadata["classes"] == ["Outer", "Outer.Inner"]
+    (alone,) = code_chunks("def f():\n    return 1\n")
+    assert alone.metadata["symbol_kind"] == "function" and not {"kinds", "classes"} & alone.metadata.keys()
+
+
 def test_metadata_of_a_class():
     metadata = code_chunks(STORE, granularity="class")[1].metadata
     assert metadata == {
@@ -341,6 +351,7 @@ def test_metadata_of_a_class():
         "implements": ["Base"],
         "methods": ["get", "put"],
         "symbols": ["Store", "Store.get", "Store.put"],
+        "kinds": ["class", "method"],
         "imports": ["json"],
         "exports": ["Store"],
         "dependencies": ["json"],

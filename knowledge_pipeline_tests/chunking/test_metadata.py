@@ -142,3 +142,8 @@ def test_the_fingerprint_changes_with_all_that_can_change_a_chunk(extractors, tm
     extractors.write_text(extractors.read_text() + "\n# changed\n")
     assert of(covered) != before[0]
     assert of(custom) != before[1]
+
+
+def test_a_chunk_of_several_sections_lists_all_of_them():
+    (chunk,) = chunks_of(document(TEXT), source())
+    assert (chunk.metadata["section"], chunk.metadata["sections"]) == ("Guide", ["Guide", "Install"])

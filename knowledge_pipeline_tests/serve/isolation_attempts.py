@@ -213,7 +213,7 @@ class Intruder:
 _LISTS = (
     "languages", "extensions", "sources", "repos", "branches", "paths", "authors", "tags", "labels",
     "projects", "statuses", "spaces", "channels", "kinds", "classes", "imports", "titles", "sections",
-    "namespaces", "components", "fix_versions", "record_kinds",
+    "symbols", "exports", "namespaces", "components", "fix_versions", "record_kinds",
 )  # fmt: skip
 _OF_CODE = ("languages", "sources", "repos", "branches", "paths", "tags")
 _GRAPH = ("related", "usages", "references", "calls", "hierarchy", "dependencies", "impact")

@@ -113,6 +113,8 @@ FILTERS: Mapping[str, tuple[Any, list[dict[str, Any]]]] = {
     "channels": ("general", [{"source_type": "slack", "path": "#general/1"}]),
     "kinds": ("enum", [{"symbol_kind": "enum"}]),
     "record_kinds": ("adr", [of_metadata("archive", kind="adr")]),
+    "symbols": ("get", [of_metadata("code", symbols=["Lone.get"])]),
+    "exports": ("Lonely", [of_metadata("code", exports=["Lonely"])]),
     "classes": ("Lone", [of_metadata("code", class_name="Lone")]),
     "imports": ("requests", [of_metadata("code", imports=["requests"])]),
     "titles": ("Runbook", [{"title": "Runbook of payments"}]),

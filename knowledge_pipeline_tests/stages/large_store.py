@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from knowledge_pipeline.sql_models import files
 from knowledge_pipeline.sql_models import run as models
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.schemas import HELD_LISTS
 from knowledge_pipeline.store.tables import Table
 
 _SOURCES = 5
@@ -115,6 +116,7 @@ def _index_rows(source: str, numbers: pa.Array) -> dict[str, Any]:
         "labels": [],
         "names": [],
         "mentions": [],
+        **{name: [] for name in HELD_LISTS},
         "words": "",
         "vector": [0.0, 1.0],
     }

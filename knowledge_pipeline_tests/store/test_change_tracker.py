@@ -22,7 +22,7 @@ from knowledge_pipeline_tests.thoroughness import examples
 
 SCHEMA = pa.schema(
     [pa.field(name, pa.string(), False) for name in ("id", "source", "mark")],
-    metadata={"knowledge_schema": "4"},
+    metadata={"knowledge_schema": "5"},
 )
 
 

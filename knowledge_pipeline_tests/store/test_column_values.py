@@ -136,6 +136,22 @@ def test_a_pattern_that_many_values_match_or_that_is_negated_stays_one(tmp_path:
     assert ColumnValues(dataset, max_values=MAX_LISTED).resolve(one) == one
 
 
+@pytest.mark.parametrize(("most", "is_listed"), [(3, True), (2, False)])
+def test_a_pattern_of_a_list_is_met_by_each_of_its_values(tmp_path: Path, most: int, is_listed: bool) -> None:
+    rows = [["Store", "Store.get"], [], ["load", "Store.get"], ["load"]]
+    table = pa.table({"id": range(4), "symbols": pa.array(rows, pa.list_(pa.string()))})
+    dataset = lance.write_dataset(table, str(tmp_path / "t.lance"))
+    for where, expected in (
+        (filters.lists_ending("symbols", "GET"), [0, 2]),
+        (filters.lists_ending("symbols", "et"), []),
+        (filters.contains_words("symbols", "load", of_list=True), [2, 3]),
+        (filters.contains_words("symbols", "Store Store", of_list=True), []),
+    ):
+        listed = ColumnValues(dataset, max_values=most).resolve(where)
+        assert ("regexp_like" not in listed.sql) == is_listed
+        assert ids(dataset, listed) == ids(dataset, where) == expected
+
+
 def test_a_value_that_reads_like_a_pattern_stays_a_value(dataset, values):
     one = filters.glob("path", "src")
     where = one | filters.eq("path", one.sql) | filters.eq("path", "src/auth.py")

@@ -26,7 +26,7 @@ SCHEMA = pa.schema(
         pa.field("updated_at", pa.timestamp("us", tz="UTC")),
         pa.field("text", pa.large_string()),
     ],
-    metadata={"knowledge_schema": "4"},
+    metadata={"knowledge_schema": "5"},
 )
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PATHS = ["", "a", "a'b", "a\\b", "é😀", "%_", None]

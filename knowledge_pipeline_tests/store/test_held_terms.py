@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
         pa.field("defines", pa.list_(pa.string())),
         pa.field("text", pa.large_string()),
     ],
-    metadata={"knowledge_schema": "4"},
+    metadata={"knowledge_schema": "5"},
 )
 NAMES = ["", "get", "é😀", "a b", "Get", "x" * 300]
 HALF = "\ud800"  # of a character, which no column can hold

@@ -23,7 +23,7 @@ SCHEMA = pa.schema(
         pa.field("vector", pa.list_(pa.float32(), 2)),
         pa.field("words", pa.string()),
     ],
-    metadata={"knowledge_schema": "4"},
+    metadata={"knowledge_schema": "5"},
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -63,7 +64,10 @@ def row(text: str, path: str = "src/app.py", **columns: Any) -> dict[str, Any]:
 def write(lake: Lake, space: str, rows: Iterable[dict[str, Any]], *, dimensions: int = DIMENSIONS) -> None:
     """Upsert rows into a space's index; they are not released, and not taken into its indexes."""
     table = lake.index(space, dimensions)
-    with_payload = [{**row, "shown": build_payload(row)} for row in rows]
+    with_payload = [
+        {**schemas.list_held(row, json.loads(row["metadata"])), **row, "shown": build_payload(row)}
+        for row in rows
+    ]
     table.upsert([pa.RecordBatch.from_pylist(with_payload, schema=table.schema)])
 
 

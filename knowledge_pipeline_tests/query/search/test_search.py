@@ -42,10 +42,13 @@ def shelf(lake: Lake, space: str) -> None:
     }
     commit["metadata"] = json.dumps({"files": ["lib/bucket.rs", "README"]})
     old = datetime(2020, 5, 5, tzinfo=UTC)
-    of_code = json.dumps({"class_name": "Outer.Store", "imports": ["os", "requests.sessions", "./util/io"]})
+    several = {"kinds": ["function", "constant"], "symbols": ["load", "Outer.Store.get"], "exports": ["load"]}
+    imports = {"imports": ["os", "requests.sessions", "./util/io"]}
+    of_code = json.dumps({"class_name": "Outer.Store", "classes": ["Outer"], **several, **imports})
     of_chat = json.dumps({"created_at": "2026-01-02T10:00:00+00:00", "text": '"created_at": "2030'})
     of_ticket = json.dumps({"components": ["Web", 'Pay "now"'], "fix_versions": ["2.1.3"], "key": "OPS-1"})
     guide = {"title": "The token guide", "section": "Retry policy (again)"}
+    guide["metadata"] = json.dumps({"sections": ["Retry policy (again)", "How to wait"]})
     rows = [
         row(
             "token loop",
@@ -122,7 +125,16 @@ def shelf(lake: Lake, space: str) -> None:
         ({"kinds": ("Class", "trait")}, {"lib/bucket.rs", "src/auth/token.go"}),
         ({"classes": ("store",)}, {"src/auth/token.py"}),
         ({"classes": ("Outer.Store", "none")}, {"src/auth/token.py"}),
-        ({"classes": ("ore", "Outer", "S.ore")}, set()),
+        ({"classes": ("outer",)}, {"src/auth/token.py"}),
+        ({"classes": ("ore", "S.ore", "Outer.")}, set()),
+        ({"kinds": ("const",)}, {"src/auth/token.py"}),
+        ({"kinds": ("Functions", "classes")}, {"src/auth/token.py", "src/auth/token.go"}),
+        ({"kinds": ("banana", "con")}, set()),
+        ({"symbols": ("get",)}, {"src/auth/token.py"}),
+        ({"symbols": ("store::get()", "none")}, {"src/auth/token.py"}),
+        ({"symbols": ("et", "Outer", "load.Outer")}, set()),
+        ({"exports": ("Load",)}, {"src/auth/token.py"}),
+        ({"exports": ("get",)}, set()),
         ({"imports": ("requests",)}, {"src/auth/token.py"}),
         ({"imports": ("./util",)}, {"src/auth/token.py"}),
         ({"imports": ("requests.sessions", "nope")}, {"src/auth/token.py"}),
@@ -131,6 +143,9 @@ def shelf(lake: Lake, space: str) -> None:
         ({"titles": ("guid", "guide token")}, set()),
         ({"sections": ("retry policy",)}, {"docs/token.md"}),
         ({"sections": ("(again)",)}, {"docs/token.md"}),
+        ({"sections": ("how to wait",)}, {"docs/token.md"}),
+        ({"sections": ("(again) how", "to")}, {"docs/token.md"}),
+        ({"sections": ("(again) how",)}, set()),
         ({"namespaces": ("lib", "other")}, {"lib/bucket.rs"}),
         ({"namespaces": ("li",)}, set()),
         ({"created_since": datetime(2020, 1, 1)}, {"1f2e", "#ops/2026-01-02"}),

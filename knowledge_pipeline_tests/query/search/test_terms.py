@@ -20,11 +20,13 @@ def indexed(lake, space, base) -> KnowledgeBase:
         space,
         [
             row("KeyError var log x not found in the reader", "src/payments/auth.py", repo="pallets/flask"),
-            row("rollback of a release of org kp", "src/app.go", repo="pallets/flask", language="go"),
+            row("rollback of a release of org kp", "src/app.go", repo="pallets/flask", language="go",
+                tags=["namespace:shop"], symbol="App.rollback", symbol_kind="method",
+                metadata='{"kinds": ["method", "constant"]}'),
             row("error of an unknown author", "guides/errors.md", source="docs", source_type="markdown",
                 language=None, repo="pallets/site", author="Ann Lee"),
             row("the hidden rollback", "src/hidden.py", source="secret", repo="acme/hidden-kp",
-                visibility="tenant", tenant="acme", language="cobol"),
+                visibility="tenant", tenant="acme", language="cobol", symbol_kind="paragraph"),
         ],
     )  # fmt: skip
     publish(lake)
@@ -88,12 +90,16 @@ def test_a_question_of_filters_alone_is_refused(indexed):
         ({"repos": "pallets/flsk"}, "repository 'pallets/flsk'; the nearest: pallets/flask"),
         ({"sources": ["dcos"]}, "source 'dcos'; the nearest: docs"),
         ({"languages": "goo"}, "language 'goo'; the nearest: go"),
+        ({"kinds": "constnt"}, "kind of definition 'constnt'; the nearest: constant"),
+        ({"kinds": "banana"}, "kind of definition 'banana'; there are: constant, method"),
+        ({"symbols": "rolback"}, "definition 'rolback'; the nearest: App.rollback"),
+        ({"namespaces": "shp"}, "namespace 'shp'; the nearest: shop"),
         ({"paths": "lib/auth.py"}, "path 'lib/auth.py'; the nearest: src/payments/auth.py"),
         ({"paths": "src/paymnts/"}, "path 'src/paymnts/'; the nearest: src/payments/"),
     ],
 )
 def test_nothing_found_names_the_nearest_values_that_exist(indexed, filters, named):
-    answer = indexed.search("error", filters=filters)
+    answer = indexed.search("error", filters=filters, access=Access.public())
     (note,) = answer.notes
     assert answer.results == () and note.startswith(f"nothing that you may see has the {named}")
 
@@ -104,6 +110,7 @@ def test_what_the_caller_may_not_see_is_neither_taken_nor_near(indexed):
         {"repos": "acme/hidden-kq"},
         {"languages": "cobo"},
         {"sources": "secre"},
+        {"kinds": "paragrap"},
         {"paths": "hiden.py"},
     ):
         hidden = indexed.search("rollback", filters=filters, access=public)

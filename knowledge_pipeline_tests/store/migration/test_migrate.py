@@ -95,13 +95,9 @@ def test_a_store_of_today_is_read_searched_refreshed_and_rolled_back(
     once = content(lake)
     run("refresh")
     now = content(lake)
-    # a release of the same rows, whose words are noted as those of this program
-    assert {name: now[name] for name in now.keys() - once.keys()} == {
-        f"3/{name}": now[f"2/{name}"] for name in ("edges", "symbols", SPACE)
-    }
+    assert now.keys() == once.keys()
     changed = {name for name, rows in once.items() if without_cut(rows) != without_cut(now[name])}
-    # times of files were unpacked; records of an archive are cut anew, as their tags are kept with them
-    assert {name.partition("/")[0] for name in changed - {"chunks/archive/records.lance"}} <= {
+    assert {name.partition("/")[0] for name in changed} <= {  # times of files were unpacked
         "snapshot",
         "logs",
         "releases.lance",
