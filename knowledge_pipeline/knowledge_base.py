@@ -8,7 +8,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args
 
 from knowledge_pipeline.background import BackgroundProcess
 from knowledge_pipeline.config import file
@@ -16,6 +16,7 @@ from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.contract.filters import (
+    ContentType,
     Filters,
     FiltersLike,
     Judgement,
@@ -25,7 +26,7 @@ from knowledge_pipeline.contract.filters import (
     build_filters,
 )
 from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
-from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.garbage import collect_less_often
 from knowledge_pipeline.llm.model_calls import ModelCall, build_reported_call
 from knowledge_pipeline.query import limits
@@ -260,9 +261,13 @@ class AsyncKnowledgeBase:
         limit: int | None = None,
         explain: bool = False,
         mode: SearchMode = "hybrid",
+        content_type: ContentType | None = None,
         access: Access | None = None,
     ) -> SearchResponse:
         """Chunks like a text, or like the file at a path: see `Engine.search` and `SearchQuestion`."""
+        if content_type and content_type not in get_args(ContentType):
+            allowed = ", ".join(get_args(ContentType))
+            raise InvalidQuery(f"found content_type {str(content_type)[:40]!r}; allowed: {allowed}")
         question = SearchQuestion(
             text or None,
             "similar",
@@ -272,6 +277,7 @@ class AsyncKnowledgeBase:
             mode=mode or "hybrid",
             path=path or None,
             source=source or None,
+            content_type=content_type or None,
         )
         limits.check_search(self.settings.limits, question)
         access = await self._resolve_access(access)
@@ -385,6 +391,13 @@ class AsyncKnowledgeBase:
         from knowledge_pipeline.query.status import read_status  # most processes only search
 
         return await read_status(self.settings, self._lake, self._index, access)
+
+    @_on_background_loop
+    async def count_documents(self, *, access: Access | None = None) -> int:
+        """How many documents the caller may see."""
+        from knowledge_pipeline.query.inventory import count_documents  # most processes only search
+
+        return await count_documents(self._index, await self._resolve_access(access))
 
     @_on_background_loop
     async def list_sources(

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from knowledge_pipeline.config.settings import CacheSettings, QuerySettings, Settings
-from knowledge_pipeline.contract.describe import describe_unread_language
+from knowledge_pipeline.contract.describe import TAKEN_AS_CODE, describe_unread_language
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import GraphNode, GraphResponse, SearchResponse, SearchResult
 from knowledge_pipeline.embedding.query_embedder import QueryEmbedder
@@ -57,6 +57,7 @@ from knowledge_pipeline.query.plan import (
     QueryExpansion,
     SearchPlan,
     SearchQuestion,
+    detect_content_type,
     get_profile,
     parse_plain_text,
     plan_search,
@@ -232,6 +233,8 @@ class Engine:
             response = await self._run(plan, open_release, watch)
         if not response.results:
             notes += await self._known.describe_unknown(open_release, access, question.filters)
+        if access.only_tenant not in (None, access.tenant) and not access.everything:
+            notes = (f"only what is public was searched: the caller is not of {access.only_tenant!r}", *notes)
         response = replace(response, notes=(*notes, *response.notes))
         self._cache.put(open_release.release, (question, access), response)
         return response
@@ -488,7 +491,9 @@ def _list_problems(
 
 
 def _list_notes(plan: SearchPlan, scope: SearchScope) -> tuple[str, ...]:
-    """That the question is in a language which no model of the searched spaces reads."""
+    """What was taken as code; that the question is in a language which no model of the spaces reads."""
+    if plan.question.content_type is None and detect_content_type(plan.question):
+        return (TAKEN_AS_CODE,)
     if plan.profile.is_example or plan.question.mode == "words":
         return ()
     language = detect_other_language(plan.query.text)

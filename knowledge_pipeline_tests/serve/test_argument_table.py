@@ -147,8 +147,7 @@ ROWS: Mapping[str, Mapping[str, Row]] = {
     "search": {
         "query": ({}, "check whether right"),
         "limit": ({}, 1),
-        "top_k": ({"limit": LEFT_OUT}, 1),
-        "max_results": ({"limit": LEFT_OUT}, 1),
+        "org_id": ({}, "acme"),
         "explain": ({}, True),
         "blame": ({"filters": {"sources": ["app"]}}, True),
         "include_metadata": ({}, False),
@@ -166,6 +165,7 @@ ROWS: Mapping[str, Mapping[str, Row]] = {
         "limit": ({}, 1),
         "explain": ({}, True),
         "mode": ({"text": "zebra"}, "words"),
+        "content_type": ({}, "document"),
         "offset": ({}, 2),
         "compact": ({}, True),
         "lines": ({}, 0),

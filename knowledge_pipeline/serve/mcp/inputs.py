@@ -14,7 +14,6 @@ from functools import partial
 from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
 from pydantic import (
-    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -23,12 +22,15 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic.json_schema import SkipJsonSchema
 
-from knowledge_pipeline.contract.arguments import drop_unset, split_values
+from knowledge_pipeline.contract.aliases import rename_aliases
+from knowledge_pipeline.contract.arguments import drop_unset, split_values, suggest_name
 from knowledge_pipeline.contract.base import JsonResponse
 from knowledge_pipeline.contract.filters import (
     FILTER_NAMES,
     CallDirection,
+    ContentType,
     DocumentType,
     Filters,
     Name,
@@ -68,7 +70,7 @@ class ToolInput(BaseModel):
         if not isinstance(data, Mapping):
             return data
         required = (name for name, field in cls.model_fields.items() if field.is_required())
-        return drop_unset(cast("Mapping[str, Any]", data), required)
+        return rename_aliases(cls, drop_unset(cast("Mapping[str, Any]", data), required))
 
     def to_filters(self) -> Filters:
         """The filters among the arguments. Raises `InvalidQuery` for an invalid date."""
@@ -85,6 +87,7 @@ class QueryInput(ToolInput):
         "meant, not only one word: both meaning and words are searched.",
         examples=["how are sessions signed", "retry with exponential backoff in the payment client"],
     )
+    org_id: SkipJsonSchema[Name | None] = None  # which no model has to read of: see `QueryRequest`
 
 
 class DatedQueryInput(QueryInput):
@@ -147,8 +150,9 @@ def parse_input(model: type[_InputT], arguments: object) -> _InputT:
         errors = error.errors(include_url=False, include_input=False)
         messages = [_format_field_error(error["loc"], error["msg"], error["type"]) for error in errors]
         message = "; ".join(dict.fromkeys(messages))
-        if any(error["type"] == "extra_forbidden" for error in errors):
-            message += f"; allowed: {', '.join(_list_names(model))}"
+        if unknown := [str(error["loc"][-1]) for error in errors if error["type"] == "extra_forbidden"]:
+            names = _list_names(model)
+            message += f"; allowed: {', '.join(names)}{suggest_name(unknown[0], names)}"
         raise InvalidQuery(message) from None
 
 
@@ -164,7 +168,8 @@ def input_schema_of(model: type[ToolInput]) -> dict[str, Any]:
     """
     schema = model.model_json_schema()
     schema = _resolve_references(schema, schema.pop("$defs", {}))
-    properties = {name: _simplify_property(schema["properties"][name]) for name in _list_names(model)}
+    of_all: dict[str, Any] = schema["properties"]
+    properties = {name: _simplify_property(of_all[name]) for name in _list_names(model) if name in of_all}
     return _strip_titles({**schema, "properties": properties})
 
 
@@ -295,6 +300,7 @@ class SimilarCodeInput(PagedInput):
     source: Name | None = Field(
         default=None, description="The source of `file`, if several have such a path."
     )
+    content_type: ContentType = "code"
     limit: Limit = 5
 
     @model_validator(mode="after")
@@ -385,11 +391,7 @@ class ContextInput(PagedInput):
         examples=["add retries to the payment client"],
     )
     kind: TaskKind = "code_generation"
-    files: FilterValues = Field(
-        default=(),
-        validation_alias=AliasChoices("files", "file"),  # one, as other tools call it
-        description="Paths that it is about.",
-    )
+    files: FilterValues = Field(default=(), description="Paths that it is about.")
     source: Name | None = Field(default=None, description="Of the files. Where several have such a path.")
     snippet: str | None = Field(
         default=None,
