@@ -15,7 +15,6 @@ from knowledge_pipeline.contract.filters import FILTER_NAMES, LIMIT_KEY
 from knowledge_pipeline.query.filters import PATTERN_FIELDS
 from knowledge_pipeline.serve.http.problems import Problem
 from knowledge_pipeline.serve.http.queries import PREFIX, ContextParameters, SearchParameters
-from knowledge_pipeline.serve.mcp.inputs import KnowledgeQueryInput
 from knowledge_pipeline.serve.service import answers_this_machine
 from knowledge_pipeline.text import is_list, is_object
 
@@ -65,16 +64,13 @@ def _add_limits(schema: dict[str, Any], limits: LimitSettings) -> None:
 def _add_aliases(schema: dict[str, Any]) -> None:
     """Describe every alias of an argument beside it, and the routes whose answers have further names."""
     paths, schemas = schema["paths"], schema["components"]["schemas"]
-    types = {**vars(filters), **vars(requests), KnowledgeQueryInput.__name__: KnowledgeQueryInput}
+    types = {**vars(filters), **vars(requests)}
     for name, of_request in schemas.items():
         if isinstance(types.get(name), type) and (own := of_request.get("properties")):
             for alias, argument in aliases.list_aliases(types[name]).items():
-                described = (
-                    schemas["Filters"]["properties"][argument.partition(".")[2]]
-                    if "." in argument
-                    else own[argument]
-                )
-                own[alias] = {**described, "description": f"The same as `{argument}`."}
+                outer, _, inner = argument.rpartition(".")
+                described = schemas["Filters"]["properties"] if outer else own
+                own[alias] = {**described[inner], "description": f"The same as `{argument}`."}
     for kind, *routes in ((SearchParameters, "search", "semantic"), (ContextParameters, "context")):
         for route in routes:
             parameters: list[dict[str, Any]] = paths[f"{PREFIX}/{route}"]["get"]["parameters"]

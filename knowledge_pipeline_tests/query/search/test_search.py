@@ -15,7 +15,7 @@ from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.plan import SearchQuestion
+from knowledge_pipeline.query.plan import SearchQuestion, is_code
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.store import release
 from knowledge_pipeline.store.filters import one_of
@@ -274,7 +274,12 @@ CODE = "def retry(send, times):\n    for _ in range(times):\n        if send():\
 
 
 def test_what_is_like_code_is_code(base: KnowledgeBase, lake: Lake, space: str):
-    texts = {"code": CODE, "github_pr": f"{CODE} ", "git_history": f"Add retry\n\n{CODE}", "markdown": f"# Retry {CODE}"}
+    texts = {
+        "code": CODE,
+        "github_pr": f"{CODE} ",
+        "git_history": f"Add retry\n\n{CODE}",
+        "markdown": f"# Retry {CODE}",
+    }
     write(lake, space, [row(text, f"a/{type_}", source_type=type_) for type_, text in texts.items()])
     publish(lake)
 
@@ -303,7 +308,10 @@ def test_what_is_like_code_is_code(base: KnowledgeBase, lake: Lake, space: str):
         ("func (s *Store) Get(key string) (*Item, error) {", True),
         ("impl Store {\n    pub fn get(&self, key: &str) -> Option<&Value>", True),
         ("SELECT id, name FROM users WHERE age > 3", True),
-        ("class Store:\n    \"\"\"What is kept, and how long it is kept for.\n\n    See the guide.\n    \"\"\"", True),
+        (
+            'class Store:\n    """What is kept, and how long it is kept for.\n\n    See the guide.\n    """',
+            True,
+        ),
         ("What does the get_user() function do?", False),
         ("Using color in python printouts", False),
         ("import of goods from the mainland", False),
