@@ -6,7 +6,7 @@ also be written in camelCase. Answers have further names below `PREFIX` alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import PurePosixPath
@@ -121,13 +121,13 @@ def extend_status(status: dict[str, Any], documents: int) -> None:
 
 
 def extend_results(
-    results: Sequence[dict[str, Any]], find_model: Callable[[str], str], positions: Mapping[str, int]
+    results: Sequence[dict[str, Any]], models: Mapping[str, str], positions: Mapping[str, int]
 ) -> None:
     """Add the further names to the metadata of results, where they have any.
 
     Args:
         results: of a search, or the excerpts of a context.
-        find_model: the embedding model of a source.
+        models: the embedding model of each source.
         positions: of chunks of wiki pages, within their pages.
     """
     for result in results:
@@ -140,7 +140,7 @@ def extend_results(
             "line_end": int(last or first),
             "file_type": PurePosixPath(citation["path"]).suffix.removeprefix("."),
             **({"content_hash": hash_strings(text)} if text else {}),
-            "embedding_model": find_model(citation["source"]),
+            "embedding_model": models[citation["source"]],
         }
         if metadata.get("source_type") == "jira":
             summary = str(metadata.get("title", "")).removeprefix(f"{metadata.get('key')} ")

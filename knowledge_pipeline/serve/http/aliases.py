@@ -38,17 +38,18 @@ async def extend_answer(
     elif "chunks" in answer and "text" in answer:
         answer["content"] = answer["text"]
     results: Sequence[dict[str, Any]] = answer.get("results", answer.get("excerpts", ()))
-    models = _list_models(base.settings)
-    positions = await _find_positions(results, base, access)
-    default = base.settings.embedding.model
-    aliases.extend_results(results, lambda source: models.get(source, default), positions)
+    models = _list_models(base.settings, results)
+    aliases.extend_results(results, models, await _find_positions(results, base, access))
     if "results" in answer and "id" in params:
         aliases.extend_document(answer, params["id"])
     return answer
 
 
-def _list_models(settings: Settings) -> dict[str, str]:
-    return {source.id: settings.resolve_embedding(source).model for source in settings.sources}
+def _list_models(settings: Settings, results: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """The embedding model of each source that results are from; of one that is not declared, the default."""
+    models = {result["citation"]["source"]: settings.embedding.model for result in results}
+    declared = (source for source in settings.sources if source.id in models)
+    return models | {source.id: settings.resolve_embedding(source).model for source in declared}
 
 
 async def _find_positions(
