@@ -15,6 +15,7 @@ from knowledge_pipeline.config import file
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.contract.describe import TAKEN_AS_CODE
 from knowledge_pipeline.contract.filters import (
     ContentType,
     Filters,
@@ -45,7 +46,7 @@ from knowledge_pipeline.query.graph_queries import AsyncGraph, Graph, GraphReque
 from knowledge_pipeline.query.logs import FeedbackLog, ModelCallLog, QueryIds, QueryLog
 from knowledge_pipeline.query.open_release import Index, LiveIndex
 from knowledge_pipeline.query.places import SourceFolders
-from knowledge_pipeline.query.plan import SearchQuestion, choose_type
+from knowledge_pipeline.query.plan import SearchQuestion, choose_type, detect_content_type
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.working_tree import Blame, WorkingTree
 from knowledge_pipeline.store.lake import Lake
@@ -290,6 +291,8 @@ class AsyncKnowledgeBase:
                 response = await self._ask(partial(similar, located, access))
                 break
         assert response
+        if question.content_type is None and detect_content_type(question):
+            response = replace(response, notes=(TAKEN_AS_CODE, *response.notes))
         return await self._record_search("similar", text or path or "", access, response)
 
     @_on_background_loop

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from knowledge_pipeline.config.settings import CacheSettings, QuerySettings, Settings
-from knowledge_pipeline.contract.describe import TAKEN_AS_CODE, describe_unread_language
+from knowledge_pipeline.contract.describe import describe_unread_language
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.contract.responses import GraphNode, GraphResponse, SearchResponse, SearchResult
 from knowledge_pipeline.embedding.query_embedder import QueryEmbedder
@@ -57,7 +57,6 @@ from knowledge_pipeline.query.plan import (
     QueryExpansion,
     SearchPlan,
     SearchQuestion,
-    detect_content_type,
     get_profile,
     parse_plain_text,
     plan_search,
@@ -491,9 +490,7 @@ def _list_problems(
 
 
 def _list_notes(plan: SearchPlan, scope: SearchScope) -> tuple[str, ...]:
-    """What was taken as code; that the question is in a language which no model of the spaces reads."""
-    if plan.question.content_type is None and detect_content_type(plan.question):
-        return (TAKEN_AS_CODE,)
+    """That the question is in a language which no model of the searched spaces reads."""
     if plan.profile.is_example or plan.question.mode == "words":
         return ()
     language = detect_other_language(plan.query.text)
