@@ -8,7 +8,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from knowledge_pipeline.background import BackgroundProcess
 from knowledge_pipeline.config import file
@@ -27,7 +27,7 @@ from knowledge_pipeline.contract.filters import (
     build_filters,
 )
 from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
-from knowledge_pipeline.errors import InvalidQuery, NotFound
+from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.garbage import collect_less_often
 from knowledge_pipeline.llm.model_calls import ModelCall, build_reported_call
 from knowledge_pipeline.query import limits
@@ -124,6 +124,12 @@ def open_engine(
 
         extension = LanguageModelSteps(settings, record, budgets)
     return Engine(settings, lake, index=index, extension=extension, cache=cache)
+
+
+def _note_content_type(question: SearchQuestion, response: SearchResponse) -> SearchResponse:
+    if question.content_type is None and detect_content_type(question):
+        return replace(response, notes=(TAKEN_AS_CODE, *response.notes))
+    return response
 
 
 def _on_background_loop(
@@ -248,7 +254,7 @@ class AsyncKnowledgeBase:
         search = self._engine.search
         if is_expensive:
             search = self._background.choose(self._engine, Engine.search)
-        response = await self._ask(lambda: search(question, access))
+        response = _note_content_type(question, await self._ask(lambda: search(question, access)))
         return await self._record_search(question.type, text, access, response, blame=blame)
 
     @_on_background_loop
@@ -266,9 +272,6 @@ class AsyncKnowledgeBase:
         access: Access | None = None,
     ) -> SearchResponse:
         """Chunks like a text, or like the file at a path: see `Engine.search` and `SearchQuestion`."""
-        if content_type and content_type not in get_args(ContentType):
-            allowed = ", ".join(get_args(ContentType))
-            raise InvalidQuery(f"found content_type {str(content_type)[:40]!r}; allowed: {allowed}")
         question = SearchQuestion(
             text or None,
             "similar",
@@ -291,8 +294,7 @@ class AsyncKnowledgeBase:
                 response = await self._ask(partial(similar, located, access))
                 break
         assert response
-        if question.content_type is None and detect_content_type(question):
-            response = replace(response, notes=(TAKEN_AS_CODE, *response.notes))
+        response = _note_content_type(question, response)
         return await self._record_search("similar", text or path or "", access, response)
 
     @_on_background_loop

@@ -482,6 +482,9 @@ def plan_search(
     if question.mode not in get_args(SearchMode):
         allowed = ", ".join(get_args(SearchMode))
         raise InvalidQuery(f"found the search mode {question.mode!r}; allowed: {allowed}")
+    if question.content_type not in (None, *_CONTENT_TYPES):
+        allowed = ", ".join(_CONTENT_TYPES)
+        raise InvalidQuery(f"found content_type {str(question.content_type)[:40]!r}; allowed: {allowed}")
     filters, text, vectors = question.filters, question.text, dict[str, np.ndarray]()
     content_type = detect_content_type(question)
     if content_type and not filters.source_types:
