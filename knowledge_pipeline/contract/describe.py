@@ -23,7 +23,7 @@ _MAX_SHOWN_BRANCHES = 5
 DOUBTED_BELOW = 0.25  # of confidence: one of ten questions that have an answer is below
 _DOUBT = "Probably nothing here answers this: these are the nearest."
 TAKEN_AS_CODE = (
-    "the text was taken as code, and code alone was searched: name `source_types` to search others"
+    "the text was taken as code, and code alone searched: name `source_types` to search others"
 )
 _SKIPPED_STEPS = {
     "vector": "Searched by words alone: the embedding model could not be used.",
