@@ -114,8 +114,8 @@ class QueryRequest(ClosedRequest):
     mode: SearchMode = field(default="hybrid", metadata=_MODE)
     blame: bool = field(default=False, metadata=_BLAME)
     include_metadata: bool = described("Give the metadata of results.", True)
-    org_id: str | None = described(
-        "Only what everybody or this tenant may see, of what the caller may.", None, **limited("name_chars")
+    org_id: Name | None = described(
+        "Only what is public or of this tenant, of what the caller may see.", None, max_length=200
     )
 
 

@@ -87,7 +87,7 @@ class QueryInput(ToolInput):
         "meant, not only one word: both meaning and words are searched.",
         examples=["how are sessions signed", "retry with exponential backoff in the payment client"],
     )
-    org_id: SkipJsonSchema[Name | None] = None  # which no model has to read of: see `QueryRequest`
+    org_id: SkipJsonSchema[Name | None] = Field(default=None, max_length=200)  # no model reads of it
 
 
 class DatedQueryInput(QueryInput):
