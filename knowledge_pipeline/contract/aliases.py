@@ -44,7 +44,7 @@ def list_names(request: type[Any]) -> list[str]:
     """The arguments of a class of requests or filters."""
     if is_dataclass(request):
         return [str(declared.metadata.get("alias", declared.name)) for declared in fields(request)]
-    return list(getattr(request, "model_fields", ()))
+    return [declared.alias or name for name, declared in getattr(request, "model_fields", {}).items()]
 
 
 @cache
