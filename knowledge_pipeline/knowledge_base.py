@@ -46,7 +46,7 @@ from knowledge_pipeline.query.graph_queries import AsyncGraph, Graph, GraphReque
 from knowledge_pipeline.query.logs import FeedbackLog, ModelCallLog, QueryIds, QueryLog
 from knowledge_pipeline.query.open_release import Index, LiveIndex
 from knowledge_pipeline.query.places import SourceFolders
-from knowledge_pipeline.query.plan import SearchQuestion, choose_type, detect_content_type
+from knowledge_pipeline.query.plan import SearchQuestion, choose_type, detect_content_type, get_profile
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.working_tree import Blame, WorkingTree
 from knowledge_pipeline.store.lake import Lake
@@ -249,7 +249,8 @@ class AsyncKnowledgeBase:
         if type is None:
             compute = self._background.compute
             chosen = await compute(choose_type, text) if is_expensive else choose_type(text)
-            question = replace(question, type=chosen)
+            if set(filters.source_types) <= set(get_profile(chosen).filters.source_types):
+                question = replace(question, type=chosen)  # else it would find nothing of the others
         question = replace(question, filters=self._localize_filters(question.filters, access))
         search = self._engine.search
         if is_expensive:

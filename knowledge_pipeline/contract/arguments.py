@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
-from knowledge_pipeline.contract.aliases import rename_aliases
+from knowledge_pipeline.contract.aliases import list_aliases, list_names, rename_aliases
 from knowledge_pipeline.text import is_list
 
 if TYPE_CHECKING:
@@ -82,9 +82,10 @@ def normalize_request(cls: type[Any], values: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def suggest_name(name: str, names: Iterable[str]) -> str:
-    """`; did you mean language?`, or nothing where no name is like the one that is unknown."""
-    close = get_close_matches(name, list(names), n=1) if len(name) <= _MAX_NAME_CHARS else []
+def suggest_name(name: str, request: type[Any]) -> str:
+    """`; did you mean language?`, or nothing where no argument or alias is like the one that is unknown."""
+    names = [*list_names(request), *list_aliases(request)]
+    close = get_close_matches(name, names, n=1) if len(name) <= _MAX_NAME_CHARS else []
     return f"; did you mean {close[0]}?" if close else ""
 
 

@@ -263,7 +263,7 @@ def build_filters(given: FiltersLike | None) -> Filters:
         raise InvalidQuery(f"the filters are {type(given).__name__}: give `Filters`, or a mapping")
     names = (*FILTER_NAMES, *list_aliases(Filters))
     if unknown := [str(name)[:100] for name in given if name not in names]:
-        allowed, suggestion = ", ".join(FILTER_NAMES), suggest_name(unknown[0], FILTER_NAMES)
+        allowed, suggestion = ", ".join(FILTER_NAMES), suggest_name(unknown[0], Filters)
         raise InvalidQuery(f"there is no filter {', '.join(unknown)}; allowed: {allowed}{suggestion}")
     return Filters(**_check(_normalize_mapping(given)))
 

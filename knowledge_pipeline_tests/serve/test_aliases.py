@@ -27,7 +27,7 @@ POSTED = {
     ),
     "search: one repository and type of file": (
         {"query": "payment", "filters": {"repo": "shop-code", "fileType": ["py"], "sourceType": "code"}},
-        {"query": "payment", "filters": {"repos": ["shop-code"], "extensions": ["py"], "source_types": ["code"]}},
+        {"query": "payment", "filters": {"repos": "shop-code", "extensions": ["py"], "source_types": ["code"]}},
     ),
     "search: camelCase": (
         {"query": "payment", "includeMetadata": False, "maxResults": 3, "filters": {"createdSince": "2001"}},
@@ -158,7 +158,7 @@ def test_every_list_of_filters_may_be_named_in_the_singular():
 
 WRONG = [
     ("post", "search", {"query": "x", "filter": {}}, "did you mean filters?"),
-    ("post", "search", {"query": "x", "filters": {"langauge": "go"}}, "did you mean languages?"),
+    ("post", "search", {"query": "x", "filters": {"langauge": "go"}}, "did you mean language?"),
     ("post", "search", {"query": "x", "filters": {"language": "go", "languages": ["c"]}}, "mean the same"),
     (
         "post",
@@ -174,11 +174,12 @@ WRONG = [
     ("post", "query", {"query": "x", "type": "code"}, "unknown; allowed"),
     ("post", "similar", {"content": "x", "type": "prose"}, "content_type"),
     ("post", "similar", {"content": "x", "text": "y"}, "content x, text y, which mean the same"),
-    ("post", "similar", {"contents": "x", "text": "y"}, "unknown; allowed"),
+    ("post", "similar", {"contents": "x", "text": "y"}, "did you mean content?"),
     ("get", "search", {"q": "x", "query": "y"}, "mean the same"),
     ("get", "search", {"q": "", "limit": 2}, "query"),
     ("get", "semantic", {"quest": "x", "q": "x"}, "did you mean query?"),
-    ("get", "context", {"promt": "x", "task": "x"}, "unknown; allowed"),
+    ("get", "context", {"promt": "x", "task": "x"}, "did you mean prompt?"),
+    ("post", "query", {"query": "x", "sourceType": ["jira"]}, "did you mean sourceTypes?"),
 ]
 
 
@@ -192,9 +193,9 @@ def test_what_is_wrong_is_refused_in_one_sentence(asking, prefix, method, path, 
 
 
 def test_a_wrong_argument_of_a_tool_is_told_with_the_nearest():
-    with pytest.raises(InvalidQuery, match=r"there is no argument 'langauge'.*did you mean languages"):
+    with pytest.raises(InvalidQuery, match=r"there is no argument 'langauge'.*did you mean language"):
         inputs.parse_input(inputs.KnowledgeSearchInput, {"query": "x", "langauge": "go"})
-    with pytest.raises(InvalidQuery, match=r"there is no filter langauge.*did you mean languages"):
+    with pytest.raises(InvalidQuery, match=r"there is no filter langauge.*did you mean language"):
         build_filters({"langauge": "go"})
 
 
@@ -214,6 +215,12 @@ def test_what_is_within_a_tenant_is_said_to_the_store():
     assert Access.public().within_tenant("acme") != Access.public()
     with pytest.raises(InvalidQuery, match="org_id"):
         Access.operator().within_tenant("")
+
+
+def test_an_implementation_is_looked_for_where_the_question_says(asking):
+    body = {"query": "function that retries a payment that is charged twice", "source_types": ["jira"]}
+    told = same(asking("ann").post(f"{API}/query", json=body))
+    assert {result["metadata"]["source_type"] for result in told["results"]} == {"jira"}
 
 
 def test_the_api_answers_as_before(asking):

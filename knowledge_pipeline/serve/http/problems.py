@@ -168,7 +168,7 @@ def _describe_unknown_name(request: Request, location: tuple[int | str, ...]) ->
     for part in inner:
         kind = get_type_hints(kind).get(str(part)) if is_dataclass(kind) else None
     names = list_names(kind)
-    return f"unknown; allowed: {', '.join(names)}{suggest_name(str(name), names)}" if names else ""
+    return f"unknown; allowed: {', '.join(names)}{suggest_name(str(name), kind)}" if names else ""
 
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:

@@ -151,8 +151,7 @@ def parse_input(model: type[_InputT], arguments: object) -> _InputT:
         messages = [_format_field_error(error["loc"], error["msg"], error["type"]) for error in errors]
         message = "; ".join(dict.fromkeys(messages))
         if unknown := [str(error["loc"][-1]) for error in errors if error["type"] == "extra_forbidden"]:
-            names = _list_names(model)
-            message += f"; allowed: {', '.join(names)}{suggest_name(unknown[0], names)}"
+            message += f"; allowed: {', '.join(_list_names(model))}{suggest_name(unknown[0], model)}"
         raise InvalidQuery(message) from None
 
 
