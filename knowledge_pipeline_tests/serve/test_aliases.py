@@ -27,7 +27,7 @@ POSTED = {
     ),
     "search: one repository and type of file": (
         {"query": "payment", "filters": {"repo": "shop-code", "fileType": ["py"], "sourceType": "code"}},
-        {"query": "payment", "filters": {"repos": "shop-code", "extensions": ["py"], "source_types": ["code"]}},
+        {"query": "payment", "filters": {"repos": "shop-code", "extensions": ["py"], "source_types": "code"}},
     ),
     "search: camelCase": (
         {"query": "payment", "includeMetadata": False, "maxResults": 3, "filters": {"createdSince": "2001"}},
