@@ -423,7 +423,7 @@ _CONTENT_TYPES: Mapping[ContentType, tuple[SourceType, ...]] = {
     "code": ("code",),
     "document": get_args(DocumentType),
 }
-_WITHIN_CODE = ("repos", "branches", "authors", "tags", "namespaces")
+_WITHIN_CODE = ("repos", "branches", "tags", "namespaces")
 
 
 def detect_content_type(question: SearchQuestion) -> ContentType | None:
