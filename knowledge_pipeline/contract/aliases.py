@@ -73,9 +73,9 @@ def rename_aliases(request: type[Any], values: Mapping[str, Any]) -> dict[str, A
         _set_once(renamed, given_as, name, alias, value)
     for name in [name for name in given_as if "." in name and given_as[name] != name]:
         outer, _, inner = name.partition(".")
-        filters = renamed.get(outer) or {}
+        filters: Any = renamed.get(outer) or {}
         if isinstance(filters, Mapping):
-            renamed[outer] = merged = dict(cast("Mapping[str, Any]", filters))
+            renamed[outer] = merged = {**cast("Mapping[str, Any]", filters)}
             _set_once(merged, {inner: name}, inner, given_as[name], renamed.pop(name))
     return renamed
 
