@@ -22,7 +22,6 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic.json_schema import SkipJsonSchema
 
 from knowledge_pipeline.contract.aliases import rename_aliases
 from knowledge_pipeline.contract.arguments import drop_unset, split_values, suggest_name
@@ -50,6 +49,7 @@ WholeTexts = Annotated[tuple[Name, ...], BeforeValidator(partial(split_values, a
 SourceTypes = Annotated[tuple[SourceType, ...], BeforeValidator(partial(split_filter, "source_types"))]
 Limit = Annotated[int, Field(ge=1, description="At most this many results.")]
 DOCUMENT_TYPES: tuple[SourceType, ...] = get_args(DocumentType)
+_UNLISTED = ("org_id", "content_type")  # programs send them, and no model has to read of them
 DateText = Annotated[str, Field(min_length=1, max_length=40)]
 
 
@@ -87,7 +87,7 @@ class QueryInput(ToolInput):
         "meant, not only one word: both meaning and words are searched.",
         examples=["how are sessions signed", "retry with exponential backoff in the payment client"],
     )
-    org_id: SkipJsonSchema[Name | None] = Field(default=None, max_length=200)  # no model reads of it
+    org_id: Name | None = Field(default=None, max_length=200, description="See `QueryRequest`.")
 
 
 class DatedQueryInput(QueryInput):
@@ -156,8 +156,9 @@ def parse_input(model: type[_InputT], arguments: object) -> _InputT:
 
 
 def _list_names(model: type[ToolInput]) -> list[str]:
-    """Its arguments, those that are needed first."""
-    return sorted(model.model_fields, key=lambda name: not model.model_fields[name].is_required())
+    """The arguments that models read of, those that are needed first."""
+    names = (name for name in model.model_fields if name not in _UNLISTED)
+    return sorted(names, key=lambda name: not model.model_fields[name].is_required())
 
 
 def input_schema_of(model: type[ToolInput]) -> dict[str, Any]:
@@ -167,8 +168,7 @@ def input_schema_of(model: type[ToolInput]) -> dict[str, Any]:
     """
     schema = model.model_json_schema()
     schema = _resolve_references(schema, schema.pop("$defs", {}))
-    of_all: dict[str, Any] = schema["properties"]
-    properties = {name: _simplify_property(of_all[name]) for name in _list_names(model) if name in of_all}
+    properties = {name: _simplify_property(schema["properties"][name]) for name in _list_names(model)}
     return _strip_titles({**schema, "properties": properties})
 
 
