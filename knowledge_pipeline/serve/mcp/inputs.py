@@ -87,7 +87,9 @@ class QueryInput(ToolInput):
         "meant, not only one word: both meaning and words are searched.",
         examples=["how are sessions signed", "retry with exponential backoff in the payment client"],
     )
-    org_id: Name | None = Field(default=None, max_length=200, description="See `QueryRequest`.")
+    org_id: Name | None = Field(
+        default=None, max_length=200, description="Only what is public or of this tenant."
+    )
 
 
 class DatedQueryInput(QueryInput):
