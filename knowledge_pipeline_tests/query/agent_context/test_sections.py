@@ -160,7 +160,7 @@ def test_what_makes_no_sense_in_the_configuration_is_named(configure: Configure)
             [{"name": "a", "share": 0.1, "type": "type_definitions", "query": "x"}],
             "neither query nor filters",
         ),
-        ([{"name": "a", "share": 0.1, "filters": {"path": ["x"]}}], "filters.path"),
+        ([{"name": "a", "share": 0.1, "filters": {"pahts": ["x"]}}], "filters.pahts"),
     ):
         with pytest.raises(ValidationError, match=said):
             ContextSettings.model_validate({"sections": {"code_review": sections}})
