@@ -15,7 +15,9 @@ from knowledge_pipeline.config import file
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.contract.describe import TAKEN_AS_CODE
 from knowledge_pipeline.contract.filters import (
+    ContentType,
     Filters,
     FiltersLike,
     Judgement,
@@ -44,7 +46,7 @@ from knowledge_pipeline.query.graph_queries import AsyncGraph, Graph, GraphReque
 from knowledge_pipeline.query.logs import FeedbackLog, ModelCallLog, QueryIds, QueryLog
 from knowledge_pipeline.query.open_release import Index, LiveIndex
 from knowledge_pipeline.query.places import SourceFolders
-from knowledge_pipeline.query.plan import SearchQuestion, choose_type
+from knowledge_pipeline.query.plan import SearchQuestion, choose_type, detect_content_type, get_profile
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.working_tree import Blame, WorkingTree
 from knowledge_pipeline.store.lake import Lake
@@ -123,6 +125,12 @@ def open_engine(
 
         extension = LanguageModelSteps(settings, record, budgets)
     return Engine(settings, lake, index=index, extension=extension, cache=cache, record=record)
+
+
+def _note_content_type(question: SearchQuestion, response: SearchResponse) -> SearchResponse:
+    if question.content_type is None and detect_content_type(question):
+        return replace(response, notes=(TAKEN_AS_CODE, *response.notes))
+    return response
 
 
 def _on_background_loop(
@@ -242,12 +250,13 @@ class AsyncKnowledgeBase:
         if type is None:
             compute = self._background.compute
             chosen = await compute(choose_type, text) if is_expensive else choose_type(text)
-            question = replace(question, type=chosen)
+            if set(filters.source_types) <= set(get_profile(chosen).filters.source_types):
+                question = replace(question, type=chosen)  # else it would find nothing of the others
         question = replace(question, filters=self._localize_filters(question.filters, access))
         search = self._engine.search
         if is_expensive:
             search = self._background.choose(self._engine, Engine.search)
-        response = await self._ask(lambda: search(question, access))
+        response = _note_content_type(question, await self._ask(lambda: search(question, access)))
         return await self._record_search(question.type, text, access, response, blame=blame)
 
     @_on_background_loop
@@ -261,6 +270,7 @@ class AsyncKnowledgeBase:
         limit: int | None = None,
         explain: bool = False,
         mode: SearchMode = "hybrid",
+        content_type: ContentType | None = None,
         access: Access | None = None,
     ) -> SearchResponse:
         """Chunks like a text, or like the file at a path: see `Engine.search` and `SearchQuestion`."""
@@ -273,6 +283,7 @@ class AsyncKnowledgeBase:
             mode=mode or "hybrid",
             path=path or None,
             source=source or None,
+            content_type=content_type or None,
         )
         limits.check_search(self.settings.limits, question)
         access = await self._resolve_access(access)
@@ -285,6 +296,7 @@ class AsyncKnowledgeBase:
                 response = await self._ask(partial(similar, located, access))
                 break
         assert response
+        response = _note_content_type(question, response)
         return await self._record_search("similar", text or path or "", access, response)
 
     @_on_background_loop
@@ -386,6 +398,13 @@ class AsyncKnowledgeBase:
         from knowledge_pipeline.query.status import read_status  # most processes only search
 
         return await read_status(self.settings, self._lake, self._index, access)
+
+    @_on_background_loop
+    async def count_documents(self, *, access: Access | None = None) -> int:
+        """How many documents the caller may see."""
+        from knowledge_pipeline.query.inventory import count_documents  # most processes only search
+
+        return await count_documents(self._index, await self._resolve_access(access))
 
     @_on_background_loop
     async def list_sources(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -30,7 +30,7 @@ from knowledge_pipeline.contract.describe import (
     describe_relation,
     describe_skipped_step,
 )
-from knowledge_pipeline.contract.filters import SearchMode, SearchType
+from knowledge_pipeline.contract.filters import ContentType, SearchMode, SearchType
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.text import truncate
 
@@ -104,7 +104,8 @@ def search(
         session.preload_models(query or "")
     with session.open_knowledge_base() as base:
         if file is not None or type == "similar":
-            response = _search_similar(base, query, file, filters, limit=limit, explain=explain, mode=mode)
+            ask = partial(base.similar, filters=filters, limit=limit, explain=explain, mode=mode)
+            response = _search_similar(ask, base, query, file, filters)
         else:
             response = base.search(
                 query or "",
@@ -129,6 +130,10 @@ def similar(
         str | None, Argument(metavar="TEXT", help="Code or prose; `-` reads it from stdin.")
     ] = None,
     file: File = None,
+    content_type: Annotated[
+        ContentType | None,
+        Option("--content-type", "--type", "-t", help="What to look for; by default what TEXT is."),
+    ] = None,
     limit: Limit = None,
     lines: Lines = 12,
     explain: Explain = False,
@@ -138,8 +143,8 @@ def similar(
 ) -> None:
     """Find what is similar to a text or to a file.
 
-    Chunks of the file itself are left out. Results are of the file's type, unless
-    --source-type says otherwise.
+    Chunks of the file itself are left out. Results are of the file's type, and of a TEXT that
+    is code, code, unless --content-type or --source-type says otherwise.
     """
     if (text is None) == (file is None):
         raise WrongUsage("give either TEXT or --file")
@@ -148,22 +153,19 @@ def similar(
     if mode != "words":
         session.preload_models()
     with session.open_knowledge_base() as base:
-        response = _search_similar(base, example_text, file, filters, limit=limit, explain=explain, mode=mode)
+        ask = partial(base.similar, filters=filters, limit=limit, explain=explain, mode=mode)
+        response = _search_similar(partial(ask, content_type=content_type), base, example_text, file, filters)
     _show_results(session.screen, response, lines=lines)
 
 
 def _search_similar(
+    ask: Callable[..., SearchResponse],
     base: KnowledgeBase,
     text: str | None,
     file: str | None,
     filters: Filters,
-    *,
-    limit: int | None,
-    explain: bool,
-    mode: SearchMode = "hybrid",
 ) -> SearchResponse:
     """What is similar to a text, to an indexed file, or to the content of another file."""
-    ask = partial(base.similar, filters=filters, limit=limit, explain=explain, mode=mode)
     if file is None:
         return ask(text=text)
     for path, source in iter_index_locations(file, base.settings):

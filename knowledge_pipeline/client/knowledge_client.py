@@ -17,6 +17,7 @@ from knowledge_pipeline.client.transport import EMPTY_RESPONSES, ApiRequest, OnE
 from knowledge_pipeline.contract.filters import (
     FILTER_NAMES,
     CallDirection,
+    ContentType,
     EventType,
     FiltersLike,
     Judgement,
@@ -157,9 +158,11 @@ class AsyncKnowledgeClient:
         limit: int | None = None,
         explain: bool | None = None,
         mode: SearchMode | None = None,
+        content_type: ContentType | None = None,
     ) -> responses.SearchResponseDict:
         """Results similar to a `text`, or to the file at a `path`."""
         options = {"source": source, "limit": limit, "explain": explain, "mode": mode}
+        options["content_type"] = content_type
         return await self._post("similar", text=text, path=path, filters=filters, **options)
 
     async def get(self, id: str, *, blame: bool = False) -> responses.SearchResponseDict:

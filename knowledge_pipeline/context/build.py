@@ -324,6 +324,8 @@ _CONVENTION_PATHS = Filters(
         "**/AGENTS.md",
     )
 )
+_CODE_TASKS: tuple[TaskKind, ...] = ("code_generation", "code_review", "complete_code")
+"""Tasks whose similar content is code, whatever the query is."""
 _SEARCH_TYPES: Mapping[SectionType, SearchType] = {
     "semantic": "semantic",
     "code": "code",
@@ -365,7 +367,9 @@ async def _run_section(
             if settings.type == "type_definitions":
                 response = await _find_type_definitions(engine, access, task, code, settings.limit)
             else:
-                use_defaults = settings.type == "conventions" and settings.filters == SectionFilters()
+                has_defaults = settings.filters == SectionFilters()
+                use_defaults = settings.type == "conventions" and has_defaults
+                wants_code = settings.type == "similar" and has_defaults and task.kind in _CODE_TASKS
                 question = SearchQuestion(
                     query,
                     _SEARCH_TYPES[settings.type],
@@ -374,6 +378,7 @@ async def _run_section(
                     limit=settings.limit,
                     explain=True,
                     diverse=False,
+                    content_type="code" if wants_code else None,
                 )
                 response = await engine.search(question, access)
         except KnowledgeError as error:

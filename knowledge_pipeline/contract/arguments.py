@@ -9,13 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, fields
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
+from knowledge_pipeline.contract.aliases import list_aliases, list_names, rename_aliases
 from knowledge_pipeline.text import is_list
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
+
+
+_MAX_NAME_CHARS = 100  # of an unknown name that similar ones are looked for
 
 
 def is_unset(value: object) -> bool:
@@ -73,8 +78,15 @@ def normalize_request(cls: type[Any], values: Mapping[str, Any]) -> dict[str, An
     lists = {it.name for it in fields(cls) if it.default == () and it.name != "history"}
     return {
         name: split_values(value) if name in lists else value
-        for name, value in drop_unset(values, required).items()
+        for name, value in rename_aliases(cls, drop_unset(values, required)).items()
     }
+
+
+def suggest_name(name: str, request: type[Any]) -> str:
+    """`; did you mean language?`, or nothing where no argument or alias is like the one that is unknown."""
+    names = [*list_names(request), *list_aliases(request)]
+    close = get_close_matches(name, names, n=1) if len(name) <= _MAX_NAME_CHARS else []
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _has_default(field: Field[Any]) -> bool:

@@ -22,6 +22,7 @@ _NEIGHBOUR_KINDS = ("calls", "called_by", "extends", "implemented_by", "imports"
 _MAX_SHOWN_BRANCHES = 5
 DOUBTED_BELOW = 0.25  # of confidence: one of ten questions that have an answer is below
 _DOUBT = "Probably nothing here answers this: these are the nearest."
+TAKEN_AS_CODE = "the text was taken as code, and code alone searched: name `source_types` to search others"
 _SKIPPED_STEPS = {
     "vector": "Searched by words alone: the embedding model could not be used.",
     "index": "Searched without what cannot be read of an index: `knowledge maintain --repair` mends it.",

@@ -14,7 +14,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast, get_args
 
 from annotated_types import Len
 
-from knowledge_pipeline.contract.arguments import drop_unset, lenient_schema, split_values
+from knowledge_pipeline.contract.aliases import list_aliases, rename_aliases
+from knowledge_pipeline.contract.arguments import drop_unset, lenient_schema, split_values, suggest_name
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.times import parse_query_time
 
@@ -55,6 +56,8 @@ SectionType = Literal["semantic", "code", "similar", "historical", "conventions"
 SectionFormat = Literal["excerpt", "full", "code", "list", "summary"]
 """How a section shows its results: the lines that say most, all lines, lines as code alone, places, or places
 with a line of each."""
+ContentType = Literal["code", "document"]
+"""What is searched for what is like a text."""
 
 SearchMode = Literal["hybrid", "words", "vectors"]
 """By words and by meaning; by words alone, which asks no model; by meaning alone."""
@@ -139,7 +142,7 @@ class Filters:
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         """Values as callers write them, which `normalize_filters` reads."""
-        return lenient_schema(source, handler, normalize_filters)
+        return lenient_schema(source, handler, _normalize_mapping)
 
     languages: Names = described("Programming languages: `python`, or a file extension: `py`.", ())
     extensions: Names = described("File extensions: `py`, with or without the dot.", ())
@@ -277,9 +280,15 @@ def build_filters(given: FiltersLike | None) -> Filters:
         return _normalize_class(given)
     if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
         raise InvalidQuery(f"the filters are {type(given).__name__}: give `Filters`, or a mapping")
-    if unknown := [str(name)[:100] for name in given if name not in FILTER_NAMES]:
-        raise InvalidQuery(f"there is no filter {', '.join(unknown)}; allowed: {', '.join(FILTER_NAMES)}")
-    return Filters(**_check(normalize_filters(given)))
+    names = (*FILTER_NAMES, *list_aliases(Filters))
+    if unknown := [str(name)[:100] for name in given if name not in names]:
+        allowed, suggestion = ", ".join(FILTER_NAMES), suggest_name(unknown[0], Filters)
+        raise InvalidQuery(f"there is no filter {', '.join(unknown)}; allowed: {allowed}{suggestion}")
+    return Filters(**_check(_normalize_mapping(given)))
+
+
+def _normalize_mapping(values: Mapping[str, Any]) -> dict[str, Any]:
+    return normalize_filters(rename_aliases(Filters, drop_unset(values)))
 
 
 def _normalize_class(given: FiltersT) -> FiltersT:

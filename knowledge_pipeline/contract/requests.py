@@ -16,6 +16,7 @@ from knowledge_pipeline.contract.arguments import lenient_schema, normalize_requ
 from knowledge_pipeline.contract.filters import (
     CallDirection,
     ChatRole,
+    ContentType,
     DocumentFilters,
     Filters,
     Judgement,
@@ -91,7 +92,6 @@ _LIMIT = about(
 )
 _MODE = about("hybrid: by words and by meaning; words: full text alone; vectors: meaning alone.")
 _EXPLAIN = about("Explain where each score comes from.")
-_SAME_LIMIT = about("The same as `limit`, as other clients name it.", ge=1, **limited("results"))
 _BLAME = about("Say who last changed the lines of each result, by git.")
 _FILE_SOURCE = about("The file's source, if several have such a path.", **limited("name_chars"))
 
@@ -113,19 +113,10 @@ class QueryRequest(ClosedRequest):
     explain: bool = field(default=False, metadata=_EXPLAIN)
     mode: SearchMode = field(default="hybrid", metadata=_MODE)
     blame: bool = field(default=False, metadata=_BLAME)
-    top_k: int | None = field(default=None, metadata=_SAME_LIMIT)
-    max_results: int | None = field(default=None, metadata=_SAME_LIMIT)
     include_metadata: bool = described("Give the metadata of results.", True)
-
-    @property
-    def wanted_results(self) -> int | None:
-        """The limit, by whichever of its names it was given. Raises `InvalidQuery`: they differ."""
-        names = ("limit", "top_k", "max_results")
-        limits = {name: value for name in names if (value := getattr(self, name)) is not None}
-        if len(set(limits.values())) > 1:
-            listed = ", ".join(f"{name} {value}" for name, value in limits.items())
-            raise InvalidQuery(f"found {listed}, which mean the same: give one of them")
-        return next(iter(limits.values()), None)
+    org_id: Name | None = described(
+        "Only what is public or of this tenant, of what the caller may see.", None, max_length=200
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +152,8 @@ class SimilarRequest(ClosedRequest):
         **ClosedRequest.__pydantic_config__,
         "json_schema_extra": {
             "anyOf": [
-                {"required": [name], "properties": {name: {"type": "string"}}} for name in ("text", "path")
+                {"required": [name], "properties": {name: {"type": "string"}}}
+                for name in ("text", "path", "content")
             ]
         },
     }
@@ -176,6 +168,9 @@ class SimilarRequest(ClosedRequest):
         "A file within its source.", None, examples=["src/auth.py"], **limited("name_chars")
     )
     source: Name | None = field(default=None, metadata=_FILE_SOURCE)
+    content_type: ContentType | None = described(
+        "What is searched; by default code where the text is code and no filter says where.", None
+    )
     filters: Filters = field(default_factory=Filters)
     limit: int | None = field(default=None, metadata=_LIMIT)
     explain: bool = field(default=False, metadata=_EXPLAIN)

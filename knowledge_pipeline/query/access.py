@@ -20,7 +20,14 @@ from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import AccessSettings, SourceConfig
 from knowledge_pipeline.contract.usage_labels import UsageLabels, merge_labels
-from knowledge_pipeline.errors import ConfigError, Forbidden, KnowledgeError, NotFound, StoreUnavailable
+from knowledge_pipeline.errors import (
+    ConfigError,
+    Forbidden,
+    InvalidQuery,
+    KnowledgeError,
+    NotFound,
+    StoreUnavailable,
+)
 from knowledge_pipeline.llm.model_calls import NO_ACCOUNT, UsageAccount, current_account
 from knowledge_pipeline.query.open_release import Index
 from knowledge_pipeline.store import filters
@@ -69,6 +76,7 @@ class Access:
     audiences: frozenset[str] = frozenset()  # of sources, that the caller belongs to; see `Audiences.add`
     audience_sources: frozenset[str] = frozenset()  # seen by audience alone, whatever else their rows say
     withheld_documents: frozenset[tuple[str, str]] = frozenset()  # of those: source and uri
+    only_tenant: str | None = None  # of what is seen, what is of this tenant or public; None: all
     caller: Caller = field(default=Caller(), compare=False)
 
     def __post_init__(self) -> None:
@@ -91,6 +99,18 @@ class Access:
     def public(cls) -> Access:
         """Sees public rows only."""
         return cls(tenant=None, principals=frozenset())
+
+    def within_tenant(self, tenant: str | None) -> Access:
+        """The same, of which only what is of a tenant or public is seen; None: all. Nobody sees more by it.
+
+        Raises `InvalidQuery`: nothing can have that name.
+        """
+        if tenant is None:
+            return self
+        try:
+            return replace(self, only_tenant=Access(tenant, frozenset()).tenant)
+        except ValueError as error:
+            raise InvalidQuery(f"org_id: {error}") from None
 
     def with_labels(self, labels: UsageLabels) -> Access:
         """The same, with these labels before those that the caller has; nobody sees more by labels."""
@@ -123,6 +143,9 @@ _NO_LABELS = UsageLabels()
 
 def build_visibility_filter(access: Access) -> Filter:
     """Public rows, rows of the caller's tenant, and private rows of one of theirs; none withheld."""
+    if access.only_tenant is not None:
+        of_tenant = filters.eq("visibility", "public") | filters.eq("tenant", access.only_tenant)
+        return build_visibility_filter(replace(access, only_tenant=None)) & of_tenant
     if access.everything:
         return filters.MATCH_ALL
     visible = filters.eq("visibility", "public")

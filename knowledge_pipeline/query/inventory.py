@@ -41,6 +41,14 @@ async def list_indexed_sources(index: Index, filters: Filters, access: Access) -
     return IndexedSourcesResponse(opened.release.release, tuple(opened.missing), sources)
 
 
+async def count_documents(index: Index, access: Access) -> int:
+    """The documents of the live release that have a chunk which the caller may see; raises as above."""
+    readers = await (await index.open_release()).open_readers()
+    where, columns = compile_filter(access), ("source", "uri")
+    counts = await asyncio.gather(*(reader.count_by(columns, where) for reader in readers))
+    return len(set[tuple[Any, ...]]().union(*counts))
+
+
 def _rank(counts: Counter[str | None]) -> tuple[str, ...]:
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0] or ""))
     return tuple(name for name, _ in ranked if name)

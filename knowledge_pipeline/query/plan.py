@@ -16,8 +16,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from knowledge_pipeline.config.settings import SearchDepth, SearchDepths
+from knowledge_pipeline.contract.aliases import SINGULAR_FILTERS
 from knowledge_pipeline.contract.filters import (
+    LIST_FILTERS,
     TIME_FILTERS,
+    ContentType,
+    DocumentType,
     Filters,
     SearchMode,
     SearchType,
@@ -39,14 +43,9 @@ Intent = Literal[
 ]
 
 _FILTER_KEYS = {
-    **{"lang": "languages", "language": "languages", "ext": "extensions", "source": "sources"},
-    **{"type": "source_types", "repo": "repos", "branch": "branches", "path": "paths", "author": "authors"},
-    **{"tag": "tags", "label": "labels", "project": "projects", "status": "statuses", "space": "spaces"},
-    **{"channel": "channels", "kind": "kinds", "class": "classes", "import": "imports", "title": "titles"},
-    **{"symbol": "symbols", "export": "exports"},
-    **{"section": "sections", "namespace": "namespaces", "since": "since", "until": "until"},
-    **{"component": "components", "fix_version": "fix_versions", "record_kind": "record_kinds"},
-    **{"created_since": "created_since", "created_until": "created_until"},
+    **SINGULAR_FILTERS,
+    **{"lang": "languages", "ext": "extensions", "type": "source_types"},
+    **{name: name for name in TIME_FILTERS},
 }
 _FILTER_TERM = re.compile(
     rf"""(?<!\S)(?P<key>{"|".join(_FILTER_KEYS)}):(?:"(?P<double>[^"]+)"|'(?P<single>[^']+)'|"""
@@ -306,6 +305,31 @@ def asks_for_code(text: str) -> bool:
     return "location" in kinds and "history" not in kinds
 
 
+_KEYWORDS = (
+    "abstract|async|await|class|const|def|enum|export|extern|final|fn|from|fun|func|function|impl|import|inline"
+    "|interface|let|module|mut|namespace|open|override|package|private|protected|pub|public|require|return"
+    "|static|struct|template|throw|trait|type|typedef|unsafe|use|using|val|var|virtual"
+    "|SELECT|CREATE|INSERT|UPDATE"
+)
+_CODE_LINE = re.compile(
+    r"""^\s*(?:[\]})]|@\w|//|/\*|\#(?:include|define|!|if)|<[/!?a-zA-Z]|[^\s,]+,\s*$)"""
+    rf"""|^\s*(?:(?:{_KEYWORDS})\s+)+[\w.$*&"'({{\[<:]+\s*"""
+    r"""(?:$|[-({:=<;,\[.*]|(?:import|from|extends|implements|as)\b)"""
+    r"""|^\s*(?:if|for|while|elif|else|try|with|except|finally|case|match|switch|catch|do|default)\b.*[:{(]"""
+    r"""|(?:[{};(\[=]|[)>\w\]]\s*=>|\)\s*:|->)\s*$|[\w)\]]\s*(?:[-+*/|&^%:]?=|->)\s*\S"""
+    r"""|\w\([^()\s]*\)\s*[.,;)]?\s*$"""
+)
+_PROSE_LINE = re.compile(r"(?:\b[A-Za-z]+ ){6}|[a-z)`'\"][.?!]\s*$")
+_CODE_LINES = 200  # of a text, that tell what it is
+
+
+def is_code(text: str) -> bool:
+    """Whether half of the lines of a text have the form of code, or a quarter and the first of them."""
+    lines = [line for line in text.splitlines() if line.strip()][:_CODE_LINES]
+    marks = [bool(_CODE_LINE.search(line)) and not _PROSE_LINE.search(line) for line in lines]
+    return bool(marks) and sum(marks) >= len(marks) * (0.25 if marks[0] else 0.5)
+
+
 @dataclass(frozen=True, slots=True)
 class QueryExpansion:
     """What the settings add to one question."""
@@ -392,6 +416,24 @@ class SearchQuestion:
     mode: SearchMode = "hybrid"  # by `words` no model is asked; by `vectors` no full text
     path: str | None = None  # of an example within its source; its own chunks are left out
     source: str | None = None  # where several have such a path
+    content_type: ContentType | None = None  # of what is like a text; None: see `detect_content_type`
+
+
+_CONTENT_TYPES: Mapping[ContentType, tuple[SourceType, ...]] = {
+    "code": ("code",),
+    "document": get_args(DocumentType),
+}
+_WITHIN_CODE = ("repos", "branches", "tags", "namespaces")
+
+
+def detect_content_type(question: SearchQuestion) -> ContentType | None:
+    """Code for an example that is code, where no filter says in which sources, types or files to look."""
+    if question.type != "similar" or question.path is not None or question.content_type is not None:
+        return question.content_type
+    of_places = (name for name in LIST_FILTERS if name not in _WITHIN_CODE)
+    if any(getattr(it, name) for name in of_places for it in (question.filters, question.within)):
+        return None
+    return "code" if is_code(question.text or "") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,7 +482,13 @@ def plan_search(
     if question.mode not in get_args(SearchMode):
         allowed = ", ".join(get_args(SearchMode))
         raise InvalidQuery(f"found the search mode {question.mode!r}; allowed: {allowed}")
+    if question.content_type not in (None, *_CONTENT_TYPES):
+        allowed = ", ".join(_CONTENT_TYPES)
+        raise InvalidQuery(f"found content_type {str(question.content_type)[:40]!r}; allowed: {allowed}")
     filters, text, vectors = question.filters, question.text, dict[str, np.ndarray]()
+    content_type = detect_content_type(question)
+    if content_type and not filters.source_types:
+        filters = replace(filters, source_types=_CONTENT_TYPES[content_type])
     if example:
         filters = replace(filters, source_types=filters.source_types or (example.source_type,))
         if text is None:

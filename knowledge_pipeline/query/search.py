@@ -243,6 +243,8 @@ class Engine:
             response = await self._run(plan, open_release, watch)
         if not response.results:
             notes += await self._known.describe_unknown(open_release, access, question.filters)
+        if access.only_tenant not in (None, access.tenant) and not access.everything:
+            notes = (f"only what is public was searched: the caller is not of {access.only_tenant!r}", *notes)
         response = replace(response, notes=(*notes, *response.notes))
         self._cache.put(open_release.release, (question, access), response)
         return response

@@ -98,7 +98,7 @@ async def run_search(
         filters=arguments.to_filters(),
         limit=arguments.limit,
         mode=arguments.mode,
-        access=access,
+        access=(access or base.access).within_tenant(arguments.org_id),
     )
 
 

@@ -16,7 +16,8 @@ from knowledge_pipeline.client import AsyncKnowledgeClient, KnowledgeClient
 from knowledge_pipeline.client import responses as client_responses
 from knowledge_pipeline.config import file
 from knowledge_pipeline.contract import requests
-from knowledge_pipeline.contract.filters import FILTER_NAMES
+from knowledge_pipeline.contract.aliases import list_aliases
+from knowledge_pipeline.contract.filters import FILTER_NAMES, Filters
 from knowledge_pipeline.contract.operation import Collection, LastEvent, SourceState, StatusResponse
 from knowledge_pipeline.contract.requests import GRAPH_OPERATIONS
 from knowledge_pipeline.contract.responses import (
@@ -57,8 +58,8 @@ PAGE_FILTERS = {"source_types", "sources", "languages", "record_kinds", "paths",
 NOT_OPTIONS = {"extensions"}
 """A filter without an option on the command line: `--language py` says the same."""
 
-OTHER_NAMES = {"top_k", "max_results"}
-"""Names of `limit` that other clients send; ours has one."""
+OF_OTHERS = {"org_id"}
+"""What other clients send; ours has a token of the tenant."""
 
 CLIENTS_OWN = "problem"
 """What a client adds to a response that it makes itself, where the server gave none."""
@@ -105,7 +106,7 @@ def json_fields(cls: type[Any]) -> set[str]:
 
 def test_openapi_has_every_filter_with_a_description(openapi):
     properties = openapi["components"]["schemas"]["Filters"]["properties"]
-    assert set(properties) == set(FILTER_NAMES)
+    assert set(properties) == {*FILTER_NAMES, *list_aliases(Filters)}
     assert [name for name, each in properties.items() if "description" not in each] == []
 
 
@@ -147,7 +148,7 @@ def test_every_search_over_http_takes_all_filters(openapi):
     for name in searches:
         assert schemas[name]["properties"]["filters"]["$ref"].endswith("/Filters"), name
     for name in ("TicketFilters", "DocumentFilters"):
-        assert set(schemas[name]["properties"]) == set(FILTER_NAMES)
+        assert set(schemas[name]["properties"]) == {*FILTER_NAMES, *list_aliases(Filters)}
 
 
 @pytest.mark.parametrize("cls", (*RESPONSES, *INVENTORY), ids=lambda cls: cls.__name__)
@@ -187,7 +188,7 @@ def test_the_client_has_a_parameter_for_every_field_of_a_request(method, request
     asked = set(TypeAdapter(request_type).json_schema()["properties"])
     for client in (AsyncKnowledgeClient, KnowledgeClient):
         parameters = set(inspect.signature(getattr(client, method)).parameters)
-        assert parameters - {"self", "method"} == asked - OTHER_NAMES
+        assert parameters - {"self", "method"} == asked - OF_OTHERS
 
 
 def test_tools_together_take_every_filter_but_those_that_models_are_spared():

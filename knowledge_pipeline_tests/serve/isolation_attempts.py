@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from knowledge_pipeline.contract.aliases import PREFIX as ALIAS_PREFIX
+from knowledge_pipeline.contract.aliases import SINGULAR_FILTERS
 from knowledge_pipeline_tests.serve.world import Held
 
 PREFIX = "/api/v1/knowledge"
@@ -256,6 +258,18 @@ def _search(route: str) -> Maker:
     return make
 
 
+def _as_others_ask(of: Intruder) -> Attempt:
+    """One of the other attempts at the API, at its other address and by other names."""
+    made = of.one_of([maker for maker in MAKERS["http"] if maker not in (_webhook, _as_others_ask)])(of)
+    given = made.given
+    if "query" in given and of.chance(0.5):
+        given = {**given, "orgId": of.secret.source.tenant or "acme"}
+    if "filters" in given and of.chance(0.5):
+        names = {name: alias for alias, name in SINGULAR_FILTERS.items()}
+        given = {**given, "filters": {names.get(name, name): it for name, it in given["filters"].items()}}
+    return replace(made, name=made.name.replace(PREFIX, ALIAS_PREFIX), given=given)
+
+
 def _similar(of: Intruder) -> Attempt:
     secret = of.secret
     by_path = {"path": of.one_of(secret.paths), **({"source": secret.source.id} if of.chance(0.6) else {})}
@@ -398,6 +412,7 @@ MAKERS: dict[str, list[Maker]] = {
         _get(f"{PREFIX}/sync/status/{'0' * 32}", stable=True),
         _get(f"{PREFIX}/events?follow=false&after=0", stable=False),
         _get("/health", "/health/watcher", "/ready", "/metrics", "/openapi.json", "/docs", stable=False),
+        _as_others_ask,
     ],
     "page": [
         _page("/", _page_search),

@@ -42,7 +42,7 @@ def test_who_may_not_see_a_source_does_not_find_it_by_get(asking, world):
     [
         ({}, "query"),
         ({"query": "x", "limit": "many"}, "limit"),
-        ({"query": "x", "language": "python"}, "language"),
+        ({"query": "x", "langauge": "python"}, "langauge"),
         ({"query": "x", "since": "soon"}, "since"),
         ({"query": "x", "limit": 2, "top_k": 3}, "limit 2, top_k 3, which mean the same"),
     ],

@@ -153,10 +153,10 @@ def test_a_problem_names_the_field(asking):
 @pytest.mark.parametrize(
     ("path", "body", "said"),
     [
-        ("search", {"query": "x", "filters": {"source_type": ["code"]}}, "did you mean source_types?"),
+        ("search", {"query": "x", "filters": {"source_tipes": ["code"]}}, "did you mean source_types?"),
         ("search", {"query": "x", "filtres": {}}, "did you mean filters?"),
         ("context", {"task": "x", "tasks": "y"}, "did you mean task?"),
-        ("tools/search_knowledge_base", {"query": "x", "repo": "y"}, "did you mean repos?"),
+        ("tools/search_knowledge_base", {"query": "x", "reposs": "y"}, "did you mean repos?"),
     ],
 )
 def test_an_unknown_name_is_told_with_those_that_are_known(asking, path, body, said):

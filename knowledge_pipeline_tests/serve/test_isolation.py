@@ -75,7 +75,8 @@ def test_who_may_only_manage_one_tenants_sources_sees_no_content_and_no_others_s
     assert list(siege.leaks("admin", 44, seed=3, doors=BY_NETWORK, compared=False)) == []
     doors = siege.doors("admin")
     for attempt in siege.attempts("admin", 14, seed=4, doors=("http",)):
-        if attempt.method == "POST" and not attempt.name.endswith(("sync", "feedback", "model-calls")):
+        is_of_api = attempt.method == "POST" and not attempt.name.startswith("/webhooks/")
+        if is_of_api and not attempt.name.endswith(("sync", "feedback", "model-calls")):
             assert doors.send(attempt).status in (403, 422), attempt
 
 

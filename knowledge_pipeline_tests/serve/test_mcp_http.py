@@ -118,8 +118,8 @@ def test_a_tool_answers_what_the_python_door_answers(world):
         ),
         (
             "code_search",
-            {"query": "pay", "language": "go"},
-            "there is no argument 'language'; allowed: query",
+            {"query": "pay", "langauge": "go"},
+            "there is no argument 'langauge'; allowed: query",
         ),
         ("search_code", {}, "give `query`, a piece of code, or `file`, a path"),
         ("search_code", {"file": "nowhere.py"}, "there is no file 'nowhere.py' in the index"),

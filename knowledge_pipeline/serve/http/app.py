@@ -29,6 +29,7 @@ from knowledge_pipeline.errors import Busy
 from knowledge_pipeline.query.access import DeclaredSources
 from knowledge_pipeline.serve.events import EventFollower, EventStreams, WebhookDeliveries
 from knowledge_pipeline.serve.http import admin, events, queries
+from knowledge_pipeline.serve.http.aliases import copy_routes
 from knowledge_pipeline.serve.http.dependencies import AppState, CurrentContext, CurrentState, build_origin
 from knowledge_pipeline.serve.http.limits import BodyLimitMiddleware, HostCheckMiddleware, RequestMiddleware
 from knowledge_pipeline.serve.http.openapi import complete_openapi
@@ -193,8 +194,9 @@ def create_app(service: Service, refreshes: RefreshQueue | None = None) -> FastA
         routers += (_build_resource_routes(service.settings.serve.oidc), sessions.oidc_routes)
     routers += (page.routes for page in (query_pages, graph, progress, sessions, rendering))
     routers.append(queries.id_routes)  # last: ids could be taken for other routes
-    for router in routers:  # to include them would build each route anew for the first request
-        app.router.routes.extend(router.routes)
+    of_api = [route for router in routers for route in router.routes]
+    # to include them would build each route anew for the first request
+    app.router.routes += [*of_api, *copy_routes(of_api, queries.PREFIX)]
     app.router.routes.append(Route(http_transport.PATH, mcp, include_in_schema=False))
     install_problem_handlers(app)
     described = app.openapi

@@ -13,10 +13,12 @@ from fastapi.responses import JSONResponse
 from fastapi.security.base import SecurityBase
 from pydantic_core import to_json
 
+from knowledge_pipeline.contract.aliases import PREFIX as ALIAS_PREFIX
 from knowledge_pipeline.contract.base import JsonResponse
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access, DeclaredSources
 from knowledge_pipeline.serve.events import EventStreams
+from knowledge_pipeline.serve.http.aliases import extend_answer
 from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.serve.service import Identity, Interface, Origin, Service
 from knowledge_pipeline.serve.status import HealthCheck
@@ -87,7 +89,24 @@ class RequestContext:
         status: int = 200,
     ) -> JSONResponse:
         """The result of an operation as JSON."""
-        return AnswerResponse((await self.execute(operation, scope=scope)).as_json(), status)
+        return AnswerResponse(await self.load_json(operation, scope=scope), status)
+
+    async def load_json(
+        self,
+        operation: Callable[[AsyncKnowledgeBase, Access], Awaitable[JsonResponse]],
+        *,
+        scope: Scope = "query",
+    ) -> dict[str, Any]:
+        """The result of an operation as JSON has it; below `aliases.PREFIX` with further names."""
+
+        async def run(base: AsyncKnowledgeBase, access: Access) -> dict[str, Any]:
+            answer = (await operation(base, access)).as_json()
+            is_extended = self.request.scope["route"].path.startswith(ALIAS_PREFIX)
+            return (
+                await extend_answer(answer, base, access, self.request.path_params) if is_extended else answer
+            )
+
+        return await self.execute(run, scope=scope)
 
     async def manage(self, operation: Callable[[Access], JsonResponse], *, status: int = 200) -> JSONResponse:
         """The result of an operation on the server itself, as JSON; it takes the scope `admin`."""

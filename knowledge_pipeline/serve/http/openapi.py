@@ -6,15 +6,19 @@ The limits are settings: each field of a request names the one that `query.limit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import Any
 
 from knowledge_pipeline.config.settings import LimitSettings, Settings
+from knowledge_pipeline.contract import aliases, filters, requests
 from knowledge_pipeline.contract.filters import FILTER_NAMES, LIMIT_KEY
 from knowledge_pipeline.query.filters import PATTERN_FIELDS
 from knowledge_pipeline.serve.http.problems import Problem
+from knowledge_pipeline.serve.http.queries import PREFIX, ContextParameters, SearchParameters
 from knowledge_pipeline.serve.service import answers_this_machine
 from knowledge_pipeline.text import is_list, is_object
 
+_SCHEMAS = "#/components/schemas/"
 _KEYWORDS = {"string": "maxLength", "integer": "maximum", "array": "maxItems"}
 _TOKEN_TAGS, _TOKEN_OPERATIONS = ("operations",), ("report_model_call",)
 _OPTIONAL_TOKEN_PATHS = ("/health/watcher",)
@@ -26,13 +30,14 @@ _TOOL_LIMITS = {"query": "query_chars", "limit": "results"}
 def complete_openapi(schema: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """The document, with what follows from the settings."""
     schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-    problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    problem = Problem.model_json_schema(ref_template=f"{_SCHEMAS}{{model}}")
     schemas.update(problem.pop("$defs", {}))
     schemas["Problem"] = problem
     schemas.pop("Step", None)  # of traces: no response has it
     schema["servers"] = [{"url": "/"}]
     _add_limits(schema, settings.limits)
     _allow_empty_texts(schema)
+    _add_aliases(schema)
     serve = settings.serve
     _add_security(schema, is_anonymous=serve.anonymous == "public" or answers_this_machine(serve))
     return schema
@@ -54,6 +59,43 @@ def _add_limits(schema: dict[str, Any], limits: LimitSettings) -> None:
     for node in list(_iter_objects(schema)):
         for part, key in zip((node, node.get("items", {})), node.pop(LIMIT_KEY, ()), strict=False):
             _limit(part, getattr(limits, key))
+
+
+def _add_aliases(schema: dict[str, Any]) -> None:
+    """Describe every alias of an argument beside it, and the routes whose answers have further names."""
+    paths, schemas = schema["paths"], schema["components"]["schemas"]
+    types = {**vars(filters), **vars(requests)}
+    for name, of_request in schemas.items():
+        if isinstance(types.get(name), type) and (own := of_request.get("properties")):
+            for alias, argument in aliases.list_aliases(types[name]).items():
+                outer, _, inner = argument.rpartition(".")
+                described = schemas["Filters"]["properties"] if outer else own
+                own[alias] = {**described[inner], "description": f"The same as `{argument}`."}
+    for kind, *routes in ((SearchParameters, "search", "semantic"), (ContextParameters, "context")):
+        for route in routes:
+            parameters: list[dict[str, Any]] = paths[f"{PREFIX}/{route}"]["get"]["parameters"]
+            by_name = {parameter["name"]: parameter for parameter in parameters}
+            for alias, argument in aliases.list_aliases(kind).items():
+                by_name[argument]["required"] = False  # one of its names is
+                description = f"The same as `{argument}`."
+                parameters.append({**by_name[argument], "name": alias, "description": description})
+    further: dict[str, str] = {}
+    for name, described in aliases.ANSWER_FIELDS.items():
+        properties = {field: {"description": description} for field, description in described.items()}
+        of_results = f"Metadata of results have {aliases.METADATA_FIELDS} as well."
+        schemas[f"{name}Extended"] = {
+            "description": of_results,
+            "allOf": [{"$ref": f"{_SCHEMAS}{name}"}],
+            "properties": properties,
+        }
+        further[f"{_SCHEMAS}{name}"] = f"{_SCHEMAS}{name}Extended"
+    for path in [path for path in paths if path.startswith(f"{PREFIX}/")]:
+        paths[f"{aliases.PREFIX}{path.removeprefix(PREFIX)}"] = copied = deepcopy(paths[path])
+        for operation in copied.values():
+            operation["operationId"] = f"v1_{operation['operationId']}"
+            for node in _iter_objects(operation["responses"]):
+                if "$ref" in node:
+                    node["$ref"] = further.get(node["$ref"], node["$ref"])
 
 
 def _allow_empty_texts(schema: dict[str, Any]) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
+from dataclasses import is_dataclass
 from http import HTTPStatus
 from typing import Any, get_type_hints
 
@@ -18,15 +17,17 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from knowledge_pipeline import errors
+from knowledge_pipeline.contract.aliases import PREFIX as ALIAS_PREFIX
+from knowledge_pipeline.contract.aliases import list_names
+from knowledge_pipeline.contract.arguments import suggest_name
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.serve.http.dependencies import build_origin, get_app_state
 
 MEDIA_TYPE = "application/problem+json"
 
-_API = "/api/"  # below it, an address may be meant as an id
+_API = ("/api/", f"{ALIAS_PREFIX}/")  # below it, an address may be meant as an id
 _MAX_DETAIL_CHARS = 2_000  # of a sentence
 _MAX_FIELD_ERRORS = 20  # fields that are reported
-_MAX_NAME_CHARS = 100  # of an unknown name that similar ones are looked for
 _UNKNOWN_NAME_ERRORS = ("extra_forbidden", "unexpected_keyword_argument")
 
 _log = logging.getLogger(__name__)
@@ -166,15 +167,8 @@ def _describe_unknown_name(request: Request, location: tuple[int | str, ...]) ->
     kind: Any = next((parameter.field_info.annotation for parameter in parameters if parameter), None)
     for part in inner:
         kind = get_type_hints(kind).get(str(part)) if is_dataclass(kind) else None
-    if is_dataclass(kind):
-        names = [str(declared.metadata.get("alias", declared.name)) for declared in fields(kind)]
-    else:
-        names = list(getattr(kind, "model_fields", ()))
-    if not names:
-        return ""
-    close = get_close_matches(str(name), names, n=1) if len(str(name)) <= _MAX_NAME_CHARS else []
-    suggestion = f"; did you mean {close[0]}?" if close else ""
-    return f"unknown; allowed: {', '.join(names)}{suggestion}"
+    names = list_names(kind)
+    return f"unknown; allowed: {', '.join(names)}{suggest_name(str(name), kind)}" if names else ""
 
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:

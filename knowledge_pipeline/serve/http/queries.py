@@ -18,13 +18,14 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from starlette.convertors import Convertor, register_url_convertor
 
 from knowledge_pipeline.contract import requests, responses
+from knowledge_pipeline.contract.aliases import rename_aliases
 from knowledge_pipeline.contract.arguments import drop_unset, split_values
 from knowledge_pipeline.contract.filters import (
     FILTER_NAMES,
@@ -34,6 +35,8 @@ from knowledge_pipeline.contract.filters import (
     limited,
     normalize_filters,
 )
+from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
+from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.graph_queries import GraphRequest
 from knowledge_pipeline.serve.documents import load_document
 from knowledge_pipeline.serve.http.dependencies import AnswerResponse, CurrentContext, RequestContext
@@ -66,6 +69,7 @@ _LONG_ADDRESS: dict[int | str, dict[str, Any]] = {
     }
 }
 
+Search = Callable[[AsyncKnowledgeBase, Access], Awaitable[responses.SearchResponse]]
 Answer = Callable[[RequestContext, Any], Awaitable[Response]]
 """Answers a request of the type of its route."""
 
@@ -115,19 +119,19 @@ def wants_events(accept: str) -> bool:
     return wanted.get(EVENT_STREAM, 0.0) > wanted.get("application/json", 0.0)
 
 
-def _to_response(request: Request, answer: responses.SearchResponse) -> Response:
-    if not wants_events(request.headers.get("accept", "")):
-        return AnswerResponse(answer.as_json())
+async def _respond(ctx: RequestContext, search: Search) -> Response:
+    answer = await ctx.load_json(search)
+    if not wants_events(ctx.request.headers.get("accept", "")):
+        return AnswerResponse(answer)
     headers = {"X-Accel-Buffering": "no"}  # a proxy sends on what it has
     return StreamingResponse(_iter_events(answer), media_type=EVENT_STREAM, headers=headers)
 
 
-def _iter_events(answer: responses.SearchResponse) -> Iterator[bytes]:
-    rest = answer.as_json()
-    results = rest.pop("results")
+def _iter_events(answer: dict[str, Any]) -> Iterator[bytes]:
+    results = answer.pop("results")
     for result in results:
         yield format_sse_event(event="result", data_str=json.dumps(result, ensure_ascii=False))
-    last = {**rest, "results": len(results)}
+    last = {**answer, "results": len(results)}
     yield format_sse_event(event="answer", data_str=json.dumps(last, ensure_ascii=False))
 
 
@@ -135,49 +139,46 @@ def _search_by(type: SearchType | None) -> Answer:
     """Searches by a type, unless the request has one; by None, the query decides."""
 
     async def search(ctx: RequestContext, body: requests.QueryRequest) -> Response:
-        answer = await ctx.execute(
-            lambda base, access: base.search(
+        async def run(base: AsyncKnowledgeBase, access: Access) -> responses.SearchResponse:
+            answer = await base.search(
                 body.query,
                 type=body.type if isinstance(body, requests.SearchRequest) else type,
                 filters=body.filters,
-                limit=body.wanted_results,
+                limit=body.limit,
                 explain=body.explain,
                 blame=body.blame,
                 mode=body.mode,
-                access=access,
+                access=access.within_tenant(body.org_id),
             )
-        )
-        if not body.include_metadata:
-            results = tuple(replace(result, metadata={}) for result in answer.results)
-            answer = replace(answer, results=results)
-        return _to_response(ctx.request, answer)
+            if body.include_metadata:
+                return answer
+            return replace(answer, results=tuple(replace(it, metadata={}) for it in answer.results))
+
+        return await _respond(ctx, run)
 
     return search
 
 
 async def _find_similar(ctx: RequestContext, body: requests.SimilarRequest) -> Response:
     values = {field.name: getattr(body, field.name) for field in fields(body)}
-    answer = await ctx.execute(lambda base, access: base.similar(**values, access=access))
-    return _to_response(ctx.request, answer)
+    return await _respond(ctx, lambda base, access: base.similar(**values, access=access))
 
 
 async def _build_context(ctx: RequestContext, body: requests.ContextRequest) -> JSONResponse:
-    context = await ctx.execute(
-        lambda base, access: base.context(
-            body, max_tokens=body.max_tokens, template=body.template, access=access
-        )
-    )
-    left_out: dict[str, Any] = {
-        **({} if body.include_text else {"text": ""}),  # the prompt has it
-        **({} if body.include_metadata else {"metadata": {}}),
-    }
-    excerpts = tuple(replace(excerpt, **left_out) for excerpt in context.excerpts)
-    return AnswerResponse(replace(context, excerpts=excerpts).as_json())
+    async def build(base: AsyncKnowledgeBase, access: Access) -> responses.ContextResponse:
+        context = await base.context(body, max_tokens=body.max_tokens, template=body.template, access=access)
+        left_out: dict[str, Any] = {
+            **({} if body.include_text else {"text": ""}),  # the prompt has it
+            **({} if body.include_metadata else {"metadata": {}}),
+        }
+        excerpts = tuple(replace(excerpt, **left_out) for excerpt in context.excerpts)
+        return replace(context, excerpts=excerpts)
+
+    return await ctx.respond(build)
 
 
 async def _call_search_tool(ctx: RequestContext, body: KnowledgeQueryInput) -> Response:
-    answer = await ctx.execute(lambda base, access: run_search(base, body, access))
-    return _to_response(ctx.request, answer)
+    return await _respond(ctx, lambda base, access: run_search(base, body, access))
 
 
 def _query_graph(method: requests.GraphMethod) -> Answer:
@@ -252,7 +253,7 @@ class _Parameters(BaseModel):
         given = cast("Mapping[str, Any]", data).items()
         single = {name: value[0] if is_list(value) and len(value) == 1 else value for name, value in given}
         required = (name for name, field in cls.model_fields.items() if field.is_required())
-        values = normalize_filters(drop_unset(single, required))
+        values = normalize_filters(rename_aliases(cls, drop_unset(single, required)))
         if isinstance(history := values.get("history"), str):
             values["history"] = [history]  # JSON, which has commas of its own
         return values | ({"files": split_values(values["files"])} if "files" in values else {})
@@ -284,6 +285,14 @@ else:
     ContextParameters = _build_parameters("ContextParameters", requests.ContextRequest)
 
 
+@routes.get(
+    "/semantic",
+    operation_id="semantic_by_get",
+    summary="Semantic",
+    tags=["search"],
+    response_model=responses.SearchResponse,
+    responses=BODILESS_PROBLEMS | _STREAMED_RESPONSES | _LONG_ADDRESS,
+)
 @routes.get(
     "/search",
     operation_id="search_by_get",

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
 from pydantic import (
-    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -24,11 +23,13 @@ from pydantic import (
     model_validator,
 )
 
-from knowledge_pipeline.contract.arguments import drop_unset, split_values
+from knowledge_pipeline.contract.aliases import rename_aliases
+from knowledge_pipeline.contract.arguments import drop_unset, split_values, suggest_name
 from knowledge_pipeline.contract.base import JsonResponse
 from knowledge_pipeline.contract.filters import (
     FILTER_NAMES,
     CallDirection,
+    ContentType,
     DocumentType,
     Filters,
     Name,
@@ -48,6 +49,7 @@ WholeTexts = Annotated[tuple[Name, ...], BeforeValidator(partial(split_values, a
 SourceTypes = Annotated[tuple[SourceType, ...], BeforeValidator(partial(split_filter, "source_types"))]
 Limit = Annotated[int, Field(ge=1, description="At most this many results.")]
 DOCUMENT_TYPES: tuple[SourceType, ...] = get_args(DocumentType)
+_UNLISTED = ("org_id", "content_type")  # programs send them, and no model has to read of them
 DateText = Annotated[str, Field(min_length=1, max_length=40)]
 
 
@@ -68,7 +70,7 @@ class ToolInput(BaseModel):
         if not isinstance(data, Mapping):
             return data
         required = (name for name, field in cls.model_fields.items() if field.is_required())
-        return drop_unset(cast("Mapping[str, Any]", data), required)
+        return rename_aliases(cls, drop_unset(cast("Mapping[str, Any]", data), required))
 
     def to_filters(self) -> Filters:
         """The filters among the arguments. Raises `InvalidQuery` for an invalid date."""
@@ -84,6 +86,9 @@ class QueryInput(ToolInput):
         description="A question, keywords, exact names or error messages. Say what is "
         "meant, not only one word: both meaning and words are searched.",
         examples=["how are sessions signed", "retry with exponential backoff in the payment client"],
+    )
+    org_id: Name | None = Field(
+        default=None, max_length=200, description="Only what is public or of this tenant."
     )
 
 
@@ -148,14 +153,15 @@ def parse_input(model: type[_InputT], arguments: object) -> _InputT:
         errors = error.errors(include_url=False, include_input=False)
         messages = [_format_field_error(error["loc"], error["msg"], error["type"]) for error in errors]
         message = "; ".join(dict.fromkeys(messages))
-        if any(error["type"] == "extra_forbidden" for error in errors):
-            message += f"; allowed: {', '.join(_list_names(model))}"
+        if unknown := [str(error["loc"][-1]) for error in errors if error["type"] == "extra_forbidden"]:
+            message += f"; allowed: {', '.join(_list_names(model))}{suggest_name(unknown[0], model)}"
         raise InvalidQuery(message) from None
 
 
 def _list_names(model: type[ToolInput]) -> list[str]:
-    """Its arguments, those that are needed first."""
-    return sorted(model.model_fields, key=lambda name: not model.model_fields[name].is_required())
+    """The arguments that models read of, those that are needed first."""
+    names = (name for name in model.model_fields if name not in _UNLISTED)
+    return sorted(names, key=lambda name: not model.model_fields[name].is_required())
 
 
 def input_schema_of(model: type[ToolInput]) -> dict[str, Any]:
@@ -296,6 +302,7 @@ class SimilarCodeInput(PagedInput):
     source: Name | None = Field(
         default=None, description="The source of `file`, if several have such a path."
     )
+    content_type: ContentType = "code"
     limit: Limit = 5
 
     @model_validator(mode="after")
@@ -387,11 +394,7 @@ class ContextInput(PagedInput):
         examples=["add retries to the payment client"],
     )
     kind: TaskKind = "code_generation"
-    files: FilterValues = Field(
-        default=(),
-        validation_alias=AliasChoices("files", "file"),  # one, as other tools call it
-        description="Paths that it is about.",
-    )
+    files: FilterValues = Field(default=(), description="Paths that it is about.")
     source: Name | None = Field(default=None, description="Of the files. Where several have such a path.")
     snippet: str | None = Field(
         default=None,

@@ -104,7 +104,8 @@ async def _find_similar_code(
         text=arguments.query,
         path=arguments.file,
         source=arguments.source,
-        filters=replace(arguments.to_filters(), source_types=("code",)),
+        filters=arguments.to_filters(),
+        content_type=arguments.content_type,
         limit=_count_results(base, arguments),
         access=access,
     )
@@ -125,7 +126,7 @@ def _search(type: SearchType = "semantic", *, source_type: SourceType | None = N
             filters=filters,
             limit=_count_results(base, arguments),
             mode=arguments.mode if is_of_everything else "hybrid",
-            access=access,
+            access=access.within_tenant(arguments.org_id),
         )
         return _to_page(base, answer, arguments)
 

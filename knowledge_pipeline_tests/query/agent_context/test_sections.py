@@ -61,6 +61,32 @@ def paths_of(context: ContextResponse, section: ContextSection) -> set[str]:
     return {context.excerpts[number - 1].citation.path for number in section.excerpts}
 
 
+SIMILAR = {"name": "like_it", "heading": "Similar implementations", "type": "similar", "share": 0.5}
+SNIPPET = "def retry_twice(send):\n    return send() or send()"
+
+
+@pytest.mark.parametrize(
+    ("kind", "snippet", "filters", "found"),
+    [
+        ("code_generation", None, {}, 2),
+        ("code_generation", SNIPPET, {}, 2),
+        ("question", SNIPPET, {}, 2),
+        ("question", None, {}, len(ROWS)),
+        ("code_generation", SNIPPET, {"source_types": ["git_history"]}, 1),
+        ("code_review", SNIPPET, {"authors": ["ann"]}, 1),
+    ],
+)
+def test_similar_implementations_are_code(
+    configure: Configure, kind: Any, snippet: str | None, filters: dict[str, Any], found: int
+):
+    base = configure({**SIMILAR, "filters": filters, "limit": 50}, template=kind)
+    context = base.context(Task("retry failed requests", kind, snippet=snippet))
+    (similar,) = sections_of(context).values()
+    assert similar.found == found
+    if found == 2:
+        assert all(path.startswith("src/") for path in paths_of(context, similar))
+
+
 def test_each_section_has_its_own_search_filters_number_and_heading(configure: Configure):
     base = configure(
         {
@@ -180,7 +206,7 @@ def test_what_makes_no_sense_in_the_configuration_is_named(configure: Configure)
             [{"name": "a", "share": 0.1, "type": "type_definitions", "query": "x"}],
             "neither query nor filters",
         ),
-        ([{"name": "a", "share": 0.1, "filters": {"path": ["x"]}}], "filters.path"),
+        ([{"name": "a", "share": 0.1, "filters": {"pahts": ["x"]}}], "filters.pahts"),
         ([{"name": "a", "share": 0.1, "format": "table"}], "'excerpt', 'full', 'code', 'list' or 'summary'"),
     ):
         with pytest.raises(ValidationError, match=said):

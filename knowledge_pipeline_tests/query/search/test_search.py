@@ -16,7 +16,7 @@ from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.plan import SearchQuestion
+from knowledge_pipeline.query.plan import SearchQuestion, is_code
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.store import release
 from knowledge_pipeline.store.filters import one_of
@@ -351,6 +351,59 @@ def test_similar_to_a_text_from_a_file_leaves_that_file_out(base: KnowledgeBase)
 def test_similar_reads_no_filters_into_a_text(base: KnowledgeBase):
     assert paths(base.similar(text="token refresh lang:go loop"))
     assert set(paths(base.search("token refresh lang:go", type="similar", limit=9))) > {"src/auth/token.go"}
+
+
+CODE = "def retry(send, times):\n    for _ in range(times):\n        if send():\n            return True"
+
+
+def test_what_is_like_code_is_code(base: KnowledgeBase, lake: Lake, space: str):
+    texts = {
+        "code": CODE,
+        "github_pr": f"{CODE} ",
+        "git_history": f"Add retry\n\n{CODE}",
+        "markdown": f"# Retry {CODE}",
+    }
+    write(lake, space, [row(text, f"a/{type_}", source_type=type_) for type_, text in texts.items()])
+    publish(lake)
+
+    def types(text: str = CODE, **asked: Any) -> set[str]:
+        answer = base.similar(text=text, **asked)
+        assert any("taken as code" in note for note in answer.notes) == (not asked and text == CODE)
+        return {result.metadata["source_type"] for result in answer.results}
+
+    assert types() == {"code"}
+    assert types(content_type="code") == {"code"}
+    assert types(content_type="document") == {"markdown"}
+    assert types("how a call is sent again until it works, if it fails") == set(texts)
+    assert types(filters={"source_types": ["github_pr"]}) == {"github_pr"}
+    assert types(filters={"paths": ["a/"]}) == set(texts)
+    assert {it.metadata["source_type"] for it in base.search(CODE, type="similar").results} == {"code"}
+    with pytest.raises(InvalidQuery, match="content_type 'prose'; allowed: code, document"):
+        types(content_type="prose")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (CODE, True),
+        ("for attempt in range(tries): ...", True),
+        ("async function validateToken(token: string): Promise<boolean> { ... }", True),
+        ("func (s *Store) Get(key string) (*Item, error) {", True),
+        ("impl Store {\n    pub fn get(&self, key: &str) -> Option<&Value>", True),
+        ("SELECT id, name FROM users WHERE age > 3", True),
+        (
+            'class Store:\n    """What is kept, and how long it is kept for.\n\n    See the guide.\n    """',
+            True,
+        ),
+        ("What does the get_user() function do?", False),
+        ("Using color in python printouts", False),
+        ("import of goods from the mainland", False),
+        ("Payments are retried, as the guide says:\n\n- twice at once\n- then hourly.", False),
+        ("", False),
+    ],
+)
+def test_code_is_told_from_prose(text: str, expected: bool):
+    assert is_code(text) is expected
 
 
 def test_a_path_of_several_files_is_refused_with_their_names(base: KnowledgeBase, lake: Lake, space: str):
