@@ -48,6 +48,7 @@ from knowledge_pipeline.store.lance_storage import StorePath, compute_size, remo
 from knowledge_pipeline.store.local_state import ANSWERS, SharedState
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline.store.migrate import commit_migration
+from knowledge_pipeline.store.pushed import PushInbox
 from knowledge_pipeline.store.reconcile import exclude_keys
 from knowledge_pipeline.store.release import (
     Release,
@@ -457,6 +458,7 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
         NotFound: nothing of such a source is stored.
         Busy: it is being refreshed.
     """
+    PushInbox(lake.folder).erase(source)
     source_type = _find_stored_type(lake, source)
     commit_migration(lake)
     with lake.lock_source(source), lake.lock_index():
@@ -509,6 +511,8 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
         NotFound: no such source or document is stored.
         Busy: the source is being refreshed.
     """
+    if uri is not None:
+        PushInbox(lake.folder).erase(source, uri)
     source_type = _find_stored_type(lake, source)
     commit_migration(lake)
     with lake.lock_source(source), lake.lock_index():
