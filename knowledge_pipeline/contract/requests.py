@@ -425,10 +425,10 @@ class PushRequest(ClosedRequest):
     )
 
     def __post_init__(self) -> None:
-        """Raise `InvalidQuery` for no text, and for an id, a language or metadata that a document cannot have."""
-        if not _DOCUMENT_ID.fullmatch(self.id) or len(self.id) > MAX_DOCUMENT_ID_CHARS:
+        """Raise `InvalidQuery` for an id, a text, a language or metadata that no document can have."""
+        if len(self.id) > MAX_DOCUMENT_ID_CHARS or not _DOCUMENT_ID.fullmatch(self.id):
             raise InvalidQuery(
-                f"the id {self.id[:80]!r} names no document: give at most {MAX_DOCUMENT_ID_CHARS} characters, "
+                f"the id {self.id[:80]!r} names no document: give up to {MAX_DOCUMENT_ID_CHARS} characters, "
                 "without %, backslashes and control characters, and no space or slash at their ends"
             )
         if not self.text.strip():
@@ -441,7 +441,7 @@ class PushRequest(ClosedRequest):
             raise InvalidQuery(f"metadata has {len(self.metadata)} keys: give at most {_MAX_METADATA_KEYS}")
         own = {column.name for column in fields(type(self))}
         for key in self.metadata:
-            if key in own or key in _RESERVED_TAGS or not _METADATA_KEY.fullmatch(key):
+            if key in own or key.lower() in _RESERVED_TAGS or not _METADATA_KEY.fullmatch(key):
                 raise InvalidQuery(
                     f"metadata cannot have the key {key[:64]!r}: give one of letters, digits, - and _ that "
                     "begins with a letter and is no field of a document"
