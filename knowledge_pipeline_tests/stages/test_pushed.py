@@ -23,9 +23,9 @@ def notes(project: Project) -> Project:
     return project
 
 
-def push(project: Project, uri: str, text: str, **fields: Any) -> None:
-    [source] = project.settings.select_sources(["notes"])
-    pushed.push_document(project.lake, source, PushRequest("notes", uri, text, **fields))
+def push(notes: Project, uri: str, text: str, **fields: Any) -> None:
+    [source] = notes.settings.select_sources(["notes"])
+    pushed.push_document(notes.lake, source, PushRequest("notes", uri, text, **fields))
 
 
 def delete(project: Project, uri: str) -> None:
