@@ -289,7 +289,7 @@ class AsyncKnowledgeClient:
     async def delete(self, source: str, id: str) -> responses.PushResponseDict:
         """Delete a document that was pushed; the token needs the scope `push`."""
         path = f"{API_PREFIX}/documents?{urlencode({'source': source, 'id': id})}"
-        return await self._transport.send(ApiRequest("DELETE", path))
+        return await self._transport.send(ApiRequest("DELETE", path, idempotent=False))
 
     async def aclose(self) -> None:
         """Close the connections."""
