@@ -52,7 +52,7 @@ class PushedDocuments(Source):
         fields.setdefault("title", extract_title(id_, text, fields["language"]))
         singles = {name: name for name in fields if name not in ("id", "text")}
         plan = ColumnPlan("id", ("text",), singles, tuple(tags))
-        row = [(fields | tags)[name] for name in plan.names]
+        row = tuple((fields | tags)[name] for name in plan.names)
         return build_row_document(item.uri, row, plan, self._max_bytes)
 
     def confirm(self) -> None:
