@@ -44,7 +44,9 @@ def test_a_pushed_document_is_found_by_who_may_see_it_and_gone_when_it_is_delete
     running: Running, own_world: World
 ) -> None:
     def found(seer: str) -> list[str]:
-        results = ask(running.client(own_world.tokens[seer]), query="heron flies", limit=3)["results"]
+        results = ask(running.client(own_world.tokens[seer]), "search", query="heron flies", limit=3)[
+            "results"
+        ]
         return [each["content"] for each in results if each["citation"]["source"] == "acme-notes"]
 
     def wait_for(refresh_id: str) -> None:
