@@ -26,6 +26,7 @@ from knowledge_pipeline.connectors.git.checkout import CHECKOUTS, name_checkout
 from knowledge_pipeline.connectors.git.command import build_remote, find_repository
 from knowledge_pipeline.connectors.git.mirror import Mirror
 from knowledge_pipeline.errors import Busy, ConfigError, KnowledgeError, NotFound
+from knowledge_pipeline.pushed import PushInbox
 from knowledge_pipeline.records import is_variant_uri
 from knowledge_pipeline.stages import verify
 from knowledge_pipeline.stages.pipeline import select_stages
@@ -48,7 +49,6 @@ from knowledge_pipeline.store.lance_storage import StorePath, compute_size, remo
 from knowledge_pipeline.store.local_state import ANSWERS, SharedState
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline.store.migrate import commit_migration
-from knowledge_pipeline.store.pushed import PushInbox
 from knowledge_pipeline.store.reconcile import exclude_keys
 from knowledge_pipeline.store.release import (
     Release,

@@ -177,8 +177,8 @@ def push(
     document with the same id.
     """
     from knowledge_pipeline.contract.requests import PushRequest
+    from knowledge_pipeline.pushed import delete_document, push_document
     from knowledge_pipeline.stages.context import ORDINARY_REFRESH
-    from knowledge_pipeline.store.pushed import delete_document, push_document
 
     files = file or []
     if not (files or delete) or (id is not None and len(files) != 1):

@@ -536,7 +536,7 @@ def _probe_source(session: Session, source: SourceConfig) -> int:
     from knowledge_pipeline.connectors.registry import list_notes, open_source, read_permissions
 
     if source.type == "push":
-        from knowledge_pipeline.store.pushed import PushInbox
+        from knowledge_pipeline.pushed import PushInbox
 
         waiting = len(PushInbox(session.lake.folder).list_waiting(source.id))
         session.screen.print_json({"source": source.id, "waiting": waiting})

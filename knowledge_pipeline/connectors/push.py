@@ -15,8 +15,8 @@ from knowledge_pipeline.connectors.titles import extract_title
 from knowledge_pipeline.contract.requests import MAX_PUSHED_BYTES
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.file_languages import detect_language
+from knowledge_pipeline.pushed import PushInbox, WaitingDocument
 from knowledge_pipeline.records import Document, Item
-from knowledge_pipeline.store.pushed import PushInbox, WaitingDocument
 
 _FORMAT_VERSION = 1  # of the documents that `fetch` makes
 

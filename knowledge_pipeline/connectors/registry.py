@@ -84,7 +84,7 @@ def open_source(source: SourceConfig, *, cache: Path, memory: ListingMemory | No
         return open_custom_source(source.connection, source.max_bytes)
     if source.type == "push":
         from knowledge_pipeline.connectors.push import PushedDocuments
-        from knowledge_pipeline.store.pushed import PushInbox
+        from knowledge_pipeline.pushed import PushInbox
 
         return PushedDocuments(PushInbox(cache.parent), source.id, source.max_bytes)
     if source.type == "table":

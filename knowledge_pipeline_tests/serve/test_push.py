@@ -11,9 +11,9 @@ import pytest
 from knowledge_pipeline import errors
 from knowledge_pipeline.client import KnowledgeClient
 from knowledge_pipeline.config import file
+from knowledge_pipeline.pushed import PushInbox
 from knowledge_pipeline.serve.tokens import TokenStore
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.pushed import PushInbox
 from knowledge_pipeline_tests.serve.running import Running
 from knowledge_pipeline_tests.serve.test_http_search import API, ask, refused
 from knowledge_pipeline_tests.serve.world import World

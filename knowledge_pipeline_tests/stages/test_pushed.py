@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from knowledge_pipeline import pushed
 from knowledge_pipeline.connectors.push import PushedDocuments
 from knowledge_pipeline.contract.requests import PushRequest
 from knowledge_pipeline.errors import InvalidQuery, NotFound, TooManyRequests
 from knowledge_pipeline.maintenance import purge_documents, purge_source
-from knowledge_pipeline.store import pushed
-from knowledge_pipeline.store.pushed import FILE, PushInbox
+from knowledge_pipeline.pushed import FILE, PushInbox
 from knowledge_pipeline_tests.conftest import Project, tables
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"

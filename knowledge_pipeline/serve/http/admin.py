@@ -15,6 +15,7 @@ from fastapi import Path as PathParam
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from knowledge_pipeline import pushed
 from knowledge_pipeline.config import edit as config_edit
 from knowledge_pipeline.config.sources import SourceConfig, SourceId, resolve_trigger
 from knowledge_pipeline.contract import operation
@@ -35,7 +36,6 @@ from knowledge_pipeline.serve.http.problems import BODILESS_PROBLEMS, QUERY_PROB
 from knowledge_pipeline.serve.http.queries import PREFIX
 from knowledge_pipeline.serve.refresh_history import choose_error
 from knowledge_pipeline.serve.status import MAX_HOURS, compute_stats, list_collections
-from knowledge_pipeline.store import pushed
 from knowledge_pipeline.store.lake import Lake
 
 _ServiceType = Literal["local", "git", "github", "gitlab", "jira", "confluence", "slack"]
