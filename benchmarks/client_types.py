@@ -11,7 +11,7 @@ from dataclasses import Field, fields, is_dataclass
 from typing import Any
 
 from knowledge_pipeline.contract.base import QueryResponse
-from knowledge_pipeline.contract.operation import ModelCallResponse, StatusResponse
+from knowledge_pipeline.contract.operation import ModelCallResponse, PushResponse, StatusResponse
 from knowledge_pipeline.contract.responses import (
     ContextResponse,
     GraphResponse,
@@ -29,6 +29,7 @@ ROOTS = (
     GraphResponse,
     StatusResponse,
     ModelCallResponse,
+    PushResponse,
 )
 """What the methods of the client return."""
 

@@ -26,6 +26,7 @@ from knowledge_pipeline.connectors.git.checkout import CHECKOUTS, name_checkout
 from knowledge_pipeline.connectors.git.command import build_remote, find_repository
 from knowledge_pipeline.connectors.git.mirror import Mirror
 from knowledge_pipeline.errors import Busy, ConfigError, KnowledgeError, NotFound
+from knowledge_pipeline.pushed import PushInbox
 from knowledge_pipeline.records import is_variant_uri
 from knowledge_pipeline.stages import verify
 from knowledge_pipeline.stages.pipeline import select_stages
@@ -457,6 +458,7 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
         NotFound: nothing of such a source is stored.
         Busy: it is being refreshed.
     """
+    PushInbox(lake.folder).erase(source)
     source_type = _find_stored_type(lake, source)
     commit_migration(lake)
     with lake.lock_source(source), lake.lock_index():
@@ -509,6 +511,8 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
         NotFound: no such source or document is stored.
         Busy: the source is being refreshed.
     """
+    if uri is not None:
+        PushInbox(lake.folder).erase(source, uri)
     source_type = _find_stored_type(lake, source)
     commit_migration(lake)
     with lake.lock_source(source), lake.lock_index():

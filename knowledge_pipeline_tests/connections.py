@@ -19,6 +19,7 @@ _CONNECTIONS: dict[str, dict[str, Any]] = {
     "confluence": {"type": "confluence", "url": "https://example.atlassian.net/wiki"},
     "custom": {"type": "custom", "use": "knowledge_pipeline_tests.connections:EmptySource"},
     "table": {"type": "table_files", "path": "rows.parquet"},
+    "push": {"type": "push"},
     "slack": {"type": "slack_export", "path": "export.zip"},
 }
 

@@ -82,7 +82,7 @@ _DEFAULT_CHUNKERS: dict[str, _ChunkerName] = {
     "git_history": "commit",
     **dict.fromkeys(("github_pr", "github_issues", "discussions", "jira", "slack"), "conversation"),
     **dict.fromkeys(("markdown", "releases", "confluence", "archive", "table"), "semantic"),
-    **dict.fromkeys(("snippets", "files", "custom"), "sentence"),
+    **dict.fromkeys(("snippets", "files", "custom", "push"), "sentence"),
 }
 
 
@@ -229,7 +229,7 @@ def _default_chunker_name(document: Document, source: SourceConfig) -> _ChunkerN
         return "notebook"
     if document.language == "notebook" and document.metadata.get("note"):
         return "lines"
-    if source.type in ("snippets", "files", "custom") or "attached_to" in document.metadata:
+    if source.type in ("snippets", "files", "custom", "push") or "attached_to" in document.metadata:
         if document.language in PARSED_LANGUAGES:
             return "ast_aware"
         if has_headings(document):

@@ -27,6 +27,7 @@ SUMMARIES = {
     "index": "Index a repository, or all configured sources, and publish a release.",
     "refresh": "Bring sources up to date, and publish a release of what changed.",
     "reindex": "Rebuild everything, as if nothing were stored.",
+    "push": "Add, replace or delete documents of a source of type push.",
     "watch": "Refresh sources as their files change, until Ctrl-C.",
     "search": "Find what answers a question best.",
     "similar": "Find what is similar to a text or to a file.",
@@ -59,7 +60,7 @@ SUMMARIES = {
 """The first line of each command's help: `knowledge --help` imports no command."""
 
 _MODULES = {
-    **dict.fromkeys(("init", "index", "reindex"), "refresh"),
+    **dict.fromkeys(("init", "index", "reindex", "push"), "refresh"),
     **dict.fromkeys(("similar", "get", "related", "debug", "feedback"), "search"),
     **dict.fromkeys(("eval", "tune"), "quality"),
     **dict.fromkeys(("maintain", "verify", "migrate", "purge"), "store"),

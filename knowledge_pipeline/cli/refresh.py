@@ -153,6 +153,54 @@ def refresh(
 
 
 @example("""
+    knowledge push notes guides/deploy.md
+    knowledge push notes out/2.4.md --id releases/2.4.md
+    knowledge push notes --delete releases/2.3.md
+""")
+def push(
+    session: Session,
+    source: Annotated[str, Argument(metavar="SOURCE", help="The id of a source of type push.")],
+    file: Annotated[
+        list[Path] | None, Argument(metavar="FILE...", help="Texts in UTF-8.", show_default=False)
+    ] = None,
+    id: Annotated[
+        str | None, Option(metavar="ID", help="The id of the one file.  [default: its path, as written]")
+    ] = None,
+    delete: Annotated[
+        list[str] | None, Option(metavar="ID", help="Delete this document (repeatable).")
+    ] = None,
+    dagster: Dagster = False,
+) -> int:
+    """Add, replace or delete documents of a source of type push.
+
+    What is pushed is kept at once, and the source is refreshed. A file replaces the
+    document with the same id.
+    """
+    from knowledge_pipeline.contract.requests import PushRequest
+    from knowledge_pipeline.pushed import delete_document, push_document
+    from knowledge_pipeline.stages.context import ORDINARY_REFRESH
+
+    files = file or []
+    if not (files or delete) or (id is not None and len(files) != 1):
+        raise WrongUsage("give FILE or --delete ID; --id is for one file")
+    [declared] = session.settings.select_sources([source])
+    requests = [PushRequest(source, id or path.as_posix(), _read_pushed(path)) for path in files]
+    for request in requests:
+        push_document(session.lake, declared, request)
+    for uri in delete or ():
+        delete_document(session.lake, declared, uri)
+    return run_refresh(session, [source], ORDINARY_REFRESH, dagster=dagster)
+
+
+def _read_pushed(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise InvalidQuery(f"{path} cannot be read: {reason}") from None
+
+
+@example("""
     knowledge reindex --source flask-code
     knowledge reindex --source code
     knowledge reindex --reembed

@@ -140,7 +140,8 @@ def create(
     scope: Annotated[
         Names,
         Option(
-            metavar="NAME", help="query, admin, metrics, events or report (repeatable).  [default: query]"
+            metavar="NAME",
+            help="query, admin, metrics, events, report or push (repeatable).  [default: query]",
         ),
     ] = None,
     rate: Annotated[

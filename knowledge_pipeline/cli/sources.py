@@ -186,12 +186,14 @@ def add(
         if branch or email or token_env:
             raise WrongUsage("a table takes --path, or --url '${NAME}' with the variable of its address")
         entry, name = source_entries.build_table_entry(path, url, relative_to=config)
-    elif type == "custom":
+    elif type in ("custom", "push"):
         if path is not None or url or branch or email or token_env:
             raise WrongUsage(
                 "a custom source takes --set connection.use=NAME and --set connection.settings.KEY"
+                if type == "custom"
+                else "a source of type push is read from nowhere: give --id and --set KEY=VALUE alone"
             )
-        entry, name = {"type": type, "connection": {"type": "custom"}}, "custom"
+        entry, name = {"type": type, "connection": {"type": type}}, type
     elif service := source_entries.SERVICE_KINDS.get(type):
         if path is not None or branch:
             raise WrongUsage(f"{type} is read from a service: give --url, not --path or --branch")
@@ -545,6 +547,15 @@ PROBED_PERMISSIONS = 100  # documents
 def _probe_source(session: Session, source: SourceConfig) -> int:
     from knowledge_pipeline.connectors.registry import list_notes, open_source, read_permissions
 
+    if source.type == "push":
+        from knowledge_pipeline.pushed import PushInbox
+
+        waiting = len(PushInbox(session.lake.folder).list_waiting(source.id))
+        session.screen.print_json({"source": source.id, "waiting": waiting})
+        session.screen.print_text(
+            f"{source.id}: takes what is pushed; {format_count(waiting, 'document')} to be taken in."
+        )
+        return SUCCESS
     with open_source(source, cache=session.lake.cache) as opened:
         items = list(opened.discover())
         skipped = Counter(item.skip for item in items if item.skip)

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, S
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Self
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx2
 
@@ -261,6 +261,39 @@ class AsyncKnowledgeClient:
         request = ApiRequest("POST", f"{API_PREFIX}/model-calls", content, idempotent=False)
         return await self._transport.send(request)
 
+    async def push(
+        self,
+        source: str,
+        id: str,
+        text: str,
+        *,
+        title: str | None = None,
+        url: str | None = None,
+        author: str | None = None,
+        updated: datetime | None = None,
+        created: datetime | None = None,
+        language: str | None = None,
+        labels: Sequence[str] = (),
+        project: str | None = None,
+        status: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> responses.PushResponseDict:
+        """Add a document to a source of type `push`, or replace it; the token needs the scope `push`."""
+        times = {"updated": updated, "created": created}
+        body = {
+            **{"source": source, "id": id, "text": text, "title": title, "url": url, "author": author},
+            **{name: value and value.isoformat() for name, value in times.items()},
+            **{"language": language, "labels": list(labels) or None, "project": project, "status": status},
+            "metadata": metadata,
+        }
+        content = {name: value for name, value in body.items() if value is not None}
+        return await self._transport.send(ApiRequest("POST", f"{API_PREFIX}/documents", content))
+
+    async def delete(self, source: str, id: str) -> responses.PushResponseDict:
+        """Delete a document that was pushed; the token needs the scope `push`."""
+        path = f"{API_PREFIX}/documents?{urlencode({'source': source, 'id': id})}"
+        return await self._transport.send(ApiRequest("DELETE", path, idempotent=False))
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
@@ -307,6 +340,8 @@ class KnowledgeClient(SyncFacade[AsyncKnowledgeClient]):
     status = blocking(AsyncKnowledgeClient.status)
     feedback = blocking(AsyncKnowledgeClient.feedback)
     report_model_call = blocking(AsyncKnowledgeClient.report_model_call)
+    push = blocking(AsyncKnowledgeClient.push)
+    delete = blocking(AsyncKnowledgeClient.delete)
 
     def events(
         self, *, types: Sequence[EventType] = (), after: str | None = None

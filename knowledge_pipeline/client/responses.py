@@ -419,4 +419,13 @@ class ModelCallResponseDict(TypedDict):
     """The caller's budget that is nearly or wholly spent, in a sentence."""
 
 
+class PushResponseDict(TypedDict):
+    """A document that was pushed or deleted; it is kept, and seen after the next refresh."""
+
+    source: str
+    id: str
+    refresh_id: str
+    """The refresh that takes it in: see `sync/status/{id}`."""
+
+
 # [[[end]]]

@@ -455,6 +455,17 @@ class CustomConnection(BaseConnection):
         return self.use
 
 
+class PushConnection(BaseConnection):
+    """Nowhere: documents are sent, over HTTP or by a command."""
+
+    type: Literal["push"]
+
+    @property
+    def location(self) -> str:
+        """That there is none."""
+        return "what is pushed"
+
+
 class LocalConnection(BaseConnection):
     """A folder on this machine, read as it is; `.gitignore` files are honoured."""
 
@@ -483,7 +494,8 @@ Connection = Annotated[
     | TableFilesConnection
     | DuckdbConnection
     | PostgresConnection
-    | CustomConnection,
+    | CustomConnection
+    | PushConnection,
     Field(discriminator="type"),
 ]
 """A connection of any type, as `knowledge.yaml` gives it to a source."""

@@ -45,7 +45,7 @@ class GroupMapping(SettingsModel):
     principals: tuple[str, ...] = ()
     tenant: str | None = Field(default=None, min_length=1)
     everything: bool = False  # sees all tenants and all private documents
-    scopes: tuple[Literal["query", "admin", "metrics", "events", "report"], ...] = ("query",)
+    scopes: tuple[Literal["query", "admin", "metrics", "events", "report", "push"], ...] = ("query",)
 
 
 class OidcSettings(SettingsModel):

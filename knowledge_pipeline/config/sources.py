@@ -154,7 +154,7 @@ _FILE_TYPES = ("code", "markdown", "openapi", "files", "archive")
 FILTER_TYPES: dict[str, tuple[str, ...]] = {
     # of a commit or a pull request, by the files that it changes
     **dict.fromkeys(("include", "exclude"), (*_FILE_TYPES, "git_history", "github_pr")),
-    "max_bytes": (*_FILE_TYPES, "snippets", "confluence", "table", "custom"),
+    "max_bytes": (*_FILE_TYPES, "snippets", "confluence", "table", "custom", "push"),
     "languages": ("code",),
     "depth": ("git_history",),
     "since": ("git_history", *_SERVICE_TYPES, "releases", "slack"),
@@ -208,7 +208,7 @@ ChunkingStrategy = Literal[
     "fixed_size", "sentence", "paragraph", "semantic", "ast_aware", "endpoint", "commit", "conversation"
 ]
 
-_PARSED_TYPES = ("code", "snippets", "files", "custom")
+_PARSED_TYPES = ("code", "snippets", "files", "custom", "push")
 """The types whose documents may be cut by their syntax without being told to."""
 
 _SYNTAX_KEYS = ("granularity", "include_imports", "include_comments", "preserve_signatures")
@@ -399,6 +399,7 @@ CONNECTIONS_BY_TYPE: dict[SourceType, tuple[str, ...]] = {
     **dict.fromkeys(("files", "archive"), ("local", *_BUCKET_CONNECTIONS, "archive_file")),
     "table": ("table_files", "duckdb", "postgres"),
     "custom": ("custom",),
+    "push": ("push",),
 }
 """The connections that each type can be read over."""
 

@@ -64,7 +64,8 @@ def open_source(source: SourceConfig, *, cache: Path, memory: ListingMemory | No
 
     Args:
         source: as configured.
-        cache: a folder for what can be made again: mirrors of repositories, listings of archives.
+        cache: a folder for what can be made again: mirrors of repositories, listings of archives. What was
+            pushed waits beside it.
         memory: what the last listing of the same configuration left; this one's is left there.
 
     Raises:
@@ -83,6 +84,11 @@ def open_source(source: SourceConfig, *, cache: Path, memory: ListingMemory | No
         from knowledge_pipeline.connectors.guarded import open_custom_source
 
         return open_custom_source(source.connection, source.max_bytes)
+    if source.type == "push":
+        from knowledge_pipeline.connectors.push import PushedDocuments
+        from knowledge_pipeline.pushed import PushInbox
+
+        return PushedDocuments(PushInbox(cache.parent), source.id, source.max_bytes)
     if source.type == "table":
         from knowledge_pipeline.connectors.table import open_table
 

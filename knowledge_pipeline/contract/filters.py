@@ -21,7 +21,7 @@ from knowledge_pipeline.times import parse_query_time
 
 _HostedType = Literal["code", "markdown", "openapi", "git_history", "github_pr", "github_issues"]
 _ServiceType = Literal["discussions", "releases", "snippets", "jira", "confluence", "slack"]
-_FileType = Literal["files", "archive", "table", "custom"]
+_FileType = Literal["files", "archive", "table", "custom", "push"]
 SourceType = Literal[_HostedType, _ServiceType, _FileType]
 SOURCE_TYPE_LABELS: Mapping[str, str] = {
     "code": "code",
@@ -40,12 +40,22 @@ SOURCE_TYPE_LABELS: Mapping[str, str] = {
     "archive": "archive",
     "table": "row",
     "custom": "document",
+    "push": "pushed document",
 }
 """What people call a document of a type of source, and may write for the type."""
 
 TicketType = Literal["github_issues", "github_pr", "discussions", "jira"]
 DocumentType = Literal[
-    "markdown", "openapi", "releases", "snippets", "confluence", "files", "archive", "table", "custom"
+    "markdown",
+    "openapi",
+    "releases",
+    "snippets",
+    "confluence",
+    "files",
+    "archive",
+    "table",
+    "custom",
+    "push",
 ]
 
 SearchType = Literal["semantic", "code", "similar", "historical"]

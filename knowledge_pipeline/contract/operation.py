@@ -220,7 +220,9 @@ class Refresh(JsonResponse):
 
     id: str
     sources: tuple[str, ...]
-    reason: str = field(metadata=about("What requested it.", examples=["sync", "github", "jira", "purge"]))
+    reason: str = field(
+        metadata=about("What requested it.", examples=["sync", "github", "jira", "push", "purge"])
+    )
     status: RefreshState
     requested_at: datetime
     started_at: datetime | None = None
@@ -233,6 +235,15 @@ class Refresh(JsonResponse):
     tries: int = field(default=0, metadata=HIDDEN)  # that failed before this one
     about: tuple[str, ...] = field(default=(), metadata=HIDDEN)  # as of `LastEvent`
     others_read: str | None = field(default=None, metadata=HIDDEN)
+
+
+@dataclass(frozen=True, slots=True)
+class PushResponse(JsonResponse):
+    """A document that was pushed or deleted; it is kept, and seen after the next refresh."""
+
+    source: str
+    id: str
+    refresh_id: str = field(metadata=about("The refresh that takes it in: see `sync/status/{id}`."))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,16 @@ least. How much a question may ask for is a setting: `query.limits` refuses more
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, Literal, get_args
 
 from knowledge_pipeline.contract.arguments import lenient_schema, normalize_request
 from knowledge_pipeline.contract.filters import (
+    NAMESPACE_PREFIX,
     CallDirection,
     ChatRole,
     ContentType,
@@ -21,6 +24,7 @@ from knowledge_pipeline.contract.filters import (
     Filters,
     Judgement,
     Name,
+    Names,
     SearchMode,
     SearchType,
     TaskKind,
@@ -32,6 +36,8 @@ from knowledge_pipeline.contract.filters import (
 )
 from knowledge_pipeline.contract.usage_labels import LABEL_PATTERN, MAX_LABEL_CHARS
 from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.file_languages import LANGUAGES
+from knowledge_pipeline.records import ABSENT_TAG, VARIANT_TAG
 from knowledge_pipeline.text import is_list
 
 
@@ -371,6 +377,70 @@ class RefreshRequest(ClosedRequest):
     """Sources to refresh."""
 
     sources: tuple[Name, ...] = described("By id; empty: all that the caller manages.", (), max_length=200)
+
+
+MAX_DOCUMENT_ID_CHARS = 500
+MAX_PUSHED_BYTES = 1_000_000
+"""Of a document's text, where its source does not say."""
+
+_DOCUMENT_ID = re.compile(r"[^\s/%\\\x00-\x1f\x7f](?:[^%\\\x00-\x1f\x7f]*[^\s/%\\\x00-\x1f\x7f])?")
+_MAX_METADATA_KEYS = 50
+_METADATA_KEY = re.compile(r"[A-Za-z][\w-]{0,63}", re.ASCII)
+_RESERVED_TAGS = frozenset({NAMESPACE_PREFIX.rstrip(":"), VARIANT_TAG, ABSENT_TAG})
+
+
+@dataclass(frozen=True, slots=True)
+class PushRequest(ClosedRequest):
+    """A document as it is to be indexed; it replaces the one that its source has under the same id."""
+
+    source: str = field(metadata=about("A source of type `push`.", min_length=1, max_length=64))
+    id: str = field(
+        metadata=about(
+            "Names it in its source, as a path does.",
+            examples=["guides/deploy.md"],
+            min_length=1,
+            max_length=MAX_DOCUMENT_ID_CHARS,
+        )
+    )
+    text: str = field(metadata=about("The whole document."))
+    title: str | None = described("By default its first heading, or else the last part of its id.", None)
+    url: str | None = described("Where people open it.", None, pattern="^https?://", max_length=2_000)
+    author: str | None = described("Who wrote it.", None)
+    updated: datetime | None = described("When its content changed last; without a zone in UTC.", None)
+    created: datetime | None = described("When it was written.", None)
+    language: str | None = described(
+        "Of the text; by default that of the id's extension, or else Markdown.", None, examples=["python"]
+    )
+    labels: Names = described("What the filter `labels` finds.", ())
+    project: str | None = described("What the filter `projects` finds.", None)
+    status: str | None = described("What the filter `statuses` finds.", None)
+    metadata: Mapping[str, str | int | float | bool | Names] = field(
+        default_factory=dict[str, Any],
+        metadata=about("What the filter `tags` finds, as `key:value`.", examples=[{"region": "emea"}]),
+    )
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidQuery` for an id, a text, a language or metadata that no document can have."""
+        if len(self.id) > MAX_DOCUMENT_ID_CHARS or not _DOCUMENT_ID.fullmatch(self.id):
+            raise InvalidQuery(
+                f"the id {self.id[:80]!r} names no document: give up to {MAX_DOCUMENT_ID_CHARS} characters, "
+                "without %, backslashes and control characters, and no space or slash at their ends"
+            )
+        if not self.text.strip():
+            raise InvalidQuery("the text is empty: delete the document, if it is gone")
+        if self.language and self.language.lower() not in LANGUAGES:
+            raise InvalidQuery(
+                f"the language {self.language[:40]!r} is not known: give one such as markdown, python or text"
+            )
+        if len(self.metadata) > _MAX_METADATA_KEYS:
+            raise InvalidQuery(f"metadata has {len(self.metadata)} keys: give at most {_MAX_METADATA_KEYS}")
+        own = {column.name for column in fields(type(self))}
+        for key in self.metadata:
+            if key in own or key.lower() in _RESERVED_TAGS or not _METADATA_KEY.fullmatch(key):
+                raise InvalidQuery(
+                    f"metadata cannot have the key {key[:64]!r}: give one of letters, digits, - and _ that "
+                    "begins with a letter and is no field of a document"
+                )
 
 
 GraphMethod = Literal[

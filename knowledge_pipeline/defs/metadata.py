@@ -221,6 +221,7 @@ DOCUMENT_DESCRIPTIONS: Mapping[SourceType, str] = {
     "archive": "project record: session, plan, discussion, decision",
     "table": "row of a file or a query",
     "custom": "document of a source that another package brings",
+    "push": "document that was pushed",
 }
 """What one row of a snapshot is."""
 
@@ -241,6 +242,7 @@ CHUNK_DESCRIPTIONS: Mapping[SourceType, str] = {
     "files": "part of a document, with its page",
     "table": "section or part of a row's text",
     "custom": "part of a document",
+    "push": "definition, section or part of a document",
 }
 """What one row of the chunks is."""
 
@@ -261,6 +263,7 @@ _ORIGIN_DESCRIPTIONS: Mapping[SourceType, str] = {
     "files": "the files of a folder, their text extracted page by page",
     "table": "the rows of Parquet, Arrow, JSON Lines or CSV files, or of a query to DuckDB or PostgreSQL",
     "custom": "what the source of another package lists: docs/extending.md",
+    "push": "what was pushed over HTTP or by `knowledge push`; there is no other origin",
 }
 _CHANGE_DESCRIPTIONS: Mapping[SourceType, str] = {
     "git_history": "A commit never changes; rewritten history adds new rows and archives the old ones.",
@@ -275,6 +278,7 @@ _CHANGE_DESCRIPTIONS: Mapping[SourceType, str] = {
     "table": "A row changes with its column `updated`, or else with any column that is read; a row "
     "that is gone is archived.",
     "custom": "A row changes with the revision that its source gives; what is not listed is archived.",
+    "push": "A row changes when its document is pushed again, and is archived when it is deleted.",
 }
 _DEFAULT_CHANGE_DESCRIPTION = "A row changes with its file; deleted files are archived."
 
@@ -299,6 +303,7 @@ _SOURCE_KINDS: Mapping[SourceType, str] = {
     **{"git_history": "git", "github_pr": "github", "github_issues": "github"},
     **{"discussions": "github", "releases": "github", "snippets": "gitlab"},
     **{"jira": "jira", "confluence": "confluence", "slack": "slack", "table": "table", "custom": "python"},
+    "push": "json",
 }
 _CHUNK_COLUMN_ORIGINS: Mapping[str, tuple[str, ...]] = {
     "id": ("uri", "text"),

@@ -218,7 +218,9 @@ def _compile_creation(
 
 
 _CREATION_KEYS = {
-    "created_at": ("github_pr", "github_issues", "discussions", "releases", "snippets", "slack", "table"),
+    "created_at": (
+        *("github_pr", "github_issues", "discussions", "releases", "snippets", "slack", "table", "push"),
+    ),
     "created": ("jira",),
 }
 """Keys of the metadata that have the time of creation, in UTC, and the types that have it there."""

@@ -21,8 +21,8 @@ from knowledge_pipeline.store import access as rows
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
 
-Scope = Literal["query", "admin", "metrics", "events", "report"]
-SCOPES: tuple[Scope, ...] = ("query", "admin", "metrics", "events", "report")
+Scope = Literal["query", "admin", "metrics", "events", "report", "push"]
+SCOPES: tuple[Scope, ...] = ("query", "admin", "metrics", "events", "report", "push")
 
 _PREFIX = "kpt"
 OWN_PREFIX = f"{_PREFIX}_"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -305,7 +305,7 @@ def refresh(ctx: RefreshContext) -> Stats:
             gone = [uri for uri in listing.wanted if uri in actual and uri not in items]
             desired = actual | desired | dict.fromkeys(gone, _ARCHIVED)
             actual |= dict.fromkeys((uri for uri in listing.wanted if uri in items and uri in actual), "")
-        plan = plan_changes(desired, actual, full=ctx.options.full)
+        plan = plan_changes(desired, actual, full=ctx.options.full and listing.is_full)
         # Before the documents: a document that cannot be read does not keep what was revoked.
         live_uris = [uri for uri, mark in {**desired, **kept}.items() if mark != _ARCHIVED]
         only_uris = frozenset(listing.wanted).union(items) if listing.wanted else None
@@ -389,9 +389,11 @@ class _Listing:
     settings_digest: str = ""  # of the settings that decide what a service lists
     notes: Counter[str] = field(default_factory=Counter[str])
     branches: tuple[str, ...] = ()  # further ones of a repository that it covers
+    confirm: Callable[[], None] = lambda: None  # tells the source that its documents are stored
 
     def save_progress(self, table: Table, source: SourceConfig) -> None:
         """Note up to when the updates of a service are known, and which branches a repository has."""
+        self.confirm()
         if source.branches and table.exists:
             table.write_notes(**{_BRANCHES: json.dumps(self.branches)})
         if self.started_at is None or not table.exists:
@@ -407,6 +409,12 @@ class _Listing:
 
 def _list_items(ctx: RefreshContext, source: Source, table: Table, attachments: str) -> _Listing:
     """`attachments`: the version of what reads them; "": they are not read."""
+    if ctx.source.type == "push":
+        from knowledge_pipeline.connectors.push import PushedDocuments  # whose tables take long to import
+
+        assert isinstance(source, PushedDocuments)
+        pushed = {item.uri: item for item in _report_items(ctx, source.discover())}
+        return _Listing(pushed, is_full=False, wanted=source.deleted, confirm=source.confirm)
     if not isinstance(source, ApiSource):
         if ctx.listing and ctx.listing.error:
             raise ctx.listing.error

@@ -59,7 +59,8 @@ def test_every_option_is_explained(path: tuple[str, ...]):
 
 def test_the_commands_are_these():
     assert [" ".join(path) for path in commands()] == [
-        *("init", "index", "refresh", "reindex", "watch", "search", "similar", "get", "related", "debug"),
+        *("init", "index", "refresh", "reindex", "push", "watch"),
+        *("search", "similar", "get", "related", "debug"),
         "context",
         *(
             "eval",

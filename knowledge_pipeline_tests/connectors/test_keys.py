@@ -35,7 +35,7 @@ READ_BY: dict[str, tuple[object, tuple[str, ...]]] = {
     "include": (["src/"], (*FILES, "git_history", "github_pr")),
     "exclude": (["vendor/"], (*FILES, "git_history", "github_pr")),
     "encoding": ("windows-1252", (*FILES, "git_history", *CONVERSATIONS)),
-    "max_bytes": (100, (*FILES, "snippets", "confluence", "table", "custom")),
+    "max_bytes": (100, (*FILES, "snippets", "confluence", "table", "custom", "push")),
     "languages": (["python"], ("code",)),
     "depth": (10, ("git_history",)),
     "since": ("30 days", ("git_history", *SERVICES)),
@@ -172,7 +172,7 @@ SYNTAX_KEYS: dict[str, object] = {
 @pytest.mark.parametrize("key", SYNTAX_KEYS)
 def test_how_code_is_cut_is_refused_where_no_code_is_cut(key, source_type, tmp_path):
     chunking = {key: SYNTAX_KEYS[key]}
-    if source_type in ("code", "snippets", "files", "custom"):
+    if source_type in ("code", "snippets", "files", "custom", "push"):
         source_of(source_type, tmp_path, chunking=chunking)
     else:
         said = rf"chunking\.{key} does not apply to type '{source_type}': use max_tokens"

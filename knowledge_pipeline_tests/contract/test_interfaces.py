@@ -136,7 +136,8 @@ def test_openapi_says_of_each_operation_whether_it_takes_a_token(tmp_path):
         },
         **{"status": optional, "feedback": optional, "watcher_health": optional},
         **{"start_refresh": required, "add_source": required, "follow_events": required},
-        **{"report_model_call": required, "health": [], "github_webhook": []},
+        **{"report_model_call": required, "push_document": required, "delete_document": required},
+        **{"health": [], "github_webhook": []},
     }
     assert {name: by_setting["loopback"][name] for name in expected} == expected
     assert by_setting["off"]["search"] == required and by_setting["off"]["watcher_health"] == optional

@@ -91,7 +91,7 @@ def test_every_question_has_both_forms():
     def public(cls: type) -> set[str]:
         return {name for name, _ in inspect.getmembers(cls, inspect.isfunction) if name[0] != "_"}
 
-    questions = {*QUESTIONS, "graph", "feedback", "report_model_call"}
+    questions = {*QUESTIONS, "graph", "feedback", "report_model_call", "push", "delete"}
     assert public(AsyncKnowledgeClient) == {*questions, "events", "aclose"}
     assert public(KnowledgeClient) - public(SyncFacade) == {*questions, "events", "close"}
     assert all(inspect.iscoroutinefunction(getattr(AsyncKnowledgeClient, name)) for name in questions)

@@ -15,14 +15,21 @@ from fastapi import Path as PathParam
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from knowledge_pipeline import pushed
 from knowledge_pipeline.config import edit as config_edit
 from knowledge_pipeline.config.sources import SourceConfig, SourceId, resolve_trigger
 from knowledge_pipeline.contract import operation
 from knowledge_pipeline.contract.filters import SourceType
-from knowledge_pipeline.contract.requests import FeedbackRequest, ModelCallRequest, RefreshRequest
+from knowledge_pipeline.contract.requests import (
+    MAX_DOCUMENT_ID_CHARS,
+    FeedbackRequest,
+    ModelCallRequest,
+    PushRequest,
+    RefreshRequest,
+)
 from knowledge_pipeline.errors import KnowledgeError, NotFound
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
-from knowledge_pipeline.query.access import Access, require_manage_all, sees_whole_source
+from knowledge_pipeline.query.access import Access, may_see_source, require_manage_all, sees_whole_source
 from knowledge_pipeline.serve.declared_sources import require_reachable, require_safe_entry
 from knowledge_pipeline.serve.http.dependencies import CurrentContext, RequestContext
 from knowledge_pipeline.serve.http.problems import BODILESS_PROBLEMS, QUERY_PROBLEMS, problem_responses
@@ -33,7 +40,7 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.progress import list_running_refreshes
 
 _ServiceType = Literal["local", "git", "github", "gitlab", "jira", "confluence", "slack"]
-_FileType = Literal["slack_export", "s3", "gcs", "azure", "archive_file", "table_files"]
+_FileType = Literal["slack_export", "s3", "gcs", "azure", "archive_file", "table_files", "push"]
 ConnectionType = Literal[_ServiceType, _FileType]
 SourceOrType = Annotated[
     str, PathParam(min_length=1, max_length=64, description="A source's id, or a type: all of its sources.")
@@ -41,6 +48,10 @@ SourceOrType = Annotated[
 SourceIdPath = Annotated[str, PathParam(min_length=1, max_length=64, description="The source's id.")]
 RefreshIdPath = Annotated[str, PathParam(pattern="^[0-9a-f]{32}$", description="The refresh's id.")]
 Purge = Annotated[bool, Query(description="Also delete what is stored of it, and all earlier releases.")]
+PushSource = Annotated[str, Query(min_length=1, max_length=64, description="A source of type `push`.")]
+DocumentId = Annotated[
+    str, Query(min_length=1, max_length=MAX_DOCUMENT_ID_CHARS, description="That of the push.")
+]
 ArgumentT = TypeVar("ArgumentT")
 
 routes = APIRouter(
@@ -103,6 +114,20 @@ async def get_refresh(id: RefreshIdPath, ctx: CurrentContext) -> JSONResponse:
 async def refresh_source(name: SourceOrType, ctx: CurrentContext) -> JSONResponse:
     """Start to refresh one source, or all sources of a type."""
     return await _start_refresh(ctx, [name])
+
+
+@routes.post("/documents", status_code=202, response_model=operation.PushResponse, responses=QUERY_PROBLEMS)
+async def push_document(body: PushRequest, ctx: CurrentContext) -> JSONResponse:
+    """Add a document to a source of type `push`, or replace it; the token needs the scope `push`."""
+    return await _change_document(ctx, body.source, body.id, partial(pushed.push_document, request=body))
+
+
+@routes.delete(
+    "/documents", status_code=202, response_model=operation.PushResponse, responses=BODILESS_PROBLEMS
+)
+async def delete_document(source: PushSource, id: DocumentId, ctx: CurrentContext) -> JSONResponse:
+    """Delete a document of a source of type `push`; the token needs the scope `push`."""
+    return await _change_document(ctx, source, id, partial(pushed.delete_document, uri=id))
 
 
 @routes.get("/sources", response_model=operation.SourceListResponse)
@@ -184,6 +209,25 @@ async def _start_refresh(ctx: RequestContext, names: Iterable[str]) -> JSONRespo
         return ctx.state.refreshes.submit(ids, "sync")
 
     return await ctx.manage(start, status=202)
+
+
+async def _change_document(
+    ctx: RequestContext, name: str, id: str, change: Callable[[Lake, SourceConfig], None]
+) -> JSONResponse:
+    """Keep a change of one document, and start a refresh of its source."""
+
+    def keep_change(access: Access) -> None:
+        managed = ctx.state.declared.list_managed(access)
+        source = next((source for source in managed if source.id == name), None)
+        if source is None or not may_see_source(source.access, access):
+            raise NotFound(f"there is no source called {name!r}")
+        change(Lake(ctx.service.settings.store), source)
+
+    async def run(_: AsyncKnowledgeBase, access: Access) -> operation.PushResponse:
+        await asyncio.to_thread(keep_change, access)
+        return operation.PushResponse(name, id, ctx.state.refreshes.submit([name], "push").id)
+
+    return await ctx.respond(run, scope="push", status=202)
 
 
 def _edit_config(path: Path, edit: Callable[[Path, ArgumentT], object], argument: ArgumentT) -> None:

@@ -28,6 +28,7 @@ def test_every_type_has_the_default_trigger_of_the_specification():
         "archive": "realtime",
         "table": "daily",
         "custom": "daily",
+        "push": "daily",
     }
 
 

@@ -52,6 +52,7 @@ class Kind:
 ELSEWHERE: Mapping[tuple[str, str], str] = {
     **{("table", each): "connectors/test_table.py" for each in ("table_files", "duckdb", "postgres")},
     ("custom", "custom"): "test_extending.py",
+    ("push", "push"): "stages/test_pushed.py",
 }
 """Pairs of type and connection whose documents live in another test: its module below the tests."""
 
