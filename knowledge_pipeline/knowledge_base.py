@@ -46,7 +46,13 @@ from knowledge_pipeline.query.graph_queries import AsyncGraph, Graph, GraphReque
 from knowledge_pipeline.query.logs import FeedbackLog, ModelCallLog, QueryIds, QueryLog
 from knowledge_pipeline.query.open_release import Index, LiveIndex
 from knowledge_pipeline.query.places import SourceFolders
-from knowledge_pipeline.query.plan import SearchQuestion, choose_type, detect_content_type, get_profile
+from knowledge_pipeline.query.plan import (
+    SearchQuestion,
+    choose_type,
+    detect_content_type,
+    get_profile,
+    localize_paths,
+)
 from knowledge_pipeline.query.search import Engine
 from knowledge_pipeline.query.working_tree import Blame, WorkingTree
 from knowledge_pipeline.store.lake import Lake
@@ -253,6 +259,9 @@ class AsyncKnowledgeBase:
             if set(filters.source_types) <= set(get_profile(chosen).filters.source_types):
                 question = replace(question, type=chosen)  # else it would find nothing of the others
         question = replace(question, filters=self._localize_filters(question.filters, access))
+        if question.type != "similar":  # an example is searched for as it is
+            localized = localize_paths(text, self._folders_of(access).localize_pattern)
+            question = replace(question, text=localized)
         search = self._engine.search
         if is_expensive:
             search = self._background.choose(self._engine, Engine.search)

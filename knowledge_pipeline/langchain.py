@@ -32,9 +32,9 @@ class KnowledgeRetriever(BaseRetriever):
     chains and `create_retriever_tool` show a model the text alone; `cite=False` leaves it out.
 
     The metadata of a document is that of the result, with `citation` ("src/store.py:10-24"), `source`,
-    `path`, `lines`, `title`, `url`, `score`, `query_id` (for `feedback`), `release`, and `degraded`, the
-    steps that were skipped. `id` is the result's. `invoke` and `ainvoke` take `k` and `filters`
-    as well.
+    `path`, `lines`, `title`, `url`, `score`, `query_id` (for `feedback`), `release`, `degraded`, the
+    steps that were skipped, and `notes` on how the query was read. `id` is the result's. `invoke` and
+    `ainvoke` take `k` and `filters` as well.
 
     Raises (when invoked):
         KnowledgeError: the query is invalid, nothing is released, or a server does not answer.
@@ -87,6 +87,7 @@ class KnowledgeRetriever(BaseRetriever):
 
     def _to_documents(self, answer: Mapping[str, Any]) -> list[Document]:
         shared = {name: answer[name] for name in ("query_id", "release", "degraded")}
+        shared["notes"] = answer.get("notes", [])  # an earlier server has none
         documents = list[Document]()
         for result in answer["results"]:
             citation = result["citation"]

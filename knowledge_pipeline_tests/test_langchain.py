@@ -111,6 +111,8 @@ def test_filters_of_a_call_go_before_those_of_the_retriever(asked):
     retriever = KnowledgeRetriever(base=asked, filters=Filters(paths=("first.md",)))
     found = retriever.invoke(QUESTION, filters=Filters(paths=("third.md",)))
     assert [document.metadata["path"] for document in found] == ["third.md"]
+    (typed,) = retriever.invoke(f"{QUESTION} path:third.md", filters=Filters())
+    assert typed.metadata["notes"] == ["taken as filters, and not searched for: `path:third.md`"]
 
 
 def test_a_server_is_asked_in_the_retriever_s_mode_awaited_or_not():

@@ -497,6 +497,7 @@ def _iter_valid_lines(text: str) -> Iterator[str]:
 
 
 _REF_ENTRIES = frozenset({"HEAD", "packed-refs", "refs", "reftable", "worktrees"})
+_HEAD_LOG = ".git/logs/HEAD"  # git adds a line when HEAD moves: files that did not change have other dates
 
 
 def find_watched_folder(source: SourceConfig) -> Path | None:
@@ -536,7 +537,8 @@ def is_affected_by(
     if source.type == "git_history":
         return any(_is_ref_change(path.relative_to(folder)) for path in paths)
     of_folder = _FolderView(folder, build_selection(source), was_document)
-    return any(path == source.metadata.coverage or of_folder.is_affected_by(path) for path in paths)
+    affecting = (source.metadata.coverage, folder / _HEAD_LOG)
+    return any(path in affecting or of_folder.is_affected_by(path) for path in paths)
 
 
 class _FolderView:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from os.path import commonpath
 
 from knowledge_pipeline.context.select import SearchChances
 from knowledge_pipeline.contract.filters import Filters
@@ -106,14 +107,15 @@ async def find_users(
 ) -> Sequence[SearchResult]:
     """The chunks that use the definitions whose users a text asks for, the surest first.
 
-    Calls come before other uses. Nothing for a text that asks for no users, and for names that are unknown.
+    Calls come before other uses, then those in the file of the definition and in the folders nearest to it.
+    Nothing for a text that asks for no users, and for names that are unknown.
     """
     names = find_used_names(text)
     if not names or (filters.source_types and "code" not in filters.source_types):
         return ()
     uses = [use for name in names for use in await _find_uses(engine, access, name)]
-    uses.sort(key=lambda use: (use[1].kind != "calls", -use[1].confidence))
-    lines = ((source, edge.path, line) for source, edge in uses for line in edge.lines[:_LINES_PER_USER])
+    uses.sort(key=lambda use: (use[1].kind != "calls", -use[1].confidence, -use[2]))
+    lines = ((source, edge.path, line) for source, edge, _ in uses for line in edge.lines[:_LINES_PER_USER])
     if not (places := list(dict.fromkeys(lines))):
         return ()
     response = await engine.read_lines(places, access, replace(filters, source_types=("code",)))
@@ -132,8 +134,8 @@ def put_first(search: SearchChances, users: Sequence[SearchResult]) -> SearchCha
     )
 
 
-async def _find_uses(engine: Engine, access: Access, name: str) -> list[tuple[str, GraphEdge]]:
-    """The source and the edge of each use of a name, or of each of the few definitions that it may mean."""
+async def _find_uses(engine: Engine, access: Access, name: str) -> list[tuple[str, GraphEdge, int]]:
+    """The uses of a name, or of each of the few definitions that it may mean: see `_iter_uses`."""
     try:
         answer = await engine.query_graph(GraphRequest("find_usages", name, limit=_MAX_USERS), access)
     except NotFound:
@@ -153,8 +155,11 @@ def _name_candidate(node: GraphNode) -> tuple[str, tuple[str, ...]]:
     return f"{node.path}:{node.name}", (node.source,) if node.source else ()
 
 
-def _iter_uses(answer: GraphResponse) -> Iterator[tuple[str, GraphEdge]]:
-    sources = {node.id: node.source for node in answer.nodes if node.role == "used_by"}
+def _iter_uses(answer: GraphResponse) -> Iterator[tuple[str, GraphEdge, int]]:
+    """Source and edge of each use, and how much its path shares with that of what it uses."""
+    nodes = {node.id: node for node in answer.nodes}
     for edge in answer.edges:
-        if edge.kind != "imports" and (source := sources.get(edge.source)):
-            yield source, edge
+        user, used = nodes.get(edge.source), nodes.get(edge.target)
+        if edge.kind != "imports" and user and user.role == "used_by" and user.source:
+            paths = [edge.path, (used and used.path) or ""]
+            yield user.source, edge, len(commonpath(paths))

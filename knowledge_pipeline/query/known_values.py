@@ -25,6 +25,9 @@ from knowledge_pipeline.store.schemas import HELD_LISTS
 from knowledge_pipeline.store.search import IndexReader, SpaceUnreadable
 from knowledge_pipeline.sync_facade import gather_all
 
+TAKEN_AS_FILTERS = "taken as filters, and not searched for"
+"""Begins the note on the terms that are filters."""
+
 _COLUMNS = {
     **{"repos": "repo", "sources": "source", "languages": "language", "paths": "path"},
     **{"projects": "project", "statuses": "status", "spaces": "wiki_space"},
@@ -92,7 +95,7 @@ class KnownValues:
                 words[term.text] = await self._describe(view, term.filters)
         notes = [f"`{text}` was searched for as words: {why}" for text, why in words.items()]
         if taken:
-            notes.insert(0, f"taken as filters, and not searched for: {', '.join(f'`{it}`' for it in taken)}")
+            notes.insert(0, f"{TAKEN_AS_FILTERS}: {', '.join(f'`{it}`' for it in taken)}")
         return JudgedTerms(frozenset(words), tuple(notes))
 
     async def describe_unknown(

@@ -8,7 +8,8 @@ they are. A plan says what a type of search looks for and how deep, and which ro
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
@@ -204,6 +205,21 @@ def understand(
 def read_filters(text: str) -> Filters:
     """The filters in a question's text."""
     return _extract_filters(replace_invalid_characters(text), None, frozenset())[0]
+
+
+def localize_paths(text: str, localize: Callable[[str], str]) -> str:
+    """A question whose `path:` terms have the patterns that `localize` gives; what it refuses stays."""
+
+    def rewrite(match: re.Match[str]) -> str:
+        value = match["double"] or match["single"] or match["plain"]
+        if match["key"].lower() != "path":
+            return match.group()
+        with suppress(InvalidQuery):
+            localized = map(localize, value.split(",") if match["plain"] else [value])
+            return match.group().replace(value, ",".join(localized))
+        return match.group()
+
+    return _FILTER_TERM.sub(rewrite, text)
 
 
 def parse_plain_text(text: str) -> ParsedQuery:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from knowledge_pipeline.cli.session import Session
 from knowledge_pipeline.cli.watch import WatchedSources
 from knowledge_pipeline.store.progress import list_watchers
 from knowledge_pipeline_tests.cli.conftest import Run, commit, git
+from knowledge_pipeline_tests.cli.test_checkout_dates import commit_at
 from knowledge_pipeline_tests.fakes.openai_server import Fault, OpenAIServer
 
 ONE = "def one():\n    return 1\n"
@@ -94,6 +96,9 @@ def test_a_saved_file_is_searchable_and_ctrl_c_ends_it(
     assert (done["source"], done["added"], done["changed"], done["removed"]) == ("shop-code", 1, 0, 0)
     assert done["seconds"] > 0
     assert "coupons.py" in run("search", "redeem_coupon").out
+    commit_at(shop, datetime(2020, 1, 1, tzinfo=UTC))
+    program.began("shop-code", "shop-docs")
+    assert "coupons.py" in run("search", "redeem_coupon", "--until", "2021").out
     (watcher,) = run("watch", "--status", "--json").json["watchers"]
     assert (watcher["pid"], watcher["problem"], watcher["behind"]) == (program.program.pid, None, [])
     code, told = program.stop()
@@ -111,8 +116,10 @@ def test_only_what_concerns_a_source_refreshes_it(watch: Callable[..., Watching]
     (shop / "src" / "a.log.py").write_text(ONE)
     (shop / "src" / "swap").write_text("")
     (shop / "src" / "swap").unlink()
-    commit(shop, "the folder .git changes")
+    git(shop, "add", ".")  # the folder .git changes
     assert program.is_silent(2)
+    git(shop, "commit", "--quiet", "--message", "and with it the dates of files")
+    program.began("shop-code", "shop-docs")
     temporary = shop / "src" / ".sessions.py.new"  # as many editors save
     temporary.write_text(ONE)
     temporary.rename(shop / "src" / "sessions.py")

@@ -111,6 +111,11 @@ def test_a_file_is_found_however_it_is_written(project, shop):
         assert "src/store.py" in context.searches[1].query, text
         found = shop.search("payment", filters={"paths": [text]})
         assert {result.citation.path for result in found.results} == {"src/store.py"}, text
+        if not text.startswith("file:"):
+            typed = shop.search(f"payment path:{text}")
+            assert {result.citation.path for result in typed.results} == {"src/store.py"}, text
+    everything = shop.search(f'payment path:"{folder}"').results
+    assert "src/shop_other.py" in {result.citation.path for result in everything}
 
 
 def _task(file: str):
@@ -142,6 +147,8 @@ def test_a_folder_of_a_source_that_the_caller_may_not_see_is_no_folder(project, 
         with pytest.raises(NotFound) as refusal:
             shop.similar(path=text)
         assert "nearest: src/hidden" not in str(refusal.value)
+    (note,) = shop.search(f"other path:{hidden}").notes
+    assert note.startswith(f"`path:{hidden}` was searched for as words")
     with KnowledgeBase(project, access=Access("acme", frozenset())) as base:
         assert base.get(hidden).results[0].citation.source == "hidden"
 

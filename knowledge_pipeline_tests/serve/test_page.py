@@ -243,6 +243,7 @@ def test_filters_in_a_question_can_be_taken_away_one_by_one(
     )
     shown = {html.unescape(term): httpx2.URL(html.unescape(url)).params["q"] for url, term in chips}
     assert shown == without
+    assert "Taken as filters" not in page  # the chips say it
 
 
 def test_before_anything_is_released_the_page_says_what_to_do(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from knowledge_pipeline.errors import Forbidden, InvalidQuery, KnowledgeError, N
 from knowledge_pipeline.file_languages import LANGUAGES
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.query.known_values import TAKEN_AS_FILTERS
 from knowledge_pipeline.query.plan import understand
 from knowledge_pipeline.serve.documents import document_id_of, document_url_of, read_document
 from knowledge_pipeline.serve.http.dependencies import RequestContext
@@ -100,6 +101,7 @@ async def _render_results(request: Request, ctx: RequestContext, page_query: vie
         match=match,
         likely=likely,
         typed=typed,
+        notes=[note for note in answer.notes if not (typed and note.startswith(TAKEN_AS_FILTERS))],
         facets=views.count_facets(answer.results),
         hints=[] if results else await _list_hints(ctx, page_query, typed),
         more_url=more_url,

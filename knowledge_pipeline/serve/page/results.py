@@ -338,7 +338,10 @@ def list_typed_filters(page_query: PageQuery, applied: Sequence[Mapping[str, Any
 
 
 def _is_applied(name: str, value: Any, filters: Mapping[str, Any]) -> bool:
-    return name in filters and (name in TIME_FILTERS or set(value) <= set(filters[name]))
+    if name not in filters or name in TIME_FILTERS:
+        return name in filters
+    # the search has an absolute path from the root of its source
+    return all(any(typed.endswith(own) for own in filters[name]) for typed in value)
 
 
 DEFAULT_LIMIT = 20

@@ -43,7 +43,7 @@ def concerns(shop: Path) -> Concerns:
 
 
 @pytest.mark.parametrize(
-    "name", ["src/a.py", "src/.gitignore", ".gitignore", "src", ".", "src/new", "src/run"]
+    "name", ["src/a.py", "src/.gitignore", ".gitignore", "src", ".", "src/new", "src/run", ".git/logs/HEAD"]
 )
 def test_what_may_change_a_listing_concerns_the_source(concerns: Concerns, shop: Path, name: str) -> None:
     (shop / "src/new").mkdir()

@@ -115,6 +115,21 @@ def test_who_calls_a_function_is_shown_before_what_speaks_of_it(called: Project,
     assert not {excerpt.citation.path for excerpt in without_code.excerpts} & {"card.py", *CALLERS}
 
 
+def test_the_callers_nearest_to_a_function_come_first(project: Project, tmp_path: Path):
+    caller = "from shop.pay.card import charge\n\n\ndef {name}(order):\n    charge(order.total)\n"
+    own = "\n\ndef charge_twice(amount):\n    charge(amount)\n    charge(amount)\n"
+    paths = ["shop/pay/card.py", "shop/pay/till.py", "shop/web.py", "bench/time.py"]
+    for path in paths:
+        file = tmp_path / "code" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(caller.format(name=file.stem) if path != paths[0] else CARD + own)
+    project.declare("code", "code", tmp_path / "code")
+    project.refresh()
+    with KnowledgeBase.open(project.settings) as base:
+        context = base.context(Task("who calls charge", kind="question"), max_tokens=4000)
+    assert list(dict.fromkeys(excerpt.citation.path for excerpt in context.excerpts)) == paths
+
+
 def test_a_name_of_several_definitions_has_the_users_of_each_and_an_unknown_one_none(called: Project):
     (called.root / "other").mkdir()
     other = "def charge(battery):\n    return battery\n\n\ndef drive(car):\n    charge(car.battery)\n"
