@@ -220,7 +220,7 @@ def test_what_contacts_nobody_needs_no_secret(indexed: Path, run: Run, monkeypat
     assert run("status", "--detailed", "--json").json["release"]["release"] == 1
     assert len(run("sources", "list", "--json").json["sources"]) == 3
     assert run("releases", "--json").json["releases"] and run("rollback", "1").out
-    assert "Erased 1 document" in run("purge", "--source", "shop-docs", "--yes").out
+    assert "Erased 2 documents" in run("purge", "--source", "shop-docs", "--yes").out
     run("sources", "add", "markdown", "--path", str(indexed))
     run("sources", "remove", "shop-code", "--yes")
 
