@@ -451,7 +451,7 @@ def test_every_problem_is_listed_with_its_line(refusal):
     assert refusal(text).splitlines() == [
         "knowledge.yaml:3: sources[0].type: found 'cod'; allowed: code, markdown, openapi, git_history, "
         "github_pr, github_issues, discussions, releases, snippets, jira, confluence, slack, files, archive, "
-        "table, custom; did you mean 'code'?",
+        "table, custom, push; did you mean 'code'?",
         "knowledge.yaml:6: sources[0].chunking.strategy: found 'sematic'; allowed: fixed_size, sentence, "
         "paragraph, semantic, ast_aware, endpoint, commit, conversation; did you mean 'semantic'?",
         "knowledge.yaml:7: sources[0].chunking.max_tokens: found '5'; allowed: a number of at least 16",

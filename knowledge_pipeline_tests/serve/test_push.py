@@ -50,7 +50,7 @@ def test_a_pushed_document_is_found_by_who_may_see_it_and_gone_when_it_is_delete
         return [each["content"] for each in results if each["citation"]["source"] == "acme-notes"]
 
     def wait_for(refresh_id: str) -> None:
-        operator = running.client(own_world.tokens["operator"])
+        operator, state = running.client(own_world.tokens["operator"]), dict[str, str]()
         for _ in range(1_500):
             state = operator.get(f"{API}/sync/status/{refresh_id}").json()
             if state["status"] not in ("queued", "running"):
