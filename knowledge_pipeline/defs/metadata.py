@@ -332,7 +332,10 @@ _INDEX_COLUMN_ORIGINS: Mapping[str, tuple[str, ...]] = {
     "tags": ("metadata",),
     "extension": ("path",),
     **dict.fromkeys(("labels", "project", "status", "wiki_space", "names", "mentions"), ("metadata",)),
-    **{name: tuple(filter(None, (first, "metadata"))) for name, first in schemas.HELD_LISTS.items()},
+    **{
+        name: (first, "metadata") if first in schemas.CHUNKS.names else ("metadata",)
+        for name, first in schemas.HELD_LISTS.items()
+    },
     "words": ("header", "text"),
     "fingerprint": ("row_hash",),
     "shown": tuple(name for name in PAYLOAD_COLUMNS if name in schemas.CHUNKS.names),
