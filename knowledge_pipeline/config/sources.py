@@ -35,8 +35,8 @@ DEFAULT_PARTS: tuple[Part, ...] = ("description", "comments", "reviews")
 """A diff is several times as long, and its code is read by other sources; links cost a call a ticket."""
 
 PARTS_BY_TYPE: dict[str, tuple[Part, ...]] = {
-    "github_pr": ("title", "description", "comments", "reviews", "diff"),
-    "jira": ("title", "description", "comments", "worklogs", "remote_links"),
+    "github_pr": ("description", "comments", "reviews", "diff", "title"),
+    "jira": ("description", "comments", "worklogs", "remote_links", "title"),
 }
 """The parts that a document of each type may have; the title is in every document."""
 

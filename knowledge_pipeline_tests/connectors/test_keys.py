@@ -23,6 +23,8 @@ from knowledge_pipeline.connectors.attachments import open_attachment_reader
 from knowledge_pipeline.connectors.registry import open_source
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.defs.metadata import list_upstream_assets
+from knowledge_pipeline.stages.snapshot import is_up_to_date
+from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.connections import connection
 
 TYPES = get_args(SourceType)
@@ -146,6 +148,7 @@ def read_keys(source: RecordedSource, cache: Path) -> set[str]:
     fingerprint(source, model_tokens=256, tokenizer="")
     resolve_sanitize(source)
     resolve_trigger(source)
+    is_up_to_date(Lake(cache / "store"), source, [])
     list_upstream_assets(source.type, Settings.model_construct(sources=(source,)))
     Settings().resolve_embedding(source)
     return set(_READ)
