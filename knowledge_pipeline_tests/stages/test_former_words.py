@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline import KnowledgeBase
+from knowledge_pipeline.chunking import registry
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.errors import KnowledgeError
@@ -34,6 +35,8 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: OpenAISe
     with tarfile.open(STORE) as archive:
         archive.extractall(tmp_path, filter="data")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "DOCUMENT_METADATA_VERSION", 1)
+    monkeypatch.setattr(registry, "_MAX_HEADERS", 0)  # which the program before did not list
     return load_settings(tmp_path / "knowledge.yaml")
 
 

@@ -371,11 +371,11 @@ class PageQuery:
     source_type: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
     language: tuple[str, ...] = ()
-    record_kind: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     since: str = ""
     limit: int = DEFAULT_LIMIT
     mode: SearchMode = "hybrid"
+    record_kind: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.type not in PROFILES:
