@@ -280,10 +280,10 @@ def discard_leftovers(run: MaintenanceRun, settings: Settings) -> None:
         folders = [
             it.connection.path for it in settings.sources if isinstance(it.connection, LocalConnection)
         ]
-        found = filter(None, map(find_repository, folders))
-        named = {name_checkout(repository) for repository, _ in found}
+        repositories = filter(None, map(find_repository, folders))
+        in_use = {name_checkout(repository) for repository, _ in repositories}
         for path in sorted((run.lake.cache / CHECKOUTS).glob("*")):
-            if path.name not in named and _is_unused(path):
+            if path.name not in in_use and _is_unused(path):
                 run.discard(path)
 
     with run.skip_on_error("listings of archives"):

@@ -101,18 +101,18 @@ def find_rst_tables(text: str, starts: Sequence[int]) -> Iterator[TableSpan]:
     while number < len(lines):
         line = lines[number].lstrip()
         find = next((find for sign, find in _FINDERS.items() if line.startswith(sign)), None)
-        found = find(source, number) if find else None
-        if found is None:
+        table = find(source, number) if find else None
+        if table is None:
             number += 1
             continue
-        header, header_lines, end = found
+        header, header_lines, end = table
         if header:
             cells = (starts[header_lines[0]], starts[header_lines[1]])
             yield TableSpan(starts[number], starts[end], header, (cells,))
         number = max(end, number + 1)
 
 
-_Found = tuple[str, Range, int]
+_RstTable = tuple[str, Range, int]
 """The names of columns, the lines that have them, and the line after the table."""
 
 
@@ -134,7 +134,7 @@ class _RstLines:
         return self._ends[at] if at < len(self._ends) else None
 
 
-def _find_grid_table(source: _RstLines, first: int) -> _Found | None:
+def _find_grid_table(source: _RstLines, first: int) -> _RstTable | None:
     lines = source.lines
     if not _GRID_BORDER.match(lines[first].lstrip()):
         return None
@@ -149,7 +149,7 @@ def _find_grid_table(source: _RstLines, first: int) -> _Found | None:
     return _join_columns(rows), (first, header_end), end
 
 
-def _find_simple_table(source: _RstLines, first: int) -> _Found | None:
+def _find_simple_table(source: _RstLines, first: int) -> _RstTable | None:
     lines, border = source.lines, source.lines[first]
     if not _SIMPLE_BORDER.match(border.lstrip()):
         return None
@@ -172,7 +172,7 @@ def _find_simple_table(source: _RstLines, first: int) -> _Found | None:
     return _join_columns(rows), (first, header_end), end + 1
 
 
-def _find_directive_table(source: _RstLines, first: int) -> _Found | None:
+def _find_directive_table(source: _RstLines, first: int) -> _RstTable | None:
     lines = source.lines
     directive = _DIRECTIVE.match(lines[first].lstrip())
     if directive is None:

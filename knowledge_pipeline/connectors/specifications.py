@@ -208,8 +208,8 @@ class SpecificationTree:
         targets = dict[FileEntry, list[FileEntry]]()
         for entry in members:
             paths = (_split_reference(entry.path, it)[0] for it in listing.scans[_key(entry)].references)
-            found = [self._find_file(listing, path) for path in dict.fromkeys(paths)]
-            targets[entry] = [target for target in found if isinstance(target, FileEntry)]
+            referred = [self._find_file(listing, path) for path in dict.fromkeys(paths)]
+            targets[entry] = [target for target in referred if isinstance(target, FileEntry)]
         digests = {entry: entry.revision for entry in members}
         for _ in range(_MAX_HOPS):
             digests = {

@@ -309,8 +309,7 @@ def _describe_outcome(response: SearchResponse) -> dict[str, Any]:
     """What a run and a section say of their search."""
     reasons = dict((response.explain or {}).get("degraded", {}))
     degraded = {step: reasons.get(step, "") for step in response.degraded}
-    found = {"found": len(response.results), "took_ms": response.took_ms}
-    return {**found, "degraded": degraded}
+    return {"found": len(response.results), "took_ms": response.took_ms, "degraded": degraded}
 
 
 _QUERY_CHARS = 4_000

@@ -118,7 +118,7 @@ def parse_source_type(text: Any) -> Any:
 
 
 LIMIT_KEY = "x-limit"
-"""In the schema of a field, the keys of `limits` that say how much it may ask for: see `limited`."""
+"""In the schema of a field, the keys of `limits` that say how much it may ask for: see `mark_limits`."""
 
 NAMESPACE_PREFIX = "namespace:"
 
@@ -133,7 +133,7 @@ def about(description: str, **schema: Any) -> Mapping[str, Any]:
     return {"description": description, **schema}
 
 
-def limited(*keys: str) -> Mapping[str, Any]:
+def mark_limits(*keys: str) -> Mapping[str, Any]:
     """Metadata of a field that asks for no more than the settings below `limits` allow: it, and its items."""
     return {"json_schema_extra": {LIMIT_KEY: list(keys)}}
 

@@ -32,7 +32,7 @@ from knowledge_pipeline.contract.filters import (
     about,
     build_filters,
     described,
-    limited,
+    mark_limits,
 )
 from knowledge_pipeline.contract.usage_labels import LABEL_PATTERN, MAX_LABEL_CHARS
 from knowledge_pipeline.errors import InvalidQuery
@@ -58,7 +58,7 @@ class ChatTurn(ClosedRequest):
     """A message of the conversation so far."""
 
     role: ChatRole
-    content: str = field(metadata={"min_length": 1, **limited("task_chars")})
+    content: str = field(metadata={"min_length": 1, **mark_limits("task_chars")})
 
     def __post_init__(self) -> None:
         """Raise `InvalidQuery` for an unknown role."""
@@ -94,12 +94,12 @@ def parse_history(text: str) -> tuple[ChatTurn, ...]:
 
 
 _LIMIT = about(
-    "At most this many results; by default as the type of search has it.", ge=1, **limited("results")
+    "At most this many results; by default as the type of search has it.", ge=1, **mark_limits("results")
 )
 _MODE = about("hybrid: by words and by meaning; words: full text alone; vectors: meaning alone.")
 _EXPLAIN = about("Explain where each score comes from.")
 _BLAME = about("Say who last changed the lines of each result, by git.")
-_FILE_SOURCE = about("The file's source, if several have such a path.", **limited("name_chars"))
+_FILE_SOURCE = about("The file's source, if several have such a path.", **mark_limits("name_chars"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class QueryRequest(ClosedRequest):
             "A question, keywords, or a name; `lang:go path:src/ since:30d` filter.",
             examples=["how are sessions signed"],
             min_length=1,
-            **limited("query_chars"),
+            **mark_limits("query_chars"),
         )
     )
     filters: Filters = field(default_factory=Filters)
@@ -168,10 +168,10 @@ class SimilarRequest(ClosedRequest):
         "Code or prose. With `path` too, the path says which file it is from.",
         None,
         min_length=1,
-        **limited("example_chars"),
+        **mark_limits("example_chars"),
     )
     path: Name | None = described(
-        "A file within its source.", None, examples=["src/auth.py"], **limited("name_chars")
+        "A file within its source.", None, examples=["src/auth.py"], **mark_limits("name_chars")
     )
     source: Name | None = field(default=None, metadata=_FILE_SOURCE)
     content_type: ContentType | None = described(
@@ -197,27 +197,27 @@ class Task(ClosedRequest):
             "description": "What to do, in a sentence or a whole ticket.",
             "examples": ["add retries to the payment client"],
             "min_length": 1,
-            **limited("task_chars"),
+            **mark_limits("task_chars"),
         }
     )
     kind: TaskKind = described(
         "Decides how much each type of source counts, and the prompt.", "code_generation"
     )
     file: Name | None = described(
-        "The path of the file that the task is about, in its source.", None, **limited("name_chars")
+        "The path of the file that the task is about, in its source.", None, **mark_limits("name_chars")
     )
     files: tuple[Name, ...] = described(
-        "Paths of several such files, or of more.", (), **limited("task_files", "name_chars")
+        "Paths of several such files, or of more.", (), **mark_limits("task_files", "name_chars")
     )
     source: Name | None = field(default=None, metadata=_FILE_SOURCE)
     snippet: str | None = described(
         "Code or prose that the task is about: a selection, a diff, a conflict; for `complete_code`, the "
         "code before the cursor.",
         None,
-        **limited("example_chars"),
+        **mark_limits("example_chars"),
     )
     suffix: str | None = described(
-        "For `complete_code`: the code after the cursor.", None, **limited("example_chars")
+        "For `complete_code`: the code after the cursor.", None, **mark_limits("example_chars")
     )
     history: tuple[ChatTurn, ...] = described(
         "For `chat`: the conversation so far, oldest message first.", ()
@@ -250,7 +250,7 @@ class ContextRequest(Task):
         "The budget of the whole text; by default the server's, usually 4,000.",
         None,
         ge=1,
-        **limited("context_tokens"),
+        **mark_limits("context_tokens"),
     )
     template: str | None = described(
         "The name of a template; by default that of the task's kind.",
@@ -272,7 +272,7 @@ class RelationsRequest(ClosedRequest):
             "A ticket's key, `owner/name#12`, a commit, an address, a path, an id, or a record's own id.",
             examples=["PAY-12"],
             min_length=1,
-            **limited("id_chars"),
+            **mark_limits("id_chars"),
         )
     )
 
@@ -287,7 +287,7 @@ class GraphTargetRequest(ClosedRequest):
             "`path:name`, `path:line` (the definition around the line), a file, or a folder.",
             examples=["Store.get", "src/store.py:Store.get", "src/store.py:120", "src/store.py"],
             min_length=1,
-            **limited("name_chars"),
+            **mark_limits("name_chars"),
         )
     )
     filters: Filters = field(
@@ -301,7 +301,7 @@ class GraphTargetRequest(ClosedRequest):
         "At most this many nodes in addition to the target; by default 100, or 20 of related code.",
         None,
         ge=1,
-        **limited("graph_nodes"),
+        **mark_limits("graph_nodes"),
     )
 
 
@@ -314,7 +314,7 @@ class GraphTraversalRequest(GraphTargetRequest):
         "the impact of a change 3.",
         None,
         ge=1,
-        **limited("graph_depth"),
+        **mark_limits("graph_depth"),
     )
 
 

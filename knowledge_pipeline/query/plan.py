@@ -159,8 +159,8 @@ class FilterTerm:
 
 def read_terms(text: str, now: datetime | None = None) -> list[FilterTerm]:
     """The words of a question that have the form of a filter, each text once."""
-    found = (_parse_term(match, now) for match in _FILTER_TERM.finditer(replace_invalid_characters(text)))
-    return list({term.text: term for term in found if term}.values())
+    terms = (_parse_term(match, now) for match in _FILTER_TERM.finditer(replace_invalid_characters(text)))
+    return list({term.text: term for term in terms if term}.values())
 
 
 def _parse_term(match: re.Match[str], now: datetime | None) -> FilterTerm | None:

@@ -38,8 +38,8 @@ class PresentFile:
     def find_only_line(self, stripped: str) -> int | None:
         """The line that is this one, whatever its indentation; None where none is, or several are."""
         lines = (at for at, line in enumerate((self.text or "").split("\n"), 1) if line.strip() == stripped)
-        found = next(lines, None)
-        return found if next(lines, None) is None else None
+        first = next(lines, None)
+        return first if next(lines, None) is None else None
 
     def get_text_from(self, number: int, max_chars: int) -> str:
         """The text from a line on; empty where there is none."""
@@ -63,8 +63,8 @@ class PresentFile:
             return near
         reach = 0 if after < 0 else max(0, expected - (after - expected))
         before = text.rfind(part, reach, expected + len(part))
-        found = after if before < 0 else before
-        return None if found < 0 else bisect_right(starts, found)
+        nearest = after if before < 0 else before
+        return None if nearest < 0 else bisect_right(starts, nearest)
 
     def _get_line_starts(self) -> list[int]:
         """Where the lines begin, and one more would."""

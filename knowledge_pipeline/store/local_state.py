@@ -374,13 +374,13 @@ def find_damaged_state(folder: Path) -> str:
         return ""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            found = str(connection.execute("pragma quick_check(1)").fetchone()[0])
+            verdict = str(connection.execute("pragma quick_check(1)").fetchone()[0])
     except sqlite3.Error as error:
         if not _has_code(error, *_DAMAGED):
             raise StoreUnavailable(f"the state that processes share cannot be read: {error}") from error
-        found = str(error)
-    reason = found.splitlines()[0]
-    return "" if found == "ok" else f"it is damaged ({reason}): rows that wait for the logs are lost"
+        verdict = str(error)
+    reason = verdict.splitlines()[0]
+    return "" if verdict == "ok" else f"it is damaged ({reason}): rows that wait for the logs are lost"
 
 
 def discard_damaged_state(folder: Path) -> None:

@@ -52,7 +52,7 @@ def test_pages_keep_to_the_limit_and_together_have_every_result_once(
         limits = AnswerLimits(max_tokens, has_structured=has_structured)
         output = page_of(FOUND, offset=offset, limit=limit, compact=compact, limits=limits)
         assert estimate_tokens(output.text) <= max_tokens
-        structured = json.dumps(output.structured, ensure_ascii=False)
+        structured = json.dumps(output.structured_content, ensure_ascii=False)
         assert not has_structured or estimate_tokens(structured) <= max_tokens
         seen += [each.content.partition("\n")[0] for each in output.page.results]
         assert read_on(output.text) == output.page.next_offset
@@ -172,7 +172,7 @@ def test_nothing_found_is_said_in_both_parts_and_once():
     for has_structured in (False, True):
         limits = AnswerLimits(500, has_structured=has_structured)
         output = page_search(answer(), offset=0, limit=5, compact=False, limits=limits)
-        assert output.text == NO_RESULTS and output.structured["notes"] == [NO_RESULTS]
+        assert output.text == NO_RESULTS and output.structured_content["notes"] == [NO_RESULTS]
 
 
 @pytest.mark.parametrize(("room", "is_told"), [(300, True), (80, False)])

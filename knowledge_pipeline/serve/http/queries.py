@@ -32,7 +32,7 @@ from knowledge_pipeline.contract.filters import (
     Filters,
     SearchType,
     build_filters,
-    limited,
+    mark_limits,
     normalize_filters,
 )
 from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase
@@ -406,7 +406,7 @@ register_url_convertor("knowledge_id", _KnowledgeIdConvertor())
 _ID = "An `id` of a result, `source:uri` of a document, or its key: `PAY-12`; a slash in it is written `%2F`."
 KnowledgeId = Annotated[
     str,
-    Path(min_length=1, description=_ID, examples=["docs:guides/retries.md"], **limited("id_chars")),
+    Path(min_length=1, description=_ID, examples=["docs:guides/retries.md"], **mark_limits("id_chars")),
 ]
 Blame = Annotated[bool, Query(description="Say who last changed the lines of each chunk, by git.")]
 

@@ -38,7 +38,7 @@ class ToolOutput:
     text: str
 
     @property
-    def structured(self) -> dict[str, Any]:
+    def structured_content(self) -> dict[str, Any]:
         """The page as JSON."""
         return self.page.as_json()
 
@@ -54,7 +54,8 @@ class AnswerLimits:
         """Whether both parts fit, those that are sent."""
         parts = [output.text]
         if self.has_structured:
-            parts.append(json.dumps(output.structured, ensure_ascii=False))  # as clients write it for a model
+            written = json.dumps(output.structured_content, ensure_ascii=False)  # as clients do for a model
+            parts.append(written)
         return all(estimate_tokens(part) <= self.max_tokens for part in parts)
 
     def fit(
@@ -167,8 +168,8 @@ def page_graph(
     answer: GraphResponse, *, offset: int, limit: int, compact: bool, limits: AnswerLimits
 ) -> ToolOutput:
     """The targets, and what was found from an offset on that fits; compact: without uses."""
-    rest, found = answer.matches[offset:], {node.id for node in answer.matches}
-    own = [node for node in answer.nodes if node.id not in found]
+    rest, ids_of_matches = answer.matches[offset:], {node.id for node in answer.matches}
+    own = [node for node in answer.nodes if node.id not in ids_of_matches]
 
     def build(shown: Sequence[GraphNode], *, uses: bool = not compact, most: int | None = None) -> ToolOutput:
         ids = {node.id for node in (*shown, *own[:most])}
@@ -181,7 +182,7 @@ def page_graph(
                 edges=tuple(edge for edge in answer.edges if uses and {edge.source, edge.target} <= ids),
                 candidates=answer.candidates[:most],
             ),
-            is_empty=not found,
+            is_empty=not ids_of_matches,
             notes=[f"{hidden} more of the target are not shown: ask for a part of it"] if hidden else [],
             next_offset=offset + len(shown) if has_more else None,
         )

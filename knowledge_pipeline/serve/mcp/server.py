@@ -91,7 +91,7 @@ def create_server(
                 identity, lambda: tool.handler(service.base, identity.access, arguments)
             )
             # many clients hand a model nothing but the structured part, where there is one
-            structured = output.structured if settings.output_schemas else None
+            structured = output.structured_content if settings.output_schemas else None
             query_id = output.page.query_id
             return CallToolResult(
                 content=[TextContent(type="text", text=output.text)],

@@ -178,10 +178,10 @@ async def _build_context(
 async def _list_sources(
     base: AsyncKnowledgeBase, access: Access, arguments: inputs.SourcesInput
 ) -> ToolOutput:
-    found = await base.list_sources(filters=arguments.to_filters(), access=access)
-    if arguments.offset >= max(len(found.sources), 1):
-        raise InvalidQuery(f"found offset {arguments.offset}; there are {len(found.sources)} sources")
-    return pages.page_sources(found, **_get_paging(base, arguments))
+    listed = await base.list_sources(filters=arguments.to_filters(), access=access)
+    if arguments.offset >= max(len(listed.sources), 1):
+        raise InvalidQuery(f"found offset {arguments.offset}; there are {len(listed.sources)} sources")
+    return pages.page_sources(listed, **_get_paging(base, arguments))
 
 
 def _query_graph(method: GraphMethod) -> ToolHandler:
