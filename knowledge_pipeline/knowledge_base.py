@@ -413,7 +413,8 @@ class AsyncKnowledgeBase:
         """How many documents the caller may see."""
         from knowledge_pipeline.query.inventory import count_documents  # most processes only search
 
-        return await count_documents(self._index, await self._resolve_access(access))
+        access = await self._resolve_access(access)
+        return await self._ask(lambda: count_documents(self._index, access))
 
     @_on_background_loop
     async def list_sources(
@@ -652,6 +653,7 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
     related = blocking(AsyncKnowledgeBase.related)
     context = blocking(AsyncKnowledgeBase.context)
     status = blocking(AsyncKnowledgeBase.status)
+    count_documents = blocking(AsyncKnowledgeBase.count_documents)
     list_sources = blocking(AsyncKnowledgeBase.list_sources)
     health = blocking(AsyncKnowledgeBase.health)
     prewarm = blocking(AsyncKnowledgeBase.prewarm)

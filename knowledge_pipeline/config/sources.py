@@ -311,8 +311,9 @@ class ChunkingByContent(SettingsModel):
 
     @model_validator(mode="after")
     def _check_keys(self) -> ChunkingByContent:
-        unread = [name for name in _SYNTAX_KEYS if name in self.documentation.model_fields_set]
-        if unread and self.documentation.strategy != "ast_aware":
+        own = self.documentation
+        unread = [it for it in _SYNTAX_KEYS if getattr(own, it) != ChunkingSettings.model_fields[it].default]
+        if unread and own.strategy != "ast_aware":
             raise ValueError(
                 f"documentation.{unread[0]} is for code: remove it, or set it below chunking.code"
             )

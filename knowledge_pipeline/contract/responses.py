@@ -298,7 +298,7 @@ class SearchResult:
     related: tuple[Relation, ...] = described("The most important relations of the document.", ())
     graph: CodeNeighbours | None = described("Of the best results of code.", None, omit_none=True)
     explain: ScoreExplanation | None = described("Ranks and scores, on request.", None, omit_none=True)
-    ranking: ScoreExplanation | None = field(default=None, metadata=HIDDEN)  # the same, for the log
+    ranking: ScoreExplanation | None = field(default=None, compare=False, metadata=HIDDEN)  # for the log
     file_state: FileState | None = described(
         "The file now, compared with the index, where the source is a local folder.", None, omit_none=True
     )

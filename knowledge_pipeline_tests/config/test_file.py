@@ -510,7 +510,7 @@ def test_syntax_errors_name_line_and_column(refusal, text, where, remedy):
             "5: sources[0].refresh.trigger: found 'on_comit'; allowed:",
         ),
         (one_source("refresh: on_comit"), "manual; did you mean 'on_commit'?"),
-        (one_source(kind="documentaton"), "custom; did you mean 'documentation'?"),
+        (one_source(kind="documentaton"), "push; did you mean 'documentation'?"),
         (one_source("include_lables: [a]"), "upstream; did you mean 'include_labels'?"),
         (
             one_source("retention: {session: 180d}"),

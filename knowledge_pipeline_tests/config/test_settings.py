@@ -17,8 +17,8 @@ from knowledge_pipeline_tests.config.sources.entries import source
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "configuration.md"
 
 
-def models() -> list[type[SettingsModel]]:
-    return SettingsModel.__subclasses__()
+def models(base: type[SettingsModel] = SettingsModel) -> list[type[SettingsModel]]:
+    return [model for own in base.__subclasses__() for model in (own, *models(own))]
 
 
 def test_a_source_is_read_by_its_own_model_or_by_that_of_its_content_or_of_the_file():

@@ -185,7 +185,7 @@ def test_a_wrong_part_is_named_with_the_right_ones(tmp_path: Path) -> None:
     file = tmp_path / "knowledge.yaml"
     file.write_text(f"sources:\n  - {{id: a, type: github_pr, {place}, parts: [diffs]}}\n")
     with pytest.raises(
-        ConfigError, match=r"parts\[0\]: found 'diffs'; allowed: description, comments, .*diff"
+        ConfigError, match=r"parts\[0\]: found 'diffs'; allowed: title, description, comments, .*diff"
     ):
         load_settings(file)
     file.write_text(f"sources:\n  - {{id: a, type: github_pr, {place}, parts: []}}\n")

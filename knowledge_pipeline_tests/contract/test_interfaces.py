@@ -47,7 +47,7 @@ from knowledge_pipeline.serve.page.results import PageQuery
 from knowledge_pipeline.serve.service import Service
 
 NOT_FOR_MODELS = {
-    *("extensions", "branches", "tags", "channels", "include_archived"),
+    *("extensions", "branches", "tags", "channels", "symbols", "exports", "include_archived"),
     *("titles", "sections", "namespaces", "components", "fix_versions", "created_since", "created_until"),
 }
 """Filters that no tool takes: a model has to read every argument, and other filters say nearly the same."""
@@ -170,7 +170,7 @@ def test_the_clients_types_are_what_the_contract_says():
 
 def test_openapi_has_no_hidden_field(openapi):
     hidden = {each.name for cls in RESPONSES for each in fields(cls) if "exclude" in each.metadata}
-    assert hidden == {"span", "steps", "results"}
+    assert hidden == {"span", "steps", "results", "ranking"}
     assert "span" not in str(openapi["components"]["schemas"]["SearchResult"]["properties"].keys())
 
 

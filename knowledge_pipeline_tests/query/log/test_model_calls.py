@@ -83,4 +83,4 @@ def test_a_store_that_cannot_be_written_is_said_once(lake: Lake, caplog: pytest.
             calls.record(CALL)
             calls.close(wait_s=60)
     told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 2 and told[0].startswith("calls of the language model are not logged (")
+    assert len(told) == 2 and told[0].startswith("calls of models are not logged (")
