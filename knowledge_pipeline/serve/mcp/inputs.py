@@ -84,7 +84,7 @@ class QueryInput(ToolInput):
     query: str = Field(
         min_length=1,
         description="A question, keywords, exact names or error messages. Say what is "
-        "meant, not only one word: both meaning and words are searched.",
+        "meant, not one word: meaning and words are searched.",
         examples=["how are sessions signed", "retry with exponential backoff in the payment client"],
     )
     org_id: Name | None = Field(
@@ -97,7 +97,7 @@ class DatedQueryInput(QueryInput):
 
     since: DateText | None = Field(
         default=None,
-        description="Last modified then or later: a date (2025-01-31, 2025-01, 2025), or a span before now "
+        description="Last modified then or later: a date (2025-01-31, 2025), or a span before now "
         "(7d, 4w, 6m, 1y).",
     )
     until: DateText | None = Field(
