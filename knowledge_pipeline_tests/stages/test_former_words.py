@@ -18,6 +18,7 @@ from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import RefreshOptions, RefreshOutcome
 from knowledge_pipeline.stages.index import has_former_words
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.migrate import migrate
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
 from knowledge_pipeline_tests.query.search.test_languages import QUESTIONS
@@ -31,13 +32,15 @@ pytestmark = pytest.mark.usefixtures("endpoint")
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: OpenAIServer) -> Settings:  # noqa: F811
-    """Of the store that the program before wrote, in the current folder."""
+    """Of the store that the program before wrote, in the current folder, migrated."""
     with tarfile.open(STORE) as archive:
         archive.extractall(tmp_path, filter="data")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "DOCUMENT_METADATA_VERSION", 1)
     monkeypatch.setattr(registry, "_MAX_HEADERS", 0)  # which the program before did not list
-    return load_settings(tmp_path / "knowledge.yaml")
+    settings = load_settings(tmp_path / "knowledge.yaml")
+    migrate(Lake(settings.store))
+    return settings
 
 
 def open_index(settings: Settings) -> Table:

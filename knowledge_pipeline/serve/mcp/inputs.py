@@ -83,7 +83,7 @@ class QueryInput(ToolInput):
 
     query: str = Field(
         min_length=1,
-        description="A question, keywords, exact names or error messages. Say what is "
+        description="A question, keywords, names or error messages. Say what is "
         "meant, not one word: meaning and words are searched.",
         examples=["how are sessions signed", "retry with exponential backoff in the payment client"],
     )
