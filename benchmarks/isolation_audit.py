@@ -90,7 +90,8 @@ def _find_outcome(attempt: Attempt, reply: Reply) -> str | None:
     if attempt.door == "page":
         is_question = address.path not in _PAGES_WITHOUT_QUESTION or parse_qs(address.query).get("q")
         return "answered" if is_question else None
-    is_question = address.path.startswith(PREFIX) and address.path.rpartition("/")[2] not in _NO_CONTENT
+    is_api = address.path.startswith((PREFIX, PREFIX.removeprefix("/api")))
+    is_question = is_api and address.path.rpartition("/")[2] not in _NO_CONTENT
     return "answered" if is_question else None
 
 
