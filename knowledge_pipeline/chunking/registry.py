@@ -342,7 +342,6 @@ def read_coverage(path: Path) -> CoverageReport:
 DOCUMENT_METADATA_VERSION = 2
 
 _MAX_LINKS = 50
-_MAX_HEADERS, _MAX_HEADER_CHARS = 50, 100  # of a document
 _MAX_TAGS = 50
 _MAX_LINK_CHARS = 1000
 _LINK = re.compile(
@@ -355,12 +354,10 @@ _LINK = re.compile(
 
 
 class DocumentMetadataExtractor:
-    """Extracts a chunk's place in its document: title, all headings, section, links, tags, page."""
+    """Extracts a chunk's place in its document: title, section, links, tags, page."""
 
     def __init__(self, document: Document) -> None:
         self._outline = HeadingOutline(document)
-        names = (section.trail[-1][:_MAX_HEADER_CHARS] for section in self._outline.sections)
-        self._headers = list(islice(dict.fromkeys(names), _MAX_HEADERS))
         page_starts: Any = document.metadata.get("page_starts", ())
         self._page_starts = sorted(int(start) for start in page_starts)
         self._front_matter: Metadata = parse_front_matter(document.text) if has_headings(document) else {}
@@ -383,7 +380,6 @@ class DocumentMetadataExtractor:
             headings = dict.fromkeys(within.trail[-1] for within in (section, *inside))
             facts["sections"] = list(headings) if len(headings) > 1 else []
         facts["title"] = self._title
-        facts["headers"] = self._headers
         facts["links"] = extract_links(chunk.text)
         facts["front_matter"] = self._front_matter
         if self._page_starts:

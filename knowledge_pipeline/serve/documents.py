@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from typing import TypeVar
 
 from knowledge_pipeline.context.select import build_excerpts
@@ -43,6 +44,9 @@ def _build_document(answer: responses.SearchResponse) -> responses.DocumentRespo
         for name, value in first.metadata.items()
         if all(result.metadata.get(name) == value for result in results)
     }
+    sections = (it.metadata.get("sections") or [it.metadata.get("section")] for it in results)
+    if headers := [name for name in dict.fromkeys(chain.from_iterable(sections)) if name]:
+        shared["headers"] = headers
     return responses.DocumentResponse(
         query_id=answer.query_id,
         took_ms=answer.took_ms,

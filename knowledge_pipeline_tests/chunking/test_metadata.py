@@ -27,10 +27,8 @@ def test_a_chunk_tells_its_section_level_parent_title_and_links():
         "section": "Guide",
         "header_level": 1,
         "title": "Guide",
-        "headers": ["Guide", "Install"],
         "links": ["b.md"],
     }
-    assert second.metadata["headers"] == ["Guide", "Install"]
     assert second.metadata["parent_section"] == "Guide"
     assert second.metadata["header_level"] == 2
     assert "links" not in second.metadata

@@ -180,6 +180,12 @@ def test_a_chunk_and_its_document_are_given_by_id(asking, server, world):
     refused(asking("globex").get(f"{API}/docs/{name}/export"), 404, "NotFound")
 
 
+def test_a_document_lists_its_headings(asking):
+    document = asking("acme").get(f"{API}/docs/acme-docs:guides/canaryacmedocs.md").json()
+    headings = [line.lstrip("# ") for line in document["text"].splitlines() if line.startswith("#")]
+    assert document["metadata"]["headers"] == headings != []
+
+
 def test_a_document_is_exported_as_a_file_of_text(asking, world):
     answer = asking("acme").get(f"{API}/docs/acme-docs:guides/canaryacmedocs.md/export")
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"

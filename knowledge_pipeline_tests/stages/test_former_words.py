@@ -37,7 +37,6 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: OpenAISe
         archive.extractall(tmp_path, filter="data")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "DOCUMENT_METADATA_VERSION", 1)
-    monkeypatch.setattr(registry, "_MAX_HEADERS", 0)  # which the program before did not list
     settings = load_settings(tmp_path / "knowledge.yaml")
     migrate(Lake(settings.store))
     return settings

@@ -154,7 +154,7 @@ def test_undo_returns_to_the_store_from_before_and_keeps_what_was_logged(
     run("search", ROTATION)
     assert "before the migration again" in run("migrate", "--undo")
     after = raw_content(lake)
-    assert after.pop("logs/refreshes.lance")[1][: len(before["logs/refreshes.lance"][1])]
+    assert after.keys() >= before.keys()
     for name, (written_by, rows) in before.items():
         if name.startswith("logs/"):
             continue
