@@ -19,7 +19,7 @@ _CX = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
 _DGM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 _MAX_POINTS = 1_000  # of a chart: more is data, which no reader reads in a picture
 _MAX_SERIES = 50
-_QUOTED = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.')
+_QUOTED = re.compile(r'"[^"]*"|\[[^\[\]]*\]|\\.')
 _PERCENT = re.compile(r"(?:\.(0+))?%")
 _DATE = re.compile(r"[ymd]", re.IGNORECASE)
 
