@@ -53,5 +53,5 @@ def find_codec(label: str) -> str | None:
 def require_known_encoding(label: str) -> str:
     """The label. Raises ValueError: it is not known."""
     if find_codec(label) is None:
-        raise ValueError(f"encoding {label!r} is not known: use a label such as windows-1252 or gb18030")
+        raise ValueError("found an unknown encoding; allowed: a label such as windows-1252 or gb18030")
     return label

@@ -18,6 +18,9 @@ GRAPH_LANGUAGES = frozenset(
 )
 """Languages with AST chunks and a code graph."""
 
+EMBEDDING_LANGUAGES = frozenset({"vue", "svelte", "astro", "notebook"})
+"""Languages of files that hold code of another one: with a code graph, without AST chunks."""
+
 PARSED_LANGUAGES = GRAPH_LANGUAGES | {
     *("lua", "elixir", "haskell", "ocaml", "powershell", "sql", "zig", "hcl", "terraform", "dockerfile")
 }
@@ -25,6 +28,13 @@ PARSED_LANGUAGES = GRAPH_LANGUAGES | {
 
 PROSE_LANGUAGES = frozenset({"markdown", "rst", "asciidoc", "org", "text"})
 DATA_LANGUAGES = frozenset({"json", "xml", "csv", "notebook"})
+TEMPLATE_LANGUAGES = frozenset({"erb", "haml", "jsp", "liquid", "pug", "razor", "slim", "twig", "xaml"})
+
+VENDORED_FOLDERS = frozenset({"vendor", "third_party", "dist"})
+"""Folders of others' code and of what was built, but where `is_package` holds."""
+_PACKAGE_PATH = re.compile(
+    r"(?:^|/)(?:src/[^/]+/(?:java|kotlin|scala|groovy)|(?:com|org|net|io|edu|gov)/[^/]+)/"
+)
 
 
 def _parse_table(entries: str, same_names: str = "") -> dict[str, str]:
@@ -39,27 +49,31 @@ _EXTENSIONS = _parse_table(
     batch: bat cmd; bazel: bzl bazel star; c: c h; c_sharp: cs csx; clojure: clj cljs cljc edn;
     cobol: cob cbl cpy; coffeescript: coffee; common_lisp: lisp cl lsp asd;
     cpp: cc cpp cxx c++ hh hpp hxx h++ ipp inl tpp cppm ixx; crystal: cr; csv: csv tsv; cuda: cu cuh;
-    cython: pyx pxd pxi; d: d di; elisp: el; elixir: ex exs; erlang: erl hrl;
+    cython: pyx pxd pxi; d: d di; elisp: el; elixir: ex exs; erb: erb rhtml; erlang: erl hrl;
     fortran: f f77 f90 f95 f03 f08 for; fsharp: fs fsx fsi; gdscript: gd;
     glsl: glsl vert frag geom comp; graphql: graphql graphqls gql;
     groovy: groovy gradle gvy jenkinsfile; handlebars: hbs handlebars mustache; haskell: hs lhs hsc;
     haxe: hx; html: html htm xhtml; ini: ini cfg conf properties editorconfig;
     javascript: js jsx mjs cjs es6; jinja: j2 jinja jinja2;
-    json: json jsonc json5 ndjson jsonl geojson webmanifest; jsonnet: jsonnet libsonnet; julia: jl;
+    json: json jsonc json5 ndjson jsonl geojson webmanifest; jsonnet: jsonnet libsonnet; jsp: jsp jspf;
+    julia: jl;
     kotlin: kt kts; latex: tex sty bib; lua: lua luau; makefile: mk mak make;
     markdown: md markdown mdx mdown mkd; meson: wrap; nim: nim nims nimble; notebook: ipynb;
     objective_c: m; objective_cpp: mm; ocaml: ml mli mll mly; pascal: pas pp dpr; perl: pl pm t;
-    php: php phtml php5 php7; powershell: ps1 psm1 psd1; prolog: pro; puppet: epp; purescript: purs;
-    python: py pyi pyw; r: r rmd; racket: rkt; rescript: res resi; ruby: rb rake gemspec ru podspec;
+    php: php phtml php5 php7; powershell: ps1 psm1 psd1; prolog: pro; pug: pug jade; puppet: epp;
+    purescript: purs; python: py pyi pyw; r: r rmd; racket: rkt; razor: razor cshtml vbhtml;
+    rescript: res resi; ruby: rb rake gemspec ru podspec;
     rust: rs; scala: scala sc sbt; scheme: scm ss sld; solidity: sol; sql: sql ddl psql plsql;
     starlark: sky; stylus: styl; systemverilog: sv svh; terraform: tf tfvars; text: txt text;
     typescript: ts mts cts; typst: typ; v: v vsh; vala: vala vapi; vhdl: vhd vhdl;
-    visual_basic: vb bas vbs; xml: xml xsd xsl xslt plist csproj vcxproj resx svg; yaml: yaml yml;
+    visual_basic: vb bas vbs; xaml: xaml axaml; xml: xml xsd xsl xslt plist csproj vcxproj resx svg;
+    yaml: yaml yml;
     zig: zig zon
     """,
     """
-    astro awk bicep cmake css cue dart dhall elm fish gleam go hcl hlsl java just less matlab mojo nix
-    odin org prisma proto qml rego rst sass scss smithy svelte swift tcl thrift toml tsx vim vue wgsl
+    astro awk bicep cmake css cue dart dhall elm fish gleam go haml hcl hlsl java just less liquid matlab
+    mojo nix odin org prisma proto qml rego rst sass scss slim smithy svelte swift tcl thrift toml tsx twig
+    vim vue wgsl
     """,
 )
 _BY_EXTENSION = {extension: name for name, line in _EXTENSIONS.items() for extension in line.split()}
@@ -70,12 +84,15 @@ _FILE_NAMES = _parse_table(
     cmake: cmakelists.txt; dockerfile: dockerfile containerfile; go_module: go.mod go.work;
     groovy: jenkinsfile; ini: .gitconfig .npmrc .pylintrc .flake8 .coveragerc; just: justfile .justfile;
     makefile: makefile gnumakefile bsdmakefile; meson: meson.build meson_options.txt meson.options;
+    procfile: procfile;
     python: sconstruct sconscript wscript tiltfile;
     ruby: gemfile rakefile guardfile vagrantfile podfile fastfile brewfile dangerfile capfile;
     text: readme license copying changelog notice authors contributors; vim: .vimrc
     """
 )
 _BY_FULL_NAME = {file_name: name for name, line in _FILE_NAMES.items() for file_name in line.split()}
+_BAZEL_NAMES = frozenset({"BUILD", "WORKSPACE"})  # in capitals alone: `build` is a script
+_BY_BEGINNING = {"<?php": "php", "<?xml": "xml"}  # of files whose names are of no language
 
 _INTERPRETERS = _parse_table(
     """
@@ -98,7 +115,8 @@ _SHEBANG = re.compile(
 )
 _CPP = re.compile(
     r"^[ \t]*(?:class\s+\w+[^;()]{0,200}[{:]|"
-    r"class\s+\w+\s*;|namespace\b|template\s*<|using\s+\w|public:|private:"
+    r"class\s+\w+\s*;|enum\s+class\b|U(?:CLASS|STRUCT|ENUM|INTERFACE)\(|Q_(?:OBJECT|GADGET|NAMESPACE)\b|"
+    r"namespace\b|template\s*<|using\s+\w|public:|private:"
     r"|protected:|(?:inline\s+)?constexpr\b|#\s*include\s*<(?:string|vector|memory|map|iostream|utility|cstd\w+|"
     r"functional|algorithm|type_traits|unordered_map|optional|string_view|mutex|atomic)>)|\bstd::\w",
     re.MULTILINE,
@@ -121,12 +139,13 @@ def detect_language(path: str, head: str = "") -> str | None:
             tell apart what shares an extension (`.h` is C, C++ or Objective-C, `.txt` may be
             reStructuredText). May be empty.
     """
-    file_name = path.rpartition("/")[2].lower()
-    candidate = _detect_by_name(file_name)
+    name = path.rpartition("/")[2]
+    file_name = name.lower()
+    candidate = "bazel" if name in _BAZEL_NAMES else _detect_by_name(file_name)
     if candidate is None:
         match = _SHEBANG.match(head)
         if match is None:
-            return None
+            return _BY_BEGINNING.get(head[:1024].lstrip("\ufeff \t\r\n")[:5])
         program = match["path"].rpartition("/")[2]
         if program == "env":
             program = (match["argument"] or "").rpartition("/")[2]
@@ -142,6 +161,16 @@ def list_possible_languages(path: str) -> frozenset[str]:
     if path.lower().endswith(".h"):
         return frozenset({"c", "cpp", "objective_c"})
     return frozenset({language})
+
+
+_TSCONFIG = re.compile(
+    r"(?:^|/)(?:[jt]sconfig[^/]*|(?:[\w.]+-)?(?:tsconfig|ts-config|typescript-config)(?:-[\w.]+)?/[^/]+)\.json$"
+)
+
+
+def is_tsconfig(path: str) -> bool:
+    """Whether a file holds settings of TypeScript: tsconfig.json, or one of a package of them to extend."""
+    return _TSCONFIG.search(path) is not None and not path.endswith("package.json")
 
 
 def is_code(language: str | None) -> bool:
@@ -221,11 +250,19 @@ _SIDE_ROLES: dict[SideRole, re.Pattern[str]] = {  # the first that fits the path
 _NAME_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 
 
+def is_package(folder: str) -> bool:
+    """Whether a folder lies in a package of Java, Kotlin, Scala or Groovy, which may be called anything."""
+    return _PACKAGE_PATH.search(folder) is not None
+
+
 @lru_cache(maxsize=16_384)
 def classify_file(path: str) -> FileRole:
     """By the words of its folders and of its name: "src/api_tests/FooTest.java" is a test."""
     *folders, name = path.split("/")
-    if not _GENERATED_FOLDERS.isdisjoint(map(str.lower, folders)) or _GENERATED_NAME.search(name):
+    generated = _GENERATED_FOLDERS.intersection(map(str.lower, folders))
+    if package := _PACKAGE_PATH.search(path):
+        generated -= VENDORED_FOLDERS.difference(path[: package.start()].lower().split("/"))
+    if generated or _GENERATED_NAME.search(name):
         return "generated"
     folder_words = set(map(str.lower, _NAME_WORD.findall("/".join(folders))))
     stem_words = list(map(str.lower, _NAME_WORD.findall(name.rpartition(".")[0] or name)))

@@ -15,7 +15,23 @@ from knowledge_pipeline.highlighting import find_pattern, iter_highlighted
 from knowledge_pipeline_tests.test_patterns import MAX_SECONDS, SHAPES
 
 TRIED = sorted(LANGUAGES | {"diff", "c#", "sh"})
-COLOURLESS = {"asciidoc", "cobol", "csv", "notebook", "org", "rst", "sass", "text", "vim"}
+COLOURLESS = {
+    *(
+        "asciidoc",
+        "cobol",
+        "csv",
+        "haml",
+        "notebook",
+        "org",
+        "procfile",
+        "pug",
+        "rst",
+        "sass",
+        "slim",
+        "text",
+    ),
+    "vim",
+}
 MORE_SHAPES = (
     *(
         "::",

@@ -69,6 +69,8 @@ def test_a_first_line_tells_the_language_of_a_script_without_extension(head, lan
         ("a.h", "/* a class of things: using this */\nint f(void);\n", "c"),
         ("a.h", "#pragma once\nnamespace geometry {\nclass Point {};\n}\n", "cpp"),
         ("a.h", "#include <string>\nstd::string name();\n", "cpp"),
+        ("a.h", "#pragma once\nUENUM(BlueprintType)\nenum class Verb : uint8 { GET };\n", "cpp"),
+        ("a.h", "USTRUCT()\nstruct FRow { GENERATED_BODY() };\n", "cpp"),
         ("a.h", "#import <Foundation/Foundation.h>\n@interface A\n@end\n", "objective_c"),
         ("a.m", "function y = f(x)\n  y = x;\nend\n", "matlab"),
         ("a.m", "@implementation A\n@end\n", "objective_c"),

@@ -26,6 +26,7 @@ FEWER_CHARS = {  # what reaches these at most
     "sanitizing.secrets._NAME_BEFORE": 30,
     "connectors.jira.query._SPRINT_NAME": 1_000,
     "code_graph.languages.bash._SOURCE_ARGUMENT": 200,
+    "code_graph.languages.ecmascript_components._VUE_LOOP": 500,
     "config.edit._OPENAPI": 4_096,
     "config.edit._BLANK_END": 2_000,  # the operator's own file
     "config.edit._FLOW_LINE_REST": 2_000,

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Any, Literal, TypeVar, cast
 
 from knowledge_pipeline.errors import DocumentSkipped
+from knowledge_pipeline.file_languages import PARSED_LANGUAGES, is_code
 from knowledge_pipeline.records import Chunk, FrontMatter, Metadata, locate_front_matter
 from knowledge_pipeline.text import replace_surrogates, truncate
 from knowledge_pipeline.untrusted_yaml import parse_yaml
@@ -198,18 +199,68 @@ _MAX_SPACE_SHARE = 0.08  # prose has about 0.16, code more
 _MAX_REST_SHARE = 0.1
 _ADDRESS = re.compile(r"https?://[!-~]{30,}")
 _TWO_WORDS = re.compile(r"\w\s+\w")
-_ENCODED = re.compile(r"[\w+/=%&?.:~-]{500,}|(?:[A-Za-z0-9+/]{60,}+[^A-Za-z0-9+/]{1,8}+){4,}+", re.ASCII)
+_ENCODED_LINE_CHARS = 60
+_ENCODED = re.compile(
+    r"[\w+/=%&?.:~-]{500,}|(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{60,}+[^A-Za-z0-9+/]{1,40}+){4,}+", re.ASCII
+)
+_NUMBER = re.compile(r"\b(?:\d\w*|[0-9A-Fa-f]{4,8}\b)")
+_LETTERS = re.compile(r"(?<![^\W_])(?![0-9A-Fa-f]{4,8}\b)[^\W\d_]{3}")  # the beginning of a word
+_MIN_NUMBER_CHARS, _MIN_NUMBER_SHARE = 150, 0.4  # of a table without a word
+_CHECKSUM = re.compile(r"\b[0-9A-Fa-f]{32,}+|(?<=[-:])[A-Za-z0-9+/]{43,}+")
+_MIN_LOCK_CHARS, _MIN_CHECKSUM_SHARE = 5_000, 0.25  # a test with hashes has other text
+_BUNDLED_LANGUAGES = frozenset({"javascript", "css"})
+_LONG_LINE = re.compile(r"[^\n]{1000,}+")
+_MIN_BUNDLE_CHARS, _MIN_BUNDLE_SHARE = 10_000, 0.9
 
 
-def drop_blobs(chunks: Sequence[Chunk], text: str, *, may_be_compact: bool = False) -> list[Chunk]:
+def drop_blobs(
+    chunks: Sequence[Chunk], text: str, language: str | None = None, *, may_be_compact: bool = False
+) -> list[Chunk]:
     """The chunks of a text without those of minified code or encoded data; the first if all are such.
+
+    Of code, a lock file and a bundle keep their first chunk alone, and tables of numbers are left out.
 
     Args:
         may_be_compact: keep what has no spaces, such as JSON, but for encoded data in it.
     """
+    is_program = is_code(language)
+    may_be_lock = may_be_compact or (is_program and language not in PARSED_LANGUAGES)
+    if (may_be_lock and _is_lock(text)) or (language in _BUNDLED_LANGUAGES and _is_bundle(text)):
+        return list(chunks[:1])
     judge = is_encoded if may_be_compact else is_blob
-    kept = [chunk for chunk in chunks if not judge(_widen(chunk, text)) or _has_words_beside(chunk, text)]
+    kept = [
+        chunk
+        for chunk in chunks
+        if not (is_program and is_number_table(chunk.text))
+        and (not judge(_widen(chunk, text)) or _has_words_beside(chunk, text))
+    ]
     return kept or list(chunks[:1])
+
+
+def is_number_table(text: str) -> bool:
+    """Whether a text of some length is numbers without a word, as the middle of an array of constants is."""
+    if len(text) < _MIN_NUMBER_CHARS or _LETTERS.search(text):
+        return False
+    return _count_chars(_NUMBER, text) > len(text) * _MIN_NUMBER_SHARE
+
+
+def _is_lock(text: str) -> bool:
+    """Whether a good part of a text is checksums, as in a lock file of any name."""
+    if len(text) < _MIN_LOCK_CHARS:
+        return False
+    return _count_chars(_CHECKSUM, text) > len(text) * _MIN_CHECKSUM_SHARE
+
+
+def _is_bundle(text: str) -> bool:
+    """Whether nearly all of a text stands in lines without end, as a bundler writes them."""
+    if len(text) < _MIN_BUNDLE_CHARS:
+        return False
+    return _count_chars(_LONG_LINE, text) > len(text) * _MIN_BUNDLE_SHARE
+
+
+def _count_chars(pattern: re.Pattern[str], text: str) -> int:
+    """How many characters a pattern matches."""
+    return sum(match.end() - match.start() for match in pattern.finditer(text))
 
 
 def _has_words_beside(chunk: Chunk, text: str) -> bool:
@@ -241,8 +292,10 @@ def is_blob(text: str) -> bool:
     Words around a long address keep it. Scripts without spaces between words are outside of ASCII, so
     that only ASCII counts.
     """
-    if len(text) < _MIN_CHARS or _count_spaces(text) > len(text) * _MAX_REST_SHARE:
+    if len(text) < _MIN_CHARS:
         return False
+    if _count_spaces(text) > len(text) * _MAX_REST_SHARE:
+        return max(map(len, text.split()), default=0) >= _ENCODED_LINE_CHARS and is_encoded(text)
     if is_encoded(text):
         return True
     if text.count("\n") >= len(text) // _MIN_CHARS or len(text.encode("utf-8", "replace")) > len(text) * 1.1:

@@ -40,7 +40,7 @@ from knowledge_pipeline.syntax.outline import (
 )
 from knowledge_pipeline.text import truncate
 
-VERSION = 3
+VERSION = 5
 """Raised whenever the same file would be cut or described differently."""
 
 _MAX_DEPTH = 60  # of blocks in blocks; deeper ones are cut by lines
@@ -214,6 +214,7 @@ _COMMENTS = frozenset(
 )
 _ATTRIBUTES = frozenset({"attribute_item", "decorator", "php_tag"})
 _LICENCE = re.compile(r"copyright|licen[cs]ed?\b|SPDX-|all rights reserved|permission is hereby", re.I)
+_CLOSING_DIRECTIVE = re.compile(r"#[ \t]*end(?:if|region)\b")
 _FILE_COMMENT_PREFIXES = ("#!", "//!", "/*!")
 _WRAPPERS = frozenset(
     {"decorated_definition", "export_statement", "lexical_declaration"}
@@ -351,6 +352,7 @@ def _attach_comments(outline: Outline, rows: list[SyntaxPiece], licence_end: int
     for row in rows:
         # closing brackets and the like, or a comment behind them: `}  // namespace a`
         closes = all(not node.is_named or node.type in _COMMENTS for node in row.nodes)
+        closes = closes or _CLOSING_DIRECTIVE.match(outline.tree.text, row.start_char) is not None
         if row.code is not None and joined and closes:
             while len(joined) > 1 and joined[-1].is_comment:
                 comment = joined.pop()

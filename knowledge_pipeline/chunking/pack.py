@@ -163,6 +163,11 @@ def _skip_whitespace(text: str, at: int, end_char: int) -> int:
 SCRAP_TOKENS = 32
 """Code with fewer tokens that defines nothing joins a neighbour, of another definition too."""
 
+_SCRAP_WORDS = 8
+"""A comment with fewer words joins what follows it, however many tokens its rulers have: `// ===== Tests`."""
+
+_WORD = re.compile(r"[^\W_]+")
+
 
 @dataclass(slots=True, eq=False)
 class PieceGroup:
@@ -296,6 +301,11 @@ class GroupJoiner:
     def _is_scrap(self, group: PieceGroup) -> bool:
         if group.has_head:
             return self._size(group) < self.min_tokens
+        if (
+            group.only_comments
+            and len(_WORD.findall(self.text, group.start_char, group.end_char)) < _SCRAP_WORDS
+        ):
+            return True
         return self._size(group) < min(SCRAP_TOKENS, self.min_tokens) and not group.subjects
 
     def _choose_pair(self, groups: list[PieceGroup], index: int) -> int | None:
@@ -389,7 +399,7 @@ def _divide_group(group: PieceGroup, cut: int) -> tuple[PieceGroup, PieceGroup]:
     return first, second
 
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the same text would be cut differently."""
 
 _WORD_BREAK = re.compile(r"[\s;,})\]](?=[^\s;,})\]])")
@@ -400,7 +410,8 @@ def chunk_lines(
 ) -> Iterator[ChunkSpan]:
     """Pack whole lines into spans of at most `max_tokens`, overlapping by at most `overlap_tokens`.
 
-    A line longer than that is cut between words, or anywhere if it must be.
+    A line longer than that is cut between words, or anywhere if it must be. Without overlap, what is left
+    below `SCRAP_TOKENS` is divided anew with its neighbour, so that no `</style>` stands alone.
     """
     text, path = measured.document.text, measured.document.path[-160:]
 
@@ -418,6 +429,10 @@ def chunk_lines(
         return best, stop
 
     windows = slide_windows(text, (0, len(text)), find_end=find_end, find_next=find_next)
+    if not limits.overlap_tokens:
+        joiner = GroupJoiner(text, SCRAP_TOKENS, limits.max_tokens, measured.count_tokens)
+        groups = joiner.join_scraps([PieceGroup(*window, None) for window in windows])
+        windows = ((group.start_char, group.end_char) for group in groups)
     spans = (ChunkSpan(*window, anchor="lines", header=path) for window in windows)
     return number_duplicate_anchors(text, spans)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MAX_HEADER_TOKENS = 48
 """Room kept for the header; a chunk that needs less than its share leaves it more."""
 
-VERSION = 4
+VERSION = 5
 
 _BLOB_NOTE = "minified code or encoded data is left out"
 _MAX_ADDED_TOKENS = 4  # of the empty line after a header, and of what a tokenizer puts before a text
@@ -203,8 +203,9 @@ def _run_chunkers(
             if name in ("endpoint", "commit", "conversation"):  # which are kept whole
                 return chunks, total, "; ".join(notes)
             # compact JSON says what it says without spaces
-            is_data = measured.document.language in ("json", "notebook") or source.type == "openapi"
-            kept = drop_blobs(chunks, measured.document.text, may_be_compact=is_data)
+            language = measured.document.language
+            is_data = language in ("json", "notebook") or source.type == "openapi"
+            kept = drop_blobs(chunks, measured.document.text, language, may_be_compact=is_data)
             notes += [_BLOB_NOTE] if len(kept) < len(chunks) else []
             return kept, total, "; ".join(notes)
     return [], 0, "; ".join(notes)

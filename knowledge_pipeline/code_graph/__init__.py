@@ -5,12 +5,8 @@
 """
 
 from knowledge_pipeline.code_graph.extraction import FACTS_VERSION, extract, is_manifest
-from knowledge_pipeline.code_graph.facts import Edge, FileFacts, from_json, to_json
-from knowledge_pipeline.code_graph.project import (
-    ChangedNames,
-    find_changed_names,
-    list_defined_names,
-)
+from knowledge_pipeline.code_graph.facts import CHAIN, Edge, FileFacts, from_json, to_json
+from knowledge_pipeline.code_graph.project import ChangedNames, find_changed_names, list_defined_names
 from knowledge_pipeline.code_graph.resolution import (
     RESOLVER_VERSION,
     Alias,
@@ -24,7 +20,8 @@ from knowledge_pipeline.code_graph.resolution import (
 from knowledge_pipeline.code_graph.traces import USES, IndexedFile, Project, Trace
 
 __all__ = [
-    "FACTS_VERSION", "RESOLVER_VERSION", "USES", "Alias", "ChangedNames", "Earlier", "Edge", "FileFacts",
-    "IndexedFile", "Project", "ResolvedFile", "Trace", "extract", "find_changed_names", "from_json",
-    "full_name", "is_manifest", "list_asked_names", "list_defined_names", "renew_trace", "resolve", "to_json",
+    "CHAIN", "FACTS_VERSION", "RESOLVER_VERSION", "USES", "Alias", "ChangedNames", "Earlier",
+    "Edge", "FileFacts", "IndexedFile", "Project", "ResolvedFile", "Trace", "extract",
+    "find_changed_names", "from_json", "full_name", "is_manifest", "list_asked_names",
+    "list_defined_names", "renew_trace", "resolve", "to_json",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from math import sqrt
 from typing import Literal, NamedTuple
 
-from knowledge_pipeline.code_graph.facts import Edge, Use, first_segment, last_segment, split_steps
+from knowledge_pipeline.code_graph.facts import CHAIN, Edge, Use, first_segment, last_segment, split_steps
 from knowledge_pipeline.code_graph.languages.base import Language
 
 
@@ -113,7 +113,9 @@ def build_unresolved_edges(use: Use, meanings: Meanings, language: Language) -> 
     is_local = any(isinstance(meaning, PathPrefix) for meaning in meanings)
     is_common = last_segment(use.path) in language.common_methods
     if not (is_local or is_common or _external_names(meanings)):
-        yield Edge(use.kind, use.scope, use.path.removeprefix("@around."), None, use.line, 0.0)
+        head = first_segment(use.path)
+        written = use.path.removeprefix("@around.") if head[:1] != CHAIN else CHAIN + use.path[len(head) :]
+        yield Edge(use.kind, use.scope, written, None, use.line, 0.0)
 
 
 def _external_names(meanings: Meanings) -> dict[str, float]:

@@ -7,7 +7,7 @@ The confidence of a meaning:
 - 0.9: through a declared type;
 - 0.8: through a value that was seen, an assignment or a result;
 - 0.7: a method that a known class lacks, of a class that extends it (see `resolution.guess_methods`);
-- 0.5: the only method of that name in the source.
+- 0.5: the only method of that name in the source, or in what the file can see of it.
 
 Several meanings share their confidence: that of each is divided by the root of their number, but is never
 less than 0.3 (see `entities.build_edges`).
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 
 from knowledge_pipeline.code_graph.entities import (
@@ -32,7 +33,14 @@ from knowledge_pipeline.code_graph.entities import (
     merge_meanings,
 )
 from knowledge_pipeline.code_graph.evaluation_cache import EvaluationCache
-from knowledge_pipeline.code_graph.facts import Binding, Import, last_segment, parent_scope, split_steps
+from knowledge_pipeline.code_graph.facts import (
+    CHAIN,
+    Binding,
+    Import,
+    last_segment,
+    parent_scope,
+    split_steps,
+)
 from knowledge_pipeline.code_graph.file_index import CLASS_KINDS, FileIndex
 from knowledge_pipeline.code_graph.traces import TracedView
 
@@ -163,7 +171,7 @@ class Evaluator:
             return meanings
         for binding in [binding for binding in bindings if not binding.declared][:_MAX_MEANINGS]:
             values = self._evaluate_binding(index, binding, receiver_class)
-            merge_meanings(meanings, values, INFERRED_CONFIDENCE)
+            merge_meanings(meanings, values, 1.0 if path.startswith(CHAIN) else INFERRED_CONFIDENCE)
             if len(meanings) > _MAX_MEANINGS:  # `follow_step` and edges leave out the rest
                 break
         return meanings
@@ -179,6 +187,8 @@ class Evaluator:
         """What the first name of a path means within a scope."""
         index = self.view.index(file)
         name = index.language.receiver_keywords.get(name, name)
+        if name.startswith(CHAIN):
+            return self._evaluate_at(index, "", name)
         if name.startswith("@"):
             return _resolve_special(index, scope, name) or self._resolve_receiver(index, scope, name)
         return self._resolve_in_scopes(
@@ -338,42 +348,45 @@ class Evaluator:
                 merge_meanings(meanings, self._resolve_local(other, "", name) or {})
         if not meanings and language.shared_imports:
             meanings = self._resolve_shared_imports(index, name)
-        if not meanings and name in language.builtins:
-            meanings[ExternalName(name)] = 1.0
-        if not meanings and language.has_dotted_modules:
+        builtin: Meanings = {ExternalName(name): 1.0} if name in language.builtins else {}
+        # a namespace `log` of C++ is no function
+        if not meanings and language.has_dotted_modules and (language.has_includes or not builtin):
             files = self.view.find_modules(language, home, name)
             meanings = {Module(file): 1.0 for file in files}
-        return meanings
+        return meanings or builtin
 
     def _resolve_shared_imports(self, index: FileIndex, name: str) -> Meanings:
         """What imports bring that another file makes for all."""
         meanings: Meanings = {}
-        for file in self.view.files_defining(index.language.shared_imports):
-            other = self.view.index(file)
+        home = index.language.lookup_home(index.facts)
+        for file in self.view.find_siblings(index.language, home, index.language.shared_imports):
+            other = replace(self.view.index(file), facts=index.facts)  # as if it stood in this file
             for imported in other.imports.get(("", name), ()):
                 merge_meanings(meanings, self.evaluate_import(other, imported) if imported.exported else {})
             if not meanings and any(star_import.exported for star_import in other.star_imports("")):
                 merge_meanings(meanings, self._resolve_star_imports(other, "", name) or {})
         return meanings
 
-    def resolve_module_member(self, file: str, name: str) -> Meanings:
-        """What a module gives under a name: its own, what it re-exports, a module within it."""
+    def resolve_module_member(self, file: str, name: str, scope: str = "") -> Meanings:
+        """What a module, or a scope in it, gives under a name: its own, a re-export, a module in it."""
 
         def compute() -> Meanings:
-            meanings: Meanings = {}
+            meanings, home = dict[Entity, float](), file
             if not file.endswith("/"):
-                index = self.view.index(file)
-                own = self._resolve_local(index, "", name) or self._resolve_star_imports(index, "", name)
-                meanings = own or {}
-            else:
-                for sibling in self.view.find_siblings(self.language, file, name):
-                    merge_meanings(meanings, self._resolve_local(self.view.index(sibling), "", name) or {})
+                index, prefix = self.view.index(file), self.language.root_prefix
+                own = self._resolve_local(index, scope, name)
+                meanings = own or self._resolve_star_imports(index, scope, name) or {}
+                home = f"{prefix}{file}" if prefix else ""
+            if meanings or scope:
+                return meanings
+            for sibling in self.view.find_siblings(self.language, home, name) if home else ():
+                merge_meanings(meanings, self._resolve_local(self.view.index(sibling), "", name) or {})
             prefix = self.language.submodule_prefix
             if meanings or not prefix:
                 return meanings
             return dict.fromkeys(map(Module, self.view.find_modules(self.language, file, prefix + name)), 1.0)
 
-        return self.cache.get_or_compute((file, "@module", name), compute)
+        return self.cache.get_or_compute((file, f"@module {scope}", name), compute)
 
     def iter_reexports(self, imported: Import) -> Iterator[tuple[str, Entity]]:
         """What others can take from the file by an import of it, under which names."""
@@ -483,11 +496,18 @@ class Evaluator:
         names = {last_segment(base if isinstance(base, str) else base[1]) for base in line}
         return {
             DefinitionRef(index.facts.path, definition): EXTENSION_CONFIDENCE
-            for index in map(self.view.index, self.view.files_defining(name)[:_MAX_EXTENSION_FILES])
+            for index in map(self.view.index, self.list_files_in_sight(name)[:_MAX_EXTENSION_FILES])
             for definition in index.definitions_named(name)
             for binding in index.bindings_of(definition, "@receiver")
-            if last_segment(binding.value) in names
+            if index.language is self.language and last_segment(binding.value) in names
         }
+
+    def list_files_in_sight(self, name: str) -> tuple[str, ...]:
+        """The files that define a name of whatever package, as far as a language says which the file sees."""
+        prefix, path = self.language.sight_prefix, self.view.path
+        if not prefix:
+            return self.view.files_defining(name)
+        return self.view.find_siblings(self.language, f"{prefix}{path}", name)
 
     def _resolve_bases(self, key: tuple[str, str]) -> Lineage:
         bases: Lineage = []
@@ -568,7 +588,10 @@ class Evaluator:
                 {DefinitionRef(definition.path, member): 1.0} if index.kinds.get(member) == "method" else {}
             )
         if step[:1] == ".":
-            return self.find_own_member(definition.path, definition.name, step[1:], None)
+            members = self.find_own_member(definition.path, definition.name, step[1:], None)
+            if not members and kind == "module":
+                return self.resolve_module_member(definition.path, step[1:], definition.name)
+            return members
         return (
             self.evaluate_call(definition) if step == "()" and kind in ("function", "method", "type") else {}
         )

@@ -7,12 +7,14 @@ from itertools import chain
 
 from knowledge_pipeline.code_graph.facts import Binding, FileFacts, parent_scope, split_head
 from knowledge_pipeline.code_graph.file_index import FileIndex, build_index
+from knowledge_pipeline.code_graph.languages.ecmascript_components import extract_component
+from knowledge_pipeline.code_graph.languages.embedded import extract_notebook
 from knowledge_pipeline.code_graph.languages.registry import find_manifest_parser, get_language
-from knowledge_pipeline.file_languages import GRAPH_LANGUAGES
+from knowledge_pipeline.file_languages import EMBEDDING_LANGUAGES, GRAPH_LANGUAGES
 from knowledge_pipeline.syntax.grammars import run_queries
 from knowledge_pipeline.syntax.outline import open_outline
 
-FACTS_VERSION = 1
+FACTS_VERSION = 3
 """Part of the fingerprint of each file's facts: raise it when the same text gives other facts."""
 
 
@@ -26,7 +28,16 @@ def extract(path: str, text: str, language: str) -> FileFacts:
             not sensible code, the facts are empty.
     """
     if (parse_manifest := find_manifest_parser(path)) is not None:
-        return FileFacts(path, language, settings=parse_manifest(path, text))
+        parsed = parse_manifest(path, text)
+        return parsed if isinstance(parsed, FileFacts) else FileFacts(path, language, settings=parsed)
+    if language == "notebook":
+        return extract_notebook(path, text, _extract_code)
+    if language in EMBEDDING_LANGUAGES:
+        return extract_component(path, text, language, _extract_code)
+    return _extract_code(path, text, language)
+
+
+def _extract_code(path: str, text: str, language: str) -> FileFacts:
     outline = open_outline(text, language) if language in GRAPH_LANGUAGES else None
     if outline is None:
         return FileFacts(path, language)
@@ -52,7 +63,9 @@ def build_interface(facts: FileFacts) -> FileIndex:
     bindings = _select_reachable_bindings(facts)
     seen = {split_head(path, 1)[0] for binding in bindings for path in (binding.value, binding.path)}
     seen |= {name for _, name in _base_names(facts)}
-    imports = [one for one in facts.imports if not one.scope or one.local in seen or one.name == "*"]
+    imports = [
+        one for one in facts.imports if not one.scope or one.exported or one.local in seen or one.name == "*"
+    ]
     seen_facts = replace(facts, imports=tuple(imports), bindings=tuple(bindings))
     index = build_index(seen_facts, get_language(facts.language))
     return replace(index, facts=FileFacts(facts.path, facts.language, facts.module, settings=facts.settings))

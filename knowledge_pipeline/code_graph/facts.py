@@ -13,7 +13,8 @@ another. `@around.get` is `get` as the types around a scope, and their file, kno
 variables of that name are passed over, and in `@type.Store` also what is no type. `@receiver` is
 bound to an instance of the type as whose member a function outside of it is called. What is read as
 if it were a field, but is computed, binds `@` to `@()`. A parameter or local variable of which
-nothing is known is bound to "": it hides what has its name.
+nothing is known is bound to "": it hides what has its name. A name that starts with `…` stands for the
+first part of a chain that is too long for one path, and `…` alone for what is nested too deep to be read.
 
 Records are tuples, because a source has millions: those are made faster than data classes.
 """
@@ -103,6 +104,8 @@ class Edge(NamedTuple):
     line: int
     confidence: float  # 0 to 1: how sure it is that this, and not another definition, is meant
 
+
+CHAIN = "…"
 
 _STEP = re.compile(r"\.[^.()\[\]]+|\(\)|\[\w*\]|[^.()\[\]]+")
 split_head = re.compile(r"[.()\[\]]").split

@@ -10,12 +10,14 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from math import inf
 from typing import Any
 
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import (
+    CHAIN,
     Binding,
     Definition,
     FileFacts,
@@ -30,8 +32,9 @@ from knowledge_pipeline.code_graph.facts import (
     last_segment,
     own_value,
     parent_scope,
+    split_steps,
 )
-from knowledge_pipeline.syntax.grammars import SyntaxTree, children_of_type, first_of_type, has_type, part_of
+from knowledge_pipeline.syntax.grammars import SyntaxTree, first_of_type, has_type, part_of
 from knowledge_pipeline.syntax.outline import TYPE_KINDS, Outline, OutlineDefinition
 
 _MAX_PATH = 160
@@ -126,18 +129,34 @@ class ExpressionReader:
         return "".join(self.short_text(node, _MAX_PATH).split()) or None
 
     def path(self, node: Node | None) -> str | None:
-        """The path of an expression; None for what is not a place, or is too long to be followed."""
-        if node is None or self._depth > _MAX_DEPTH:
+        """The path of an expression; None for what is not a place, `CHAIN` for what is nested too deep."""
+        if node is None:
             return None
         if node.type in self.expressions.names:
             return self.syntax.slice(node)
         key = (node.start_byte, node.end_byte)
         if key not in self._path_cache:
+            if self._depth > _MAX_DEPTH:
+                return CHAIN
             self._depth += 1
             path = self._compute_path(node)
             self._depth -= 1
-            self._path_cache[key] = path if path is not None and len(path) <= _MAX_PATH else None
+            self._path_cache[key] = (
+                self._bind_long_path(node, path) if path and len(path) > _MAX_PATH else path
+            )
         return self._path_cache[key]
+
+    def _bind_long_path(self, node: Node, path: str) -> str:
+        """A path from the last member on, of what a name of its own stands for: chains have no end."""
+        steps = split_steps(path)
+        last = max((at for at, step in enumerate(steps) if step[0] == "."), default=0)
+        tail = "".join(steps[last:])
+        is_followed = last and len(tail) <= _MAX_PATH
+        return self._bind_chain(node, "".join(steps[:last])) + tail if is_followed else CHAIN
+
+    def _bind_chain(self, node: Node, path: str) -> str:
+        """A name for the value of the first part of a chain, by which the rest goes on."""
+        return CHAIN
 
     def values(self, node: Node | None) -> Values:
         """The values that an expression may have, and what it holds."""
@@ -246,6 +265,7 @@ _MODIFIERS = (
     "modifiers", "modifier", "visibility_modifier", "access_modifier", "accessibility_modifier",
     "method_modifiers",
 )  # fmt: skip
+_MAX_MODIFIERS = 12  # they begin a declaration, which may have thousands of names
 _MAX_DECLARATION_NODES = 3  # of a definition and what is around it, as far as its declaration goes
 _BODIES = ("body", "block", "list", "file", "program", "compilation_unit", "template_body", "statements")
 
@@ -317,8 +337,9 @@ class FactsBuilder(ExpressionReader):
         for _ in range(_MAX_DECLARATION_NODES):
             if around is None or around.type.endswith(_BODIES):
                 return False
-            for modifier in children_of_type(around, *_MODIFIERS):
-                words = self.text(modifier)[:200].split()
+            first = (around.named_child(at) for at in range(min(around.named_child_count, _MAX_MODIFIERS)))
+            for modifier in first:
+                words = self.text(modifier)[:200].split() if has_type(modifier, *_MODIFIERS) else ()
                 if any(word.split("[")[0] in ("private", "fileprivate") for word in words):
                     return True
             around = around.parent
@@ -340,7 +361,8 @@ class FactsBuilder(ExpressionReader):
     def _add_calls(self, calls: Iterable[Node]) -> set[tuple[int, int]]:
         """Note all calls; gives where what they call starts and ends."""
         called: set[tuple[int, int]] = set()
-        for node in calls:
+        inner_first = sorted(calls, key=lambda node: (node.end_byte, -node.start_byte))
+        for node in inner_first:  # each finds the path of what it goes on from
             callee = part_of(node, self.expressions.calls[node.type][-1])
             if callee is not None and self._is_call(node):
                 called.add((callee.start_byte, callee.end_byte))
@@ -382,6 +404,12 @@ class FactsBuilder(ExpressionReader):
         """Note all values of a path."""
         for suffix, value in values if path else ():
             self.bind(scope, f"{path}{suffix}", value, declared=declared)
+
+    def _bind_chain(self, node: Node, path: str) -> str:
+        scope = self.scope(node)
+        digest = blake2b(f"{scope}\t{path}".encode(errors="replace"), digest_size=6).hexdigest()
+        self.bind(scope, f"@in @{CHAIN}{digest}", path)
+        return CHAIN + digest
 
     def bind_result(self, scope: str, node: Node | None) -> None:
         """Note what the declared type of a function's result promises."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar, TypeVarTuple
+from typing import Any, Literal, NamedTuple, TypeVar, TypeVarTuple
 
 from knowledge_pipeline.code_graph.facts import FileFacts
 
@@ -14,18 +14,27 @@ Arguments = TypeVarTuple("Arguments")
 
 _NO_NAMES = frozenset[str]()
 
+_FAMILIES = {"kotlin": "java", "scala": "java", "c": "cpp"}
+"""Languages that share their packages with another one; any other has its own."""
+
+
+def package_name(kind: Literal["package", "within"], language: str, module: str) -> str:
+    """The name for which files of a package are asked: `list_defined_names`."""
+    return f"{kind} {_FAMILIES.get(language, language)} {module}"
+
 
 def list_defined_names(facts: FileFacts) -> frozenset[str]:
     """The names for which `Project.files_defining` gives a file: last segments of definitions, its package.
 
-    That is "package com.acme.app" ("package " for none), and "within com", "within com.acme",
-    "within com.acme.app".
+    That is "package java com.acme.app" ("package java " for none), and "within java com",
+    "within java com.acme", "within java com.acme.app".
     """
     names = {definition.name.rpartition(".")[2] for definition in facts.definitions}
     for module in facts.settings.get("namespaces", facts.module).split() or [""]:
         parts = module.split(".")
-        names.add(f"package {module}")
-        names.update(f"within {'.'.join(parts[:end])}" for end in range(1, len(parts) + 1))
+        names.add(package_name("package", facts.language, module))
+        for end in range(1, len(parts) + 1):
+            names.add(package_name("within", facts.language, ".".join(parts[:end])))
     names.update(setting for setting in facts.settings if setting.startswith("shared "))
     return frozenset(names)
 

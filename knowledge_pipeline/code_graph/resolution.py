@@ -18,6 +18,7 @@ from knowledge_pipeline.code_graph.entities import (
 )
 from knowledge_pipeline.code_graph.evaluate import Evaluator
 from knowledge_pipeline.code_graph.facts import (
+    CHAIN,
     Edge,
     EdgeKind,
     Import,
@@ -39,7 +40,7 @@ from knowledge_pipeline.code_graph.traces import (
     UseLookups,
 )
 
-RESOLVER_VERSION = 1
+RESOLVER_VERSION = 3
 """Part of the fingerprint of each file's edges: raise it when the same facts give other edges."""
 
 _MAX_WORK_BY_USE = 100_000
@@ -49,6 +50,7 @@ _MAX_SET_BITS = 100_000_000  # a byte each: files need a thousandth of it
 SUBCLASS_CONFIDENCE = 0.7
 UNIQUE_NAME_CONFIDENCE = 0.5
 _MAX_FILES = 8
+_NO_NAME = f"([@{CHAIN}"  # what a step starts with that is no name of the program
 _CALLABLE = frozenset({"class", "interface", "function", "method", "type"})
 
 
@@ -198,7 +200,7 @@ def full_name(path: str, name: str, project: Project) -> str:
 def _list_prefixes(path: str) -> tuple[str, ...]:
     """What a path names on its way, each as a path: `store` and `store.Store` of `store.Store.open()`."""
     steps = split_steps(path)
-    ends = (end for end in range(1, len(steps)) if steps[end - 1][0] not in "([@" and steps[end] != "()")
+    ends = (end for end in range(1, len(steps)) if steps[end - 1][0] not in _NO_NAME and steps[end] != "()")
     return tuple("".join(steps[:end]) for end in ends)
 
 
@@ -270,7 +272,8 @@ class _Resolver:
                 continue
             for name, entity in self.evaluator.iter_reexports(imported):
                 if isinstance(entity, DefinitionRef):
-                    full_name, members = self.view.full_name(name), ()
+                    scoped = f"{imported.scope}.{name}" if imported.scope else name
+                    full_name, members = self.view.full_name(scoped), ()
                     if entity.path != self.view.path:
                         members = tuple(self.view.index(entity.path).definitions_within(entity.name))
                     yield Alias(full_name, entity.name, entity.path, members)
@@ -410,7 +413,7 @@ def guess_methods(use: Use, scope: str, view: TracedView, evaluator: Evaluator) 
     if len(steps) < 2 or steps[-1][0] != "." or steps[0] == "@around" or name in language.common_methods:
         return {}
     receivers = evaluator.resolve_path(view.path, scope, use.path[: -len(steps[-1])])
-    methods = view.log.remember(evaluator.methods_by_name, name, lambda: _list_methods(name, view))
+    methods = view.log.remember(evaluator.methods_by_name, name, lambda: _list_methods(name, evaluator))
     if any(isinstance(receiver, Instance | DefinitionRef) for receiver in receivers):
         below = [method for method in methods if evaluator.is_subclass_method(method, receivers)]
         own = view.index(view.path).enclosing_class(scope)
@@ -426,9 +429,9 @@ def _overrides(method: DefinitionRef, methods: list[DefinitionRef], evaluator: E
     return evaluator.is_subclass_method(method, others)
 
 
-def _list_methods(name: str, view: TracedView) -> list[DefinitionRef]:
+def _list_methods(name: str, evaluator: Evaluator) -> list[DefinitionRef]:
     """All methods of a name in the same language, if they lie in few files."""
-    files = view.files_defining(name)
+    files, view = evaluator.list_files_in_sight(name), evaluator.view
     indices = [view.index(file) for file in files] if len(files) <= _MAX_FILES else []
     language = view.index(view.path).language
     return [

@@ -110,13 +110,13 @@ class ArchiveTree:
     def _to_entry(self, file: PackedFile) -> FileEntry | None:
         path, skip = file.path, file.skip
         if self._selection.is_pruned(path.rpartition("/")[0]):
-            return None
+            return self._selection.count_left_out(path)
         if skip is None and _NESTED.search(path):
             if self._selection.is_pruned(path):
                 return None
             skip = NESTED_REASON
         elif not self._selection.accepts(path, executable=file.executable):
-            return self._selection.count_other_format(path)
+            return self._selection.count_left_out(path)
         return FileEntry(path, file.size_bytes, file.digest, f"{file.position}:{file.digest}", skip)
 
     def _read_member(self, locator: str, size: int) -> bytes:

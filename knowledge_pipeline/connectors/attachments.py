@@ -81,7 +81,7 @@ class AttachmentReader:
     @property
     def notes(self) -> Counter[str]:
         """What was not listed for its format, counted: 12 "attachments of other formats (9 .msg, 3 .doc)"."""
-        return self._selection.describe_other_formats("attachment")
+        return self._selection.describe_left_out("attachment")
 
     def close(self) -> None:
         """End the parser's process."""
@@ -97,7 +97,7 @@ class AttachmentReader:
                 continue
             seen.add(uri)
             if not self._selection.accepts(name):
-                self._selection.count_other_format(name)
+                self._selection.count_left_out(name)
                 continue
             count += 1
             size, skip = attachment.size_bytes, attachment.skip

@@ -102,8 +102,7 @@ class ApiSource(BatchSource):
         What is not listed is archived, as by a full listing; documents that belong to a named one may be
         listed with it. A service that can be asked for documents by name overrides this.
 
-        Raises:
-            SourceRefused, SourceUnavailable: as `discover`.
+        Raises `SourceRefused`, `SourceUnavailable`: as `discover`.
         """
         wanted = set(uris)
         yield from (item for item in self.discover() if item.uri in wanted)

@@ -48,10 +48,10 @@ class BucketTree:
         """Every wanted file, in the order of the keys; errors as `Bucket`."""
         for stored in self._bucket.list_objects(self._folder):
             path = stored.key.removeprefix(self._folder)
-            if not path or path.endswith("/") or self._selection.is_pruned(path.rpartition("/")[0]):
+            if not path or path.endswith("/"):
                 continue
-            if not self._selection.accepts(path):
-                self._selection.count_other_format(path)
+            if self._selection.is_pruned(path.rpartition("/")[0]) or not self._selection.accepts(path):
+                self._selection.count_left_out(path)
             else:
                 skip = NOT_UTF8_REASON if _NOT_UTF8.search(stored.key) else None
                 yield FileEntry(path, stored.size_bytes, stored.revision, stored.locator, skip)

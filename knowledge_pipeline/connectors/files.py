@@ -36,13 +36,25 @@ from knowledge_pipeline.connectors.base import (
     path_to_uri,
     uri_to_path,
 )
-from knowledge_pipeline.connectors.git.command import find_git_folder
-from knowledge_pipeline.connectors.patterns import FileSelection, build_selection
+from knowledge_pipeline.connectors.git.command import find_git_folder, list_tracked_ignored
+from knowledge_pipeline.connectors.patterns import (
+    MAX_PLAIN_TEXT_BYTES,
+    FileSelection,
+    LeftOut,
+    build_selection,
+)
 from knowledge_pipeline.connectors.titles import TITLES_VERSION, extract_title
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extraction.notebook import NOTEBOOK_VERSION, is_notebook, read_notebook
-from knowledge_pipeline.extraction.text_decoding import DECODING_VERSION, ExtractedText, add_note, decode_text
-from knowledge_pipeline.file_languages import detect_language, is_code
+from knowledge_pipeline.extraction.text_decoding import (
+    BYTES_PER_ERROR,
+    BYTES_PER_ERROR_IN_CODE,
+    DECODING_VERSION,
+    ExtractedText,
+    add_note,
+    decode_text,
+)
+from knowledge_pipeline.file_languages import TEMPLATE_LANGUAGES, detect_language, is_code
 from knowledge_pipeline.records import Document, Item, Metadata
 
 
@@ -91,6 +103,7 @@ class FileTree(Protocol):
 
 
 FORMAT_VERSION = "1"  # of the documents that `FileSource` makes
+_NAMES_VERSION = "1"  # of the languages of templates, and of files whose names are of none
 HEAD_BYTES = 65_536
 _FIRST_LINE_BYTES = 256
 # https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
@@ -160,7 +173,9 @@ class ListingMemory:
     selection: FileSelection | None = None  # which has judged most paths
     commits: dict[Path, CachedCommits] = field(default_factory=lambda: {})
     newest: NewestCommits = field(default_factory=lambda: {})  # when `entries` were listed
-    entries: dict[bytes, FileEntry | None] = field(default_factory=lambda: {})  # of lines of `git ls-tree`
+    entries: dict[bytes, FileEntry | LeftOut | None] = field(
+        default_factory=lambda: {}
+    )  # of lines of `git ls-tree`
     items: dict[int, tuple[FileEntry, Item | None]] = field(default_factory=lambda: {})  # by ids of entries
     specifications: SpecificationListing | None = None
 
@@ -201,13 +216,14 @@ class FileSource(Source):
     @property
     def notes(self) -> Counter[str]:
         """What the last listing left out, counted: 12 "files of other formats (9 .msg, 3 .doc)"."""
-        formats = self.selection.describe_other_formats("file") if self.selection else Counter[str]()
-        return self.list_notes() + formats
+        return self.list_notes() + (
+            self.selection.describe_left_out("file") if self.selection else Counter[str]()
+        )
 
     def discover(self) -> Iterator[Item]:
         """Every wanted file with its revision; too large ones, links and submodules as skipped."""
         if self.selection:
-            self.selection.other_formats.clear()
+            self.selection.left_out.clear()
         versions, listed = dict[str, str](), dict[int, tuple[FileEntry, Item | None]]()
         earlier = self.memory.items if self.memory else {}
         for entry in self.tree.list_entries():
@@ -218,6 +234,8 @@ class FileSource(Source):
                 listed[id(entry)] = listing
             if listing[1] is not None:
                 yield listing[1]
+            elif self.selection and entry.size_bytes > MAX_PLAIN_TEXT_BYTES and not entry.variant:
+                self.selection.count_left_out(entry.path, too_large=True)
         if self.memory:
             self.memory.items = listed if len(listed) <= _MAX_REMEMBERED_ITEMS else {}
 
@@ -263,9 +281,13 @@ class FileSource(Source):
 
 def text_version(path: str) -> str:
     """Changes whenever `read_text` may give another document for the same bytes; by extension."""
-    version = f"{FORMAT_VERSION}.{DECODING_VERSION}"
-    if path.lower().endswith(".txt") or detect_language(path) in ("markdown", "rst"):
+    version, language = f"{FORMAT_VERSION}.{DECODING_VERSION}", detect_language(path)
+    if language is None or language in TEMPLATE_LANGUAGES:
+        return f"{version}+names{_NAMES_VERSION}"
+    if path.lower().endswith(".txt") or language in ("markdown", "rst"):
         return f"{version}+title{TITLES_VERSION}"  # the content of a text tells whether it is one of these
+    if is_code(language):
+        version += f"+code{BYTES_PER_ERROR_IN_CODE}"
     return f"{version}+{NOTEBOOK_VERSION}" if is_notebook(path) else version
 
 
@@ -273,7 +295,8 @@ def read_text(name: str, payload: bytes, encoding: str | None = None) -> Extract
     """Text files: decoded, with the language that name and content tell."""
     if is_notebook(name):
         return read_notebook(payload)
-    text, note = decode_text(payload, encoding)
+    bytes_per_error = BYTES_PER_ERROR_IN_CODE if is_code(detect_language(name)) else BYTES_PER_ERROR
+    text, note = decode_text(payload, encoding, bytes_per_error=bytes_per_error)
     language = detect_language(name, text)
     return ExtractedText(text, extract_title(name, text, language), add_note({}, note), language=language)
 
@@ -285,11 +308,12 @@ def build_filter(type: str, tree: FileTree, selection: FileSelection) -> EntryFi
         return tree.read_head(entry, limit_bytes).decode("utf-8", "replace")
 
     def is_code_file(entry: FileEntry) -> bool:
-        """By name, or a script by its first line."""
-        if "." in entry.path.rpartition("/")[2] or not selection.is_script_candidate(entry.path):
-            return True
-        language = detect_language(entry.path, read_start(entry, _FIRST_LINE_BYTES))
-        return is_code(language) and (not selection.languages or language in selection.languages)
+        """By name and size, or a script by its first line."""
+        is_large = entry.size_bytes > MAX_PLAIN_TEXT_BYTES
+        if (is_large or selection.languages) and selection.is_script_candidate(entry.path):
+            language = detect_language(entry.path, read_start(entry, _FIRST_LINE_BYTES))
+            return is_code(language) and (not selection.languages or language in selection.languages)
+        return not (is_large and selection.is_plain_text(entry.path))
 
     def is_markup(entry: FileEntry) -> bool:
         """By name, or a text file of documentation by its first 64 KiB."""
@@ -313,12 +337,14 @@ class LocalTree:
     def __init__(self, root: Path, selection: FileSelection) -> None:
         self._root = root.expanduser().absolute()
         self._selection = selection
+        self._tracked = frozenset[str]()  # by git, although rules ignore it
 
     def list_entries(self) -> Iterator[FileEntry]:
         """Every wanted file, folder by folder, sorted by name."""
         if not self._root.is_dir():
             problem = "is not a folder" if self._root.exists() else "does not exist"
             raise SourceRefused(f"the folder {self._root} {problem}: correct connection.path")
+        self._tracked = list_tracked_ignored(self._root)
         pending: list[tuple[str, RuleStack]] = [("", load_root_rules(self._root.resolve()))]
         while pending:
             folder, rules = pending.pop()
@@ -331,7 +357,11 @@ class LocalTree:
                 path = f"{folder}/{name}" if folder else name
                 if not entry.is_dir(follow_symlinks=False):
                     yield from self._to_entries(entry, path, rules)
-                elif not self._selection.is_pruned(path) and not is_ignored(f"{path}/", rules):
+                elif self._is_ignored(f"{path}/", rules):
+                    continue
+                elif self._selection.is_pruned(path):
+                    self._selection.count_unlisted(path)
+                else:
                     if os.path.lexists(self._encode_location(f"{path}/.git")):
                         yield FileEntry(path, 0, "submodule", "", SUBMODULE_REASON)
                     else:
@@ -380,15 +410,19 @@ class LocalTree:
 
     def _to_entries(self, dir_entry: os.DirEntry[bytes], path: str, rules: RuleStack) -> Iterator[FileEntry]:
         if dir_entry.is_symlink():
+            if self._selection.is_plain_text(path):
+                if not self._is_ignored(path, rules):
+                    self._selection.count_left_out(path, is_link=True)
+                return
             with suppress(OSError):  # a loop of links, or one whose end we may not see
                 if dir_entry.is_dir():
                     return
         executable = "." not in path.rpartition("/")[2] and _is_executable(dir_entry)
         accepted = self._selection.accepts(path, executable=executable)
-        if not (accepted or self._selection.counts_formats) or (rules and is_ignored(path, rules)):
+        if not (accepted or self._selection.counts_formats) or self._is_ignored(path, rules):
             return
         if not accepted:
-            return self._selection.count_other_format(path)
+            return self._selection.count_left_out(path)
         try:
             status = dir_entry.stat(follow_symlinks=False)
         except FileNotFoundError:  # removed since its folder was read
@@ -397,6 +431,9 @@ class LocalTree:
         skip = None if stat.S_ISREG(status.st_mode) else NOT_REGULAR_REASON
         skip = SYMLINK_REASON if stat.S_ISLNK(status.st_mode) else skip
         yield FileEntry(path, status.st_size, revision, "", skip)
+
+    def _is_ignored(self, path: str, rules: RuleStack) -> bool:
+        return is_ignored(path, rules) and path not in self._tracked
 
     def _open_file(self, path: str) -> int:
         flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -424,8 +461,7 @@ def _unreadable_reason(error: OSError) -> str:
 class IgnoreRules(NamedTuple):
     """The rules of one `.gitignore` file, as they hold in one folder of a walk.
 
-    Nothing below an ignored folder can be brought back. Unlike with git, a tracked file that a rule names is
-    left out: the index of git is not read.
+    Nothing below an ignored folder can be brought back, but for what git tracks: see `list_tracked_ignored`.
     """
 
     spec: GitIgnoreSpec
@@ -547,6 +583,7 @@ class _FolderView:
     def __init__(self, root: Path, selection: FileSelection, was_document: Callable[[str], bool]) -> None:
         self._root, self._selection, self._was_document = root, selection, was_document
         self._cached_rules = cache(self._load_rules)
+        self._list_tracked = cache(lambda: list_tracked_ignored(root))
         self._is_excluded = cache(self._compute_is_excluded)
 
     def is_affected_by(self, location: Path) -> bool:
@@ -563,7 +600,7 @@ class _FolderView:
         if stat.S_ISDIR(mode):
             return not self._is_excluded(path)
         accepted = self._selection.accepts(path, executable=bool(mode & 0o111))
-        return name == ".gitignore" or (accepted and not is_ignored(path, self._cached_rules(folder)))
+        return name == ".gitignore" or (accepted and not self._is_ignored(path, folder))
 
     def _compute_is_excluded(self, folder: str) -> bool:
         """Whether nothing in a folder is taken: a pattern or a rule leaves it out, or one around it."""
@@ -571,7 +608,10 @@ class _FolderView:
             return False
         above = folder.rpartition("/")[0]
         ignored = self._selection.is_pruned(folder) or self._is_excluded(above)
-        return ignored or is_ignored(f"{folder}/", self._cached_rules(above))
+        return ignored or self._is_ignored(f"{folder}/", above)
+
+    def _is_ignored(self, path: str, folder: str) -> bool:
+        return is_ignored(path, self._cached_rules(folder)) and path not in self._list_tracked()
 
     def _load_rules(self, folder: str) -> RuleStack:
         if not folder:

@@ -38,8 +38,7 @@ class CustomSource(Protocol):
 def open_custom_source(connection: CustomConnection, max_bytes: int | None = None) -> Source:
     """The source that a connection names; documents with more than `max_bytes` of text are skipped.
 
-    Raises:
-        ConfigError: it is not installed, is no source, or refuses its settings.
+    Raises `ConfigError`: it is not installed, is no source, or refuses its settings.
     """
     plugin = load_plugin("source", connection.use, key="connection.use")
     settings = validate_settings(plugin, connection.settings)

@@ -136,7 +136,15 @@ def _open_file_source(source: SourceConfig, cache: Path, memory: ListingMemory) 
         from knowledge_pipeline.connectors.records import ARCHIVE_VERSION, read_record
 
         read, version = partial(read_record, encoding=encoding), ARCHIVE_VERSION + encoding_version
-        return FileSource(tree, accepts, read, lambda _: version, max_bytes, list_notes=list_tree_notes)
+        return FileSource(
+            tree,
+            accepts,
+            read,
+            lambda _: version,
+            max_bytes,
+            list_notes=list_tree_notes,
+            selection=selection,
+        )
     if source.type == "files":
         extractor = source.files.extractor
         worker = ExtractionWorker(extractor=extractor, encoding=encoding)
@@ -163,6 +171,7 @@ def _open_file_source(source: SourceConfig, cache: Path, memory: ListingMemory) 
         lambda path: text_version(path) + encoding_version,
         max_bytes,
         list_notes=list_tree_notes,
+        selection=selection,
     )
     if source.type == "openapi":
         from knowledge_pipeline.connectors.specifications import SpecificationTree

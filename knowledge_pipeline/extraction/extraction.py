@@ -87,8 +87,7 @@ def extract(name: str, payload: bytes, encoding: str | None = None) -> Extracted
     Metadata of a PDF has `page_starts`: for each page, the offset in characters at which
     its text begins. The text never holds NUL or a lone surrogate.
 
-    Raises:
-        DocumentSkipped: the file is not what its name says, is encrypted, or has no text.
+    Raises `DocumentSkipped`: the file is not what its name says, is encrypted, or has no text.
     """
     kind = _format_of(name)
     if kind not in _READERS:

@@ -32,11 +32,7 @@ _TAGS = ("style", "table", "table-column", "table-row", "shapes")
 
 
 def read_ods(payload: bytes) -> Workbook:
-    """Everything that the visible sheets show.
-
-    Raises:
-        BROKEN: the file is broken.
-    """
+    """Everything that the visible sheets show. Raises `BROKEN`: the file is broken."""
     with ZipFile(BytesIO(payload)) as archive, archive.open("content.xml") as part:
         tags = [f"{{*}}{tag}" for tag in _TAGS]
         return _OdsReader(archive).read(etree.iterparse(part, ("start", "end"), tag=tags, **SAFELY))

@@ -49,8 +49,7 @@ def read_pdf(payload: bytes) -> ExtractedText:
     After a page's text stand the values of its form fields, its notes, and the addresses of its links that
     the text does not contain.
 
-    Raises:
-        DocumentSkipped: it is no PDF, encrypted or broken, has too many pages, or no text.
+    Raises `DocumentSkipped`: it is no PDF, encrypted or broken, has too many pages, or no text.
     """
     if b"%PDF-" not in payload[:1_024]:  # readers allow that much before it
         raise DocumentSkipped("not a PDF file, though its name says so")
@@ -109,7 +108,8 @@ class _Reading:
 
     def _read_page(self, page: PdfPage, number: int) -> str:
         text = _read_text(page)
-        if not text and _shows_more_than_text(page):
+        # a blank page is nothing to tell of
+        if not text and pdfium.FPDFPage_CountObjects(page) > 0:
             self._without_text.append(number)
         fields, notes = list[str](), list[str]()
         for index in range(pdfium.FPDFPage_GetAnnotCount(page)):
@@ -189,11 +189,6 @@ def _read_text(page: PdfPage) -> str:
     text = bytes(memoryview(buffer)[: max(written - 1, 0)]).decode("utf-16-le", "replace")
     known, without_letter = _NOT_TEXT.subn("", text)
     return "" if without_letter > len("".join(known.split())) else _clean_text(known)
-
-
-def _shows_more_than_text(page: PdfPage) -> bool:
-    """Whether there is anything to see on a page without text: a blank one is nothing to tell of."""
-    return pdfium.FPDFPage_CountObjects(page) > 0
 
 
 def _iter_links(page: PdfPage) -> Iterator[str]:

@@ -23,7 +23,8 @@ _HEAD_BYTES = 1024  # of markup, which declares its encoding in them
 
 _SEVEN_BIT = ("iso2022", "hz", "utf-7")  # which look like ASCII
 _WIDE = ("utf-16", "utf-32")
-_BYTES_PER_ERROR = 1000
+BYTES_PER_ERROR = 1000
+BYTES_PER_ERROR_IN_CODE = 10  # whose names and comments may be in another encoding than all else
 _NO_TEXT = re.compile(r"[\0-\x07\x0e-\x1a\x1c-\x1f]")  # control characters of binary files
 
 MAX_CHARS = 20_000_000  # of one document's text
@@ -58,7 +59,12 @@ class DecodedText(NamedTuple):
     note: str = ""
 
 
-def decode_text(payload: bytes, encoding: str | None = None, declared: str | None = None) -> DecodedText:
+def decode_text(
+    payload: bytes,
+    encoding: str | None = None,
+    declared: str | None = None,
+    bytes_per_error: int = BYTES_PER_ERROR,
+) -> DecodedText:
     r"""The text of a file in UTF-8, or in the encoding that it declares.
 
     The byte order mark is dropped and "\r\n" becomes "\n". A few bytes that are not valid become U+FFFD, and
@@ -68,11 +74,12 @@ def decode_text(payload: bytes, encoding: str | None = None, declared: str | Non
         payload: the file.
         encoding: a label of `find_codec`, for what declares none and is not UTF-8.
         declared: the label that the file's format, or what it came with, gives it.
+        bytes_per_error: how many bytes there are at least for each place that is not valid.
 
     Raises:
         DocumentSkipped: it is binary, empty, or in an unknown encoding.
     """
-    text, note = _decode(payload, encoding, declared)
+    text, note = _decode(payload, encoding, declared, bytes_per_error)
     text = text.replace("\r\n", "\n")
     if "\0" in text:
         raise DocumentSkipped("binary file")
@@ -123,10 +130,10 @@ def count_parts(counts: Mapping[str, int]) -> str:
     )
 
 
-def _decode(payload: bytes, encoding: str | None, declared: str | None) -> DecodedText:
+def _decode(payload: bytes, encoding: str | None, declared: str | None, bytes_per_error: int) -> DecodedText:
     """Decode as declared or configured; charset-normalizer took French and Polish for other alphabets."""
     if marked := find_marked_codec(payload):
-        return _decode_leniently(payload, [marked], ", though its byte order mark says so")
+        return _decode_leniently(payload, [marked], bytes_per_error, ", though its byte order mark says so")
     codec = find_codec(declared) if declared else None
     configured = find_codec(encoding) if encoding else None
     is_binary, is_plain = b"\0" in payload, b"\x1b$" not in payload
@@ -136,7 +143,7 @@ def _decode(payload: bytes, encoding: str | None, declared: str | None) -> Decod
     codec = codec or _find_declared_codec(payload) or configured or "utf-8"
     if is_binary and not codec.startswith(_WIDE):
         raise DocumentSkipped("binary file")
-    return _decode_leniently(payload, [codec] if is_binary else [codec, "utf-8"])
+    return _decode_leniently(payload, [codec] if is_binary else [codec, "utf-8"], bytes_per_error)
 
 
 def _find_declared_codec(payload: bytes) -> str | None:
@@ -160,16 +167,18 @@ def _decode_strictly(payload: bytes, codec: str) -> str:
     return text
 
 
-def _decode_leniently(payload: bytes, candidates: Sequence[str], hint: str = "") -> DecodedText:
+def _decode_leniently(
+    payload: bytes, candidates: Sequence[str], bytes_per_error: int, hint: str = ""
+) -> DecodedText:
     """Decode in the first encoding that fits, else in that with the fewest errors.
 
-    Raises DocumentSkipped: they are more than the other characters beyond ASCII, and than one in 1,000 bytes.
+    Raises DocumentSkipped: they are more than the other characters beyond ASCII, and than these bytes allow.
     """
     for codec in candidates:
         with suppress(UnicodeError):
             return DecodedText(_decode_strictly(payload, codec).removeprefix("\ufeff"))
     best = min((_replace_errors(payload, codec) for codec in candidates), key=lambda decoded: decoded.errors)
-    allowed = max(best.others, -(-len(payload) // _BYTES_PER_ERROR))
+    allowed = max(best.others, -(-len(payload) // bytes_per_error))
     if best.errors > allowed or _NO_TEXT.search(best.text) or not best.text.strip("\ufffd \r\n"):
         codec, error_at = candidates[0], _find_error(payload, candidates[0])
         raise DocumentSkipped(f"not valid {codec.upper()} at byte {error_at}{hint}")

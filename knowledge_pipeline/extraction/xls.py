@@ -19,8 +19,7 @@ from knowledge_pipeline.extraction.sheets import Sheet, SheetCells, Workbook, fo
 def read_xls(payload: bytes) -> Workbook:
     """Everything that the visible sheets show; what xlrd cannot read is read by calamine.
 
-    Raises:
-        DocumentSkipped: it is encrypted, or neither of them can read it.
+    Raises `DocumentSkipped`: it is encrypted, or neither of them can read it.
     """
     try:
         book: Any = xlrd.open_workbook(

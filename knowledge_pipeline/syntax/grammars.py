@@ -8,6 +8,7 @@ module does.
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 import time
 from array import array
@@ -22,6 +23,7 @@ from typing import TypeGuard
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
 from knowledge_pipeline.file_languages import GRAPH_LANGUAGES
+from knowledge_pipeline.syntax.macros import blank_macros, end_members
 
 # The limit of a parse is in reports of progress, so that a slow machine cuts a file as a fast
 # one does; sound code needs one report for 30 to 140 bytes. The seconds are a last resort.
@@ -37,6 +39,9 @@ _MIN_READS = 1_000
 _READS_PER_BLOCK = 500
 
 _MAX_ERROR_SHARE = 0.5
+_MAX_LEFT_OUT_SHARE = 0.2  # of the signs of a text that is mended
+_WIDE_ERROR_SHARE = 0.02  # of a text: from there on, lines are left out of it
+_MAX_MENDED_LINES = 5
 _MAX_ERROR_CHILDREN = 10_000  # queries over wider ERROR nodes take quadratic time
 
 # Queries take time for each node and pattern that has begun around it, and a node finds its parent from
@@ -47,6 +52,11 @@ _MAX_NODES_TIMES_PARENTS = 20_000_000  # where the parents of most nodes are ask
 _MIN_DEPTH = 256
 
 MAX_CHAIN = 200  # nodes within nodes that one node is followed through: beyond, it is none of code
+
+_REWRITERS = {"c": blank_macros, "cpp": blank_macros, "kotlin": end_members}
+_RECOVERING_LANGUAGES = ("c", "cpp")  # whose grammars lose nothing around an error, but have many
+_BRACKETS = (b"()", b"[]", b"{}")
+_CLOSED_BY = {pair[:1]: pair[1:] for pair in _BRACKETS}
 
 _READ_BYTES = 1024  # small, for the tree reads its source again for every predicate of a query
 _START, _END = attrgetter("start_byte"), attrgetter("end_byte")
@@ -219,8 +229,92 @@ def run_queries(tree: SyntaxTree, package: str) -> dict[str, list[Node]] | None:
 def parse_root(source: bytes, language: str) -> Node | None:
     """The root of a text's tree; None where the parser takes far more steps than code needs.
 
-    It may take minutes all the same: see `parse_guard`.
+    It may take minutes all the same: see `parse_guard`. The tree is that of a text of the same length that
+    the grammar reads better: without macros of C, and brackets that nothing opens or closes.
     """
+    readable = _REWRITERS[language](source) if language in _REWRITERS else source
+    root = _parse_bytes(readable, language)
+    if readable != source and (root is None or _has_errors_at_changes(source, readable, root)):
+        original = _parse_bytes(source, language)
+        if root is None or (original is not None and len(_list_errors(original)) < len(_list_errors(root))):
+            root, readable = original, source
+    if root is None or not root.has_error or language in _RECOVERING_LANGUAGES:
+        return root
+    return _mend(readable, root, language)
+
+
+def _mend(source: bytes, root: Node, language: str) -> Node:
+    """The tree without what loses the text around an error: stray brackets, and lines that end the parse.
+
+    As it was where too much of the text would be left out: that is no code.
+    """
+    written, as_written = len(source.translate(None, b" \t\r\n")), root
+    loose, widest = _measure_errors(root)
+    for _ in range(_MAX_MENDED_LINES):
+        is_wide = loose > len(source) * _WIDE_ERROR_SHARE
+        trials = [*_iter_mended(source, root, language, widest if is_wide else None)]
+        trees = [(text, tree) for text in trials if (tree := _parse_bytes(text, language)) is not None]
+        results = [(*_measure_errors(tree), text, tree) for text, tree in trees]
+        best = min(results, key=lambda result: result[0], default=None)
+        if best is None or best[0] >= loose:
+            break
+        loose, widest, source, root = best
+    left_out = written - len(source.translate(None, b" \t\r\n"))
+    return as_written if left_out > _MAX_LEFT_OUT_SHARE * written else root
+
+
+def _iter_mended(source: bytes, root: Node, language: str, error: Node | None) -> Iterator[bytes]:
+    """The text without stray brackets; without the line where an error begins, or where parsing stopped."""
+    if any(source.count(pair[:1]) != source.count(pair[1:]) for pair in _BRACKETS):
+        yield _blank_stray_brackets(source, root, language)
+    if error is None:
+        return
+    stopped = error.children[-1].end_byte if error.children else error.start_byte
+    rest = source[stopped : error.end_byte]
+    for at in {error.start_byte, stopped + len(rest) - len(rest.lstrip())}:
+        start, end = source.rfind(b"\n", 0, at) + 1, source.find(b"\n", at)
+        end = len(source) if end < 0 else end
+        if source[start:end].strip():
+            yield source[:start] + b" " * (end - start) + source[end:]
+
+
+def _blank_stray_brackets(source: bytes, root: Node, language: str) -> bytes:
+    """The text with spaces for brackets without a partner: a curly one ends all that is open within it."""
+    captures = QueryCursor(_load_bracket_query(language)).captures(root)
+    opened: list[tuple[bytes, int]] = []
+    stray: list[int] = []
+    for node in sorted(captures.get("bracket", ()), key=_START):
+        for at in range(node.start_byte, node.end_byte):
+            if (sign := source[at : at + 1]) in _CLOSED_BY:
+                opened.append((_CLOSED_BY[sign], at))
+            elif sign in _CLOSED_BY.values():
+                while opened and sign == b"}" != opened[-1][0]:
+                    stray.append(opened.pop()[1])
+                if opened and opened[-1][0] == sign:
+                    opened.pop()
+                else:
+                    stray.append(at)
+    mended = bytearray(source)
+    for at in [*stray, *(at for closed_by, at in opened if closed_by != b"}")]:
+        mended[at : at + 1] = b" "
+    return bytes(mended)
+
+
+@cache
+def _load_bracket_query(language: str) -> Query:
+    """All signs of a language that end with an opening bracket, or with one that closes."""
+    grammar = _load_grammar(language)
+    kinds = {
+        kind
+        for number in range(grammar.node_kind_count)
+        if grammar.node_kind_is_visible(number)
+        and not grammar.node_kind_is_named(number)
+        and (kind := grammar.node_kind_for_id(number) or "").strip("#$%@?<") in set("()[]{}")
+    }
+    return Query(grammar, f"[{' '.join(json.dumps(kind) for kind in sorted(kinds))}] @bracket")
+
+
+def _parse_bytes(source: bytes, language: str) -> Node | None:
     if GRAMMARS[language].ascii_only:
         source = source.translate(_AS_LETTERS)
     budget = _MIN_PROGRESS_REPORTS + int(len(source) * _PROGRESS_REPORTS_PER_BYTE)
@@ -244,6 +338,25 @@ def parse_root(source: bytes, language: str) -> Node | None:
         return parser.parse(read, progress_callback=give_up).root_node
     except ValueError:  # "Parsing failed": given up
         return None
+
+
+def _has_errors_at_changes(source: bytes, readable: bytes, root: Node) -> bool:
+    """Whether a quarter of the changed lines begins an error: changing them may have been wrong."""
+    if not root.has_error:
+        return False
+    lines = zip(source.split(b"\n"), readable.split(b"\n"), strict=True)
+    changed = {row for row, (before, after) in enumerate(lines) if before != after}
+    return 4 * sum(error.start_point.row in changed for error in _list_errors(root)) > len(changed)
+
+
+def _list_errors(root: Node) -> list[Node]:
+    errors, waiting = list[Node](), [root]
+    while waiting:
+        node = waiting.pop()
+        if node.is_error or node.is_missing:
+            errors.append(node)
+        waiting.extend(child for child in node.children if child.has_error)
+    return errors
 
 
 def _limit_depth(root: Node, max_nodes_times_depth: int = _MAX_NODES_TIMES_DEPTH) -> int:
@@ -271,20 +384,24 @@ def _is_sound(root: Node) -> bool:
     A few errors are normal (macros, templates, new syntax), and an error around a whole
     file may hold sound definitions: what counts is the text that lies loose in errors.
     """
-    if not root.has_error:
-        return True
-    loose, waiting = 0, [root]
+    return _measure_errors(root)[0] <= _MAX_ERROR_SHARE * (root.end_byte - root.start_byte)
+
+
+def _measure_errors(root: Node) -> tuple[int, Node | None]:
+    """How many bytes lie loose in errors, all where one is too wide for queries; and the widest error."""
+    loose, widest, waiting = 0, None, [root] if root.has_error else []
     while waiting:
         node = waiting.pop()
         children = node.children
         if node.is_error:
             if len(children) > _MAX_ERROR_CHILDREN:
-                return False
+                return root.end_byte - root.start_byte, node
             kept = (child for child in children if child.child_count or child.type.endswith("comment"))
-            loose += node.end_byte - node.start_byte
-            loose -= sum(child.end_byte - child.start_byte for child in kept)
-        waiting.extend(child for child in children if child.has_error and child.child_count)
-    return loose <= _MAX_ERROR_SHARE * (root.end_byte - root.start_byte)
+            size = node.end_byte - node.start_byte
+            loose += size - sum(child.end_byte - child.start_byte for child in kept)
+            widest = node if widest is None or size > widest.end_byte - widest.start_byte else widest
+        waiting.extend(child for child in children if child.has_error)
+    return loose, widest
 
 
 @cache

@@ -32,6 +32,7 @@ _ANNOTATIONS = frozenset({"annotation", "attribute", "attribute_list", "decorato
 _MAX_ATTRIBUTES = 20
 _NOT_OWNERS = frozenset({"prototype", "exports", "module", "this", "window", "self", "globalThis"})
 _OWNED_NAMES = frozenset({"dot_index_expression", "method_index_expression"})
+_TEST = re.compile(r"(?:TYPED_)?TEST(?:_[FP])?\s*+\(\s*+(\w++)\s*+,\s*+(\w++)\s*+\)\s*+\{")
 _GENERICS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
 _WORDS = re.compile(r"[^\W\d]\w*")
 
@@ -47,6 +48,8 @@ def name_of(tree: SyntaxTree, node: Node) -> tuple[str, str]:
     if (parts := tree.named_parts.get(node.id)) is not None:
         return _join_names(tree, parts.names)
     name_node = _find_name_node(node)
+    if name_node is not None and tree.language == "cpp" and (test := _find_test_names(tree, name_node)):
+        return test
     if name_node is None:
         before = tree.text[max(0, tree.start(node) - 20) : tree.start(node)].rstrip()
         return "", _IMPLICIT_NAMES.get(node.type, "default" if before.endswith("default") else "")
@@ -66,6 +69,14 @@ def name_of(tree: SyntaxTree, node: Node) -> tuple[str, str]:
         words = _WORDS.findall(_remove_nested(_GENERICS, tree.slice(receiver)))
         owner = words[-1] if words else ""
     return owner, name.strip("&*")
+
+
+def _find_test_names(tree: SyntaxTree, name: Node) -> tuple[str, str] | None:
+    """`("StoreTest", "Opens")` of googletest's `TEST_F(StoreTest, Opens) {`; None for other names."""
+    if not tree.slice(name).removeprefix("TYPED_").startswith("TEST"):
+        return None
+    match = _TEST.match(tree.text, tree.start(name))
+    return (match[1], match[2]) if match else None
 
 
 def head_start(tree: SyntaxTree, node: Node) -> int:

@@ -68,6 +68,69 @@ def test_a_minified_file_is_found_by_its_path_alone():
     assert chunk.metadata["note"] == "minified code or encoded data is left out"
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        "0x30e349b1, 0xc288cab2, 0xd1d83946, ",
+        "-146.28125, 231.7421875, ",
+        '"U+81a4-81a5,U+fabe", ',
+        "3, 255, ",
+    ],
+    ids=["hexadecimal", "decimal", "ranges", "small"],
+)
+def test_a_table_of_numbers_keeps_its_beginning_and_what_is_around_it(row):
+    table = "".join(f"    {row * 3}\n" for _ in range(400))
+    function = "export function check(value) {\n  return value;\n}\n"
+    text = f"// Of the check.\nconst table = [\n{table}];\n\n{function}"
+    chunks = cut(text, "src/check.ts", "typescript")
+    assert "const table" in chunks[0].text and "return value" in chunks[-1].text
+    assert len(chunks) <= 3
+
+
+def test_numbers_are_kept_where_they_are_the_content():
+    text = "".join(f"{n},{n * 7},{n * 11},{n * 13}\n" for n in range(400))
+    assert "".join(cut(text, "measured.csv", "csv")[-1].text.split()).endswith("399,2793,4389,5187")
+
+
+def test_lines_of_base64_in_quotes_are_left_out():
+    lines = "".join(f'            "{ENCODED[at : at + 60]}",\n' for at in range(0, 6000, 60))
+    call = f"        Convert(string.Concat(\n{lines}        ));\n"
+    text = f"class Store {{\n    void Load() {{\n{call}    }}\n}}\n"
+    chunks = cut(text, "src/Store.cs", "c_sharp")
+    assert chunks[0].text.startswith("class Store") and len(chunks) <= 2
+
+
+@pytest.mark.parametrize(
+    ("path", "language"),
+    [("deps/frozen.toml", "toml"), ("deps/frozen.json", "json"), ("deps/sums", "go_module")],
+)
+def test_a_lock_file_of_any_name_is_left_to_its_name(path, language):
+    sums = [hashlib.sha256(bytes([n])).hexdigest() for n in range(200)]
+    text = "".join(
+        f'"package-{n}" = {{ version = "1.{n}.0", hash = "sha256:{sum}" }}\n' for n, sum in enumerate(sums)
+    )
+    (chunk,) = cut(text, path, language)
+    assert chunk.header.startswith(path) and "package-0" in chunk.text
+    assert chunk.metadata["note"] == "minified code or encoded data is left out"
+
+
+def test_a_changelog_with_links_to_commits_is_kept():
+    sums = [hashlib.sha1(bytes([n])).hexdigest() for n in range(100)]
+    text = "# Changes\n\n" + "".join(
+        f"* fix number {n} ([{sum[:7]}](../commit/{sum}))\n" for n, sum in enumerate(sums)
+    )
+    chunks = chunk_document(
+        document(text, "CHANGES.md"), source("markdown"), tokenize=tokenize, model_tokens=256
+    )
+    assert "fix number 99" in chunks[-1].text
+
+
+def test_a_bundle_in_one_line_is_left_to_its_name_though_it_has_words():
+    text = "/*! app */\n" + "".join(f'm[{n}]="This is message number {n} of the page";' for n in range(400))
+    (chunk,) = cut(text, "static/app.js", "javascript")
+    assert text.startswith(chunk.text)
+
+
 def test_compact_json_is_kept():
     text = "{" + ",".join(f'"key{n}":{{"value":{n},"name":"number{n}"}}' for n in range(200)) + "}"
     chunks = cut(text, "package.json", "json")

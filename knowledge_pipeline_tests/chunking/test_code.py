@@ -176,6 +176,25 @@ def test_the_last_part_of_a_function_is_not_a_scrap():
         assert uncovered(long_function(statements), chunks) == ""
 
 
+def test_a_heading_of_rulers_is_no_chunk():
+    ruler = f"// {'-' * 77}\n"
+    body = "".join(f"  call({n}, {n});\n" for n in range(12))
+    one, two = (f"export function f{n}() {{\n{body}}}\n" for n in (1, 2))
+    for heading in (f"{ruler}// base64\n{ruler}", ruler):
+        chunks = code_chunks(f"{one}\n{heading}\n{two}", "typescript", max_tokens=300, min_tokens=40)
+        assert [chunk.text.strip() for chunk in chunks] == [one.strip(), f"{heading}\n{two}".strip()]
+        assert chunks[1].metadata["symbol"] == "f2"
+
+
+def test_a_closing_directive_stays_with_what_it_closes():
+    body = "".join(f"        call({n}, {n})\n" for n in range(12))
+    one, two = (f"    func f{n}() {{\n{body}    }}\n" for n in (1, 2))
+    text = f"class Store {{\n    #if os(macOS)\n{one}    #endif\n\n{two}}}\n"
+    chunks = code_chunks(text, "swift", max_tokens=130, min_tokens=40)
+    assert [chunk.text.rpartition("\n")[2].strip() for chunk in chunks] == ["#endif", "}"]
+    assert chunks[1].text.startswith("func f2()")
+
+
 LICENCE = "# Copyright 2020 Somebody\n# Licensed under the Apache License\n# See the file LICENSE\n"
 
 

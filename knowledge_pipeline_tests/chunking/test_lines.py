@@ -27,6 +27,16 @@ def test_chunks_do_not_overlap_unless_asked_to():
     assert "\n".join(chunk.text for chunk in chunks) == TEN.strip()
 
 
+def test_the_end_of_a_file_is_no_scrap():
+    rules = "".join(f".class-{n} {{\n  color: red;\n}}\n\n" for n in range(20))
+    text = f"<style>\n{rules}</style>\n"
+    for max_tokens in range(100, 140):
+        chunks = line_chunks(text, max_tokens=max_tokens)
+        assert min(chunk.tokens for chunk in chunks) >= 32
+        assert max(chunk.tokens for chunk in chunks) <= max_tokens
+        assert "".join("".join(chunk.text for chunk in chunks).split()) == "".join(text.split())
+
+
 def test_a_long_line_is_cut_after_a_word():
     chunks = line_chunks("word " * 50, max_tokens=8)
     assert {chunk.text for chunk in chunks[:-1]} == {" ".join(["word"] * 8)}

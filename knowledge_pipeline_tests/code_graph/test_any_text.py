@@ -158,6 +158,8 @@ _TEXTS = [
         "",
     ),
     ("A.java", "", "class A { int f = x" + ".a()" * 2_000 + "; }\n", ""),
+    ("A.java", "class A {\n    private int a", repeat(", b#", 300), ";\n}\n"),
+    ("a.sh", "", repeat("x#=1 ", 300), "\n"),
     ("A.kt", "", repeat("fun f#(a: T) {\n    val b = a.b { it.c() }?.d()\n    b.e()\n}\n"), ""),
     ("A.kt", "", "fun g() = x" + ".map { it.a() }" * 300 + "\n", ""),
     ("a.php", "", "<?php " + repeat("function f#(A $a): B { $b = $a->c(new D(#))->e; return $b; }\n"), ""),

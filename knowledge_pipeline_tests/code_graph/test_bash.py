@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from knowledge_pipeline_tests.code_graph.files import Kept, edges_of, targets
 
 SCRIPTS = {
@@ -49,3 +51,24 @@ def test_an_edit_gives_the_edges_of_a_full_run() -> None:
     after = SCRIPTS | {"lib/log.sh": "stamp() { date; }\n"}
     kept.update(after)
     assert kept.edges == edges_of(after)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'DIR="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"\nsource "$DIR/lib/u.sh"',
+        'DIR=$(cd -- "$(dirname -- "$0")" >/dev/null 2>&1 && pwd -P)\n. "${DIR}"/lib/u.sh',
+        'ROOT="$(cd "$(dirname "$0")/.." && pwd)"\nBIN=$ROOT/bin\nsource "${BIN}/lib/u.sh"',
+        'ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)\n. "$ROOT/bin/lib/u.sh"',
+        'ROOT="$(cd "${BASH_SOURCE[0]%/*}/.." && pwd)"\n. "$ROOT/bin/lib/u.sh"',
+        'readonly HERE="${BASH_SOURCE%/*}"\nsource "$HERE/lib/u.sh"',
+        '. "${0%/*}/lib/u.sh"',
+        '. "${BASH_SOURCE[0]%/*}/lib/u.sh"',
+        'source "$(dirname "$(readlink -f "$0")")/lib/u.sh"',
+        'source "$(cd "$(dirname "$0")" && pwd)/lib/u.sh"',
+    ],
+)
+def test_a_path_from_the_folder_of_the_script_itself_is_followed(lines: str) -> None:
+    texts = {"bin/run.sh": f"{lines}\nuse\n", "bin/lib/u.sh": "use() { :; }\n", "lib/u.sh": "use() { :; }\n"}
+    assert targets(texts, "imports", "bin/run.sh:") == {"bin/lib/u.sh:"}
+    assert targets(texts, "calls", "bin/run.sh:") == {"bin/lib/u.sh:use"}

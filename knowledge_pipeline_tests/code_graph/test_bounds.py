@@ -77,3 +77,40 @@ def test_the_order_of_bases_is_that_of_python() -> None:
             assert lineage("a.py", class_.__name__) == [("a.py", name) for name in names]
             compared += len(names) > 2
     assert compared > 500
+
+
+def fluent(language: str, calls: int) -> tuple[str, str]:
+    """A path, and a text with a class whose methods give itself, called one after the other."""
+    chain = "".join(f"\n.step{number % 3}(f, {number})" for number in range(calls))
+    names = [f"step{number}" for number in range(3)]
+    if language == "python":
+        methods = "".join(f"    def {name}(self, f, n) -> 'A': return self\n" for name in names)
+        return (
+            "a.py",
+            f"class A:\n{methods}    def last(self): pass\ndef main(f):\n    (A(){chain}\n.last())\n",
+        )
+    if language == "go":
+        methods = "".join(f"func (a *A) {name}(f int, n int) *A {{ return a }}\n" for name in names)
+        dotted = "A{}" + chain.replace("\n.", ".\n")
+        return (
+            "a.go",
+            f"package a\ntype A struct {{}}\n{methods}func (a *A) last() {{}}\n"
+            f"func main() {{ {dotted}.last() }}\n",
+        )
+    methods = "".join(f"A {name}(F f, int n) {{ return this; }}\n" for name in names)
+    body = f"class A {{ {methods} void last() {{}} static void main(F f) {{ new A(){chain}.last(); }} }}"
+    return {"java": "A.java", "c_sharp": "A.cs"}[language], body
+
+
+@pytest.mark.parametrize("language", ["python", "go", "java", "c_sharp"])
+def test_a_chain_of_calls_is_followed_to_its_end_in_work_in_proportion_to_its_length(language: str) -> None:
+    def count(calls: int) -> int:
+        return steps(lambda: resolved(dict([fluent(language, calls)])))
+
+    path, text = fluent(language, 100)
+    name = "main" if language in ("python", "go") else "A.main"
+    edges = [edge for edge in resolved({path: text})[path].edges if edge.source == name]
+    last = [edge for edge in edges if edge.target.endswith("last")]
+    assert [(edge.target_path, edge.confidence >= 0.9) for edge in last] == [(path, True)]
+    assert not [edge.target for edge in edges if edge.target_path is None]
+    assert count(100) <= 5 * count(25)

@@ -181,3 +181,79 @@ def test_an_edit_redoes_what_depends_on_it_and_gives_the_edges_of_a_full_run() -
     kept.update(LIST)
     kept.update(LIST | {LIST_C: LIST[LIST_C].replace("helper(value)", "value")})
     assert kept.resolved == [LIST_C]
+
+
+LEVEL = {
+    "db/iterator.h": """#define DB_EXPORT __attribute__((visibility("default")))
+namespace level {
+class DB_EXPORT Iterator {
+ public:
+  virtual ~Iterator();
+  virtual bool Valid() const = 0;
+  DB_EXPORT Iterator* Next() { return this; }
+};
+namespace port { bool Compress(); }
+namespace log { class DB_EXPORT Writer { public: void Add() {} }; }
+class LOCKABLE Mutex { public: void Lock() EXCLUSIVE_LOCK_FUNCTION() {} };
+}
+""",
+    "db/list.h": """#include "db/iterator.h"
+namespace level {
+class DB_EXPORT ListIterator final : public Iterator {
+ public:
+  bool Valid() const override { return size_ > 0; }
+  void Fill() EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    mutex_.Lock();
+    Next();
+#ifdef WITH_PORT
+    if (port::Compress()) {
+#else
+    if (Valid()) {
+#endif
+      writer_->Add();
+    }
+  }
+ private:
+  Mutex mutex_;
+  int size_ GUARDED_BY(mutex_) = 0;
+  log::Writer* writer_ DB_GUARDED_BY(mutex_);
+};
+}
+""",
+    "db/port.cc": """#include "db/iterator.h"
+namespace level { namespace port { bool Compress() { return true; } } }
+""",
+    "db/list_test.cc": """#include "db/list.h"
+namespace level {
+class ListTest : public testing::Test {
+ public:
+  void Reopen() {}
+  ListIterator list_;
+};
+TEST_F(ListTest, Empty) {
+  Reopen();
+  list_.Fill();
+}
+}
+""",
+}
+
+
+def test_export_macros_and_annotations_hide_no_class_and_no_member() -> None:
+    assert targets(LEVEL, "extends", "db/list.h:ListIterator") == {"db/iterator.h:Iterator"}
+    assert targets(LEVEL, "calls", "db/list.h:ListIterator.Fill") == {
+        "db/iterator.h:Mutex.Lock", "db/iterator.h:Iterator.Next", "db/port.cc:Compress",
+        "db/iterator.h:Writer.Add",
+    }  # fmt: skip
+    fields = {one.name for one in Files(LEVEL).facts("db/list.h").definitions if one.kind == "variable"}
+    assert fields == {"ListIterator.mutex_", "ListIterator.size_", "ListIterator.writer_"}
+
+
+def test_a_macro_is_still_defined_where_its_uses_are_blanked() -> None:
+    assert "DB_EXPORT" in {one.name for one in Files(LEVEL).facts("db/iterator.h").definitions}
+
+
+def test_a_test_of_googletest_has_the_members_of_its_fixture() -> None:
+    assert targets(LEVEL, "calls", "db/list_test.cc:ListTest.Empty") == {
+        "db/list_test.cc:ListTest.Reopen", "db/list.h:ListIterator.Fill",
+    }  # fmt: skip

@@ -185,3 +185,110 @@ def test_what_a_global_using_brings_is_resolved_again_when_it_changes() -> None:
     kept.update(less)
     assert kept.edges == edges_of(less)
     assert MAIN in kept.resolved
+
+
+def _project(*references: str, usings: str = "") -> str:
+    items = "".join(f'<ProjectReference Include="..\\{one}\\{one}.csproj" />' for one in references)
+    return f'<Project Sdk="Microsoft.NET.Sdk"><ItemGroup>{items}{usings}</ItemGroup></Project>'
+
+
+STORES, WEB = "Core/Stores.cs", "Web/Page.cs"
+PROJECTS = {
+    "Core/Core.csproj": _project(),
+    STORES: "namespace Acme.Core; public class Store { public void Open() {} } public class Only {}",
+    "Core/Tools.cs": "namespace Acme.Tools; static class T { public static void Pack(this string s) {} }",
+    "Shop/Shop.csproj": _project("Core", usings='<Using Include="Acme.Core" />'),
+    "Shop/Shop.cs": "namespace Acme.Shop; public class Till { Store store; void F() { store.Open(); } }",
+    "Web/Web.csproj": _project("Shop"),
+    WEB: "namespace Acme.Web; class Page { void F(string a) { new Store(); a.Pack(); new Till(); } }",
+    "Web/Usings.cs": "global using Acme.Shop;",
+    "Other/Other.csproj": _project(),
+    "Other/Else.cs": "using Acme.Core; class Else { void F() { new Store(); new Till(); new Only(); } }",
+    "Other/Usings.cs": "global using Acme.Core; global using Acme.Shop;",
+}
+
+
+def test_a_project_sees_what_it_refers_to_and_its_own_global_usings() -> None:
+    assert targets(PROJECTS, "calls", "Shop/Shop.cs:Till.F") == {f"{STORES}:Store.Open"}
+    assert targets(PROJECTS, "calls", f"{WEB}:Page.F") == {
+        "Store", "Core/Tools.cs:T.Pack", "Shop/Shop.cs:Till",
+    }  # fmt: skip
+    assert not {name for name in targets(PROJECTS, "calls", "Other/Else.cs:Else.F") if ".cs:" in name}
+
+
+def test_a_method_out_of_sight_is_not_guessed() -> None:
+    texts = PROJECTS | {
+        "Core/Shelf.cs": "class Shelf { public void Mend() {} }",
+        "Other/More.cs": "class More { void F(Unknown it) { it.Mend(); } }",
+    }
+    assert targets(texts, "calls", "Other/More.cs:More.F") == {"it.Mend"}
+    seeing = texts | {"Other/Other.csproj": _project("Core")}
+    assert targets(seeing, "calls", "Other/More.cs:More.F") == {"Core/Shelf.cs:Shelf.Mend"}
+
+
+def test_properties_above_a_project_give_it_usings_and_references() -> None:
+    properties = '<Project><ItemGroup><Using Include="Acme.Core" /></ItemGroup></Project>'
+    texts = PROJECTS | {"Directory.Build.props": properties}
+    assert f"{STORES}:Store" in targets(texts, "calls", f"{WEB}:Page.F")
+    assert f"{STORES}:Store" not in targets(texts, "calls", "Other/Else.cs:Else.F")
+    nearer = texts | {"Web/Directory.Build.props": "<Project></Project>"}
+    assert f"{STORES}:Store" not in targets(nearer, "calls", f"{WEB}:Page.F")
+    going_on = texts | {"Web/Directory.Build.props": '<Project><Import Project="$(Above)" /></Project>'}
+    assert f"{STORES}:Store" in targets(going_on, "calls", f"{WEB}:Page.F")
+
+
+def test_a_web_project_sees_what_lies_in_the_namespaces_that_its_sdk_uses() -> None:
+    texts = {
+        "Web/Web.csproj": '<Project Sdk="Microsoft.NET.Sdk.Web"></Project>',
+        "Web/Hosts.cs": "namespace Microsoft.AspNetCore.Hosting; class Seeder {}",
+        "Web/Main.cs": "class Main { void F() { new Seeder(); } }",
+    }
+    assert targets(texts, "calls", "Web/Main.cs:Main.F") == {"Web/Hosts.cs:Seeder"}
+    plain = texts | {"Web/Web.csproj": texts["Web/Web.csproj"].replace(".Web", "")}
+    assert targets(plain, "calls", "Web/Main.cs:Main.F") == {"Seeder"}
+
+
+def test_a_type_of_the_own_project_is_meant_before_one_of_another() -> None:
+    texts = PROJECTS | {"Web/Till.cs": "namespace Acme.Shop; class Till {}"}
+    assert {name for name in targets(texts, "calls", f"{WEB}:Page.F") if "Till" in name} == {
+        "Web/Till.cs:Till"
+    }
+
+
+def test_edits_of_projects_and_properties_leave_what_a_full_run_gives() -> None:
+    kept, texts = Kept(), PROJECTS
+    kept.update(texts)
+    edits = {
+        "Other/Other.csproj": _project("Web"),
+        "Shop/Shop.csproj": _project("Core"),
+        "Directory.Build.props": '<Project><ItemGroup><Using Include="Acme.Core" /></ItemGroup></Project>',
+        "Web/Web.csproj": None,
+        "Core/Core.csproj": None,
+    }
+    for path, text in edits.items():
+        texts = {one: old for one, old in texts.items() if one != path} | ({path: text} if text else {})
+        kept.update(texts)
+        assert kept.edges == edges_of(texts)
+
+
+def test_an_initialiser_names_members_of_what_it_makes() -> None:
+    text = """class Bar { public void Go() {} } class Foo { public Bar Inner; public int Size; }
+class Else { int Size; Bar Inner; void F(Services all) {
+    var one = new Foo { Inner = new Bar(), Size = 2 };
+    one.Inner.Go();
+    var two = one with { Size = 1 };
+    var list = new List<Foo> { one };
+    list[0].Inner.Go();
+} }"""
+    texts = {"A.cs": text}
+    assert "A.cs:Bar.Go" in targets(texts, "calls", "A.cs:Else.F")
+    found = targets(texts, "references", "A.cs:Else.F")
+    assert {"A.cs:Foo.Inner", "A.cs:Foo.Size"} <= found and not {"A.cs:Else.Size", "A.cs:Else.Inner"} & found
+
+
+def test_what_is_asked_of_a_container_by_its_type_is_of_that_type() -> None:
+    text = """class Bar { public Bar Go() => this; } class Pub { public void Go() {} }
+class Else { void F(IServiceProvider all) { var bar = all.GetService<Bar>(); bar.Go(); }
+void G(IServiceProvider all) { all.GetRequiredService<Bar>().Go(); } }"""
+    for method in "FG":
+        assert "A.cs:Bar.Go" in targets({"A.cs": text}, "calls", f"A.cs:Else.{method}")

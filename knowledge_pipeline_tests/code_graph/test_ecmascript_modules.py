@@ -7,7 +7,7 @@ import json
 import pytest
 
 from knowledge_pipeline.code_graph import full_name
-from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
+from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, resolved, targets
 
 ROOMS = {
     "package.json": json.dumps({"name": "rooms", "private": True, "workspaces": ["packages/*"]}),
@@ -118,3 +118,188 @@ def test_an_edit_of_an_alias_redoes_what_asked_for_it() -> None:
     kept.update(changed)
     assert kept.edges == edges_of(changed)
     assert "packages/app/src/main.ts" in kept.resolved
+
+
+def imported(texts: dict[str, str], path: str, module: str) -> set[str]:
+    """The files that a name means; {"unresolved"} where calls of what is imported are."""
+    whole = {**texts, path: f"import {{ f }} from '{module}';\nf();"}
+    calls = {it for it in resolved(whole)[path].edges if it.kind == "calls"}
+    (call,) = calls
+    return {call.target_path or ("outside" if call.confidence else "unresolved")}
+
+
+F = "export function f() {}"
+
+
+def test_a_solution_refers_to_projects_of_which_the_nearest_counts() -> None:
+    config = {
+        "files": [],
+        "references": [{"path": "./tsconfig.app.json"}, {"path": "./api/tsconfig.api.json"}, {}],
+    }
+    aliases = {"compilerOptions": {"paths": {"@/*": ["./src/*"]}}}
+    texts = {
+        "tsconfig.json": json.dumps(config),
+        "tsconfig.app.json": json.dumps(aliases),
+        "api/tsconfig.api.json": json.dumps(aliases),
+        "src/a.ts": F, "api/src/a.ts": F, "src/b.ts": F,
+    }  # fmt: skip
+    assert imported(texts, "src/x.ts", "@/a") == {"src/a.ts"}
+    assert imported(texts, "api/src/x.ts", "@/a") == {"api/src/a.ts"}
+    assert imported(texts, "api/src/x.ts", "@/b") == {"src/b.ts"}
+
+
+@pytest.mark.parametrize(
+    "extends",
+    ["@acme/tsconfig/base.json", "@acme/tsconfig/base", "@acme/tsconfig", "@acme/tsconfig/tsconfig.json"],
+)
+def test_a_tsconfig_extends_one_of_a_workspace_package(extends: str) -> None:
+    base = json.dumps({"compilerOptions": {"paths": {"@kit/*": ["../../kit/src/*"]}}})
+    texts = {
+        "packages/tsconfig/package.json": '{"name": "@acme/tsconfig"}',
+        "packages/tsconfig/base.json": base,
+        "packages/tsconfig/tsconfig.json": base,
+        "kit/src/a.ts": F,
+        "app/tsconfig.json": json.dumps({"extends": extends}),
+    }
+    assert imported(texts, "app/x.ts", "@kit/a") == {"kit/src/a.ts"}
+
+
+VITE = """
+import path, { resolve } from 'node:path'
+const root = path.resolve(__dirname, 'src')
+export default defineConfig({ resolve: { alias: %s } })
+"""
+
+
+@pytest.mark.parametrize(
+    "alias",
+    [
+        "{ '@': path.resolve(__dirname, 'src') }",
+        "{ '@': resolve(__dirname, './src/') }",
+        "{ '@/': `${root}/` }",
+        "{ '@': root }",
+        "{ '@': '/src' }",
+        "{ '@': fileURLToPath(new URL('./src', import.meta.url)) }",
+        "{ '@': new URL('./src', import.meta.url).pathname }",
+        "[{ find: '@', replacement: root }]",
+        "[{ find: /^@\\//, replacement: root + '/' }]",
+        "[{ find: /^@\\/(.*)$/, replacement: path.join(root, '$1') }]",
+        "{ '@': path.join(path.dirname(fileURLToPath(import.meta.url)), 'src') }",
+    ],
+)
+def test_an_alias_of_vite_leads_to_files_or_is_unresolved(alias: str) -> None:
+    texts = {"web/vite.config.ts": VITE % alias, "web/src/lib/a.ts": F}
+    assert imported(texts, "web/src/x.ts", "@/lib/a") == {"web/src/lib/a.ts"}
+    assert imported(texts, "web/src/x.ts", "@/lib/gone") == {"unresolved"}
+    assert imported(texts, "web/src/x.ts", "@acme/a") == {"outside"}
+    assert imported(texts, "x.ts", "@/lib/a") == {"outside"}  # the configuration does not lie around it
+
+
+@pytest.mark.parametrize(
+    "alias", ["{ vue: 'vue/dist/vue.js' }", "{ vue: require.resolve('vue') }", "{ ...other }"]
+)
+def test_an_alias_of_vite_for_a_package_lies_outside(alias: str) -> None:
+    assert imported({"vite.config.mjs": VITE % alias}, "x.ts", "vue") == {"outside"}
+
+
+def test_frameworks_have_aliases_of_their_own() -> None:
+    texts = {
+        "web/nuxt.config.ts": "export default defineNuxtConfig({ srcDir: 'client' })",
+        "web/client/a.ts": F, "web/b.ts": F, "web/app/c.ts": F, "web/shared/d.ts": F,
+        "kit/svelte.config.js": "export default { kit: { alias: { $p: 'src/parts', '$x/*': 'src/x/*' } } }",
+        "kit/src/lib/index.ts": F, "kit/src/lib/a.ts": F, "kit/src/parts/b.ts": F, "kit/src/x/c.ts": F,
+    }  # fmt: skip
+    names = ["~/a", "@/b", "~/c", "~~/b", "#shared/d", "~/gone", "#app"]
+    assert [imported(texts, "web/client/x.ts", name) for name in names] == [
+        {"web/client/a.ts"}, {"web/b.ts"}, {"web/app/c.ts"}, {"web/b.ts"}, {"web/shared/d.ts"},
+        {"unresolved"}, {"outside"},
+    ]  # fmt: skip
+    names = ["$lib", "$lib/a", "$p/b", "$x/c", "$lib/gone", "$app/stores"]
+    assert [imported(texts, "kit/src/routes/x.ts", name) for name in names] == [
+        {"kit/src/lib/index.ts"}, {"kit/src/lib/a.ts"}, {"kit/src/parts/b.ts"}, {"kit/src/x/c.ts"},
+        {"unresolved"}, {"outside"},
+    ]  # fmt: skip
+
+
+def test_a_catch_all_of_a_tsconfig_leaves_packages_outside() -> None:
+    paths = {"*": ["./types/*"], "old": ["./node_modules/new"]}
+    texts = {"tsconfig.json": json.dumps({"compilerOptions": {"paths": paths}})}
+    assert imported(texts, "x.ts", "react") == imported(texts, "x.ts", "old") == {"outside"}
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("vite.config.ts", VITE % "{ '@': root + '/lib' }"),
+        ("vite.config.ts", VITE % "{ '#': root }"),
+        ("vite.config.ts", None),
+        ("nuxt.config.ts", "export default {}"),
+        ("tsconfig.json", '{"references": [{"path": "./tsconfig.app.json"}]}'),
+        ("tsconfig.json", '{"extends": "acme/base"}'),
+        ("src/lib/a.ts", None),
+        ("src/a.ts", F),
+    ],
+)
+def test_an_edit_of_what_names_lead_by_is_seen(path: str, text: str | None) -> None:
+    texts = {
+        "vite.config.ts": VITE % "{ '@': root }", "src/lib/a.ts": F,
+        "src/x.ts": "import { f } from '@/lib/a'\nf()",
+        "tsconfig.app.json": '{"compilerOptions": {"paths": {"@/lib/*": ["./src/*"]}}}',
+        "tsconfig/package.json": '{"name": "acme"}',
+        "tsconfig/base.json": '{"compilerOptions": {"paths": {"@/lib/*": ["../src/*"]}}}',
+    }  # fmt: skip
+    kept = Kept()
+    kept.update(texts)
+    changed = {key: value for key, value in {**texts, path: text}.items() if value is not None}
+    kept.update(changed)
+    assert kept.edges == edges_of(changed)
+
+
+SHARED = {
+    "app/tsconfig.json": "{}",
+    "app/js/types.d.ts": "declare module '*.vue'\ninterface Song { artist: Artist }\n"
+    "interface Artist { play(): Song }\n",
+    "app/js/window.ts": "import x from 'x'\nexport const y = x\ninterface Own {}\n"
+    "declare global { interface Window { song: Song } }\n",
+    "app/js/lib.d.ts": "import x from 'x'\ninterface Hidden {}\n",
+    "app/js/play.ts": "export const play = (song: Song) => song.artist.play()\n"
+    "let w: Window, h: Hidden, o: Own\n",
+    "app/js/Card.vue": "<script setup lang='ts'>\nconst props = defineProps<{ song: Song }>()\n</script>\n",
+    "app/js/own.ts": "import { Song } from './other'\ninterface Artist {}\nlet s: Song, a: Artist\n",
+    "app/js/other.ts": "export interface Song {}\n",
+    "app/tests/tsconfig.json": "{}",
+    "app/tests/a.ts": "let s: Song",
+    "web/a.ts": "let s: Song",
+}
+
+
+def _named_types(path: str) -> set[str]:
+    edges = resolved(SHARED)[path].edges
+    return {
+        f"{it.target_path}:{it.target}"
+        for it in edges
+        if it.kind in ("references", "calls") and it.target_path
+    }
+
+
+def test_what_a_file_declares_for_all_needs_no_import() -> None:
+    types = "app/js/types.d.ts:"
+    assert _named_types("app/js/play.ts") == {
+        f"{types}Song", f"{types}Song.artist", f"{types}Artist.play", "app/js/window.ts:Window"
+    }  # fmt: skip
+    assert {f"{types}Song"} <= _named_types("app/js/Card.vue")
+    assert all(it.confidence == 1.0 for it in resolved(SHARED)["app/tests/a.ts"].edges if it.target == "Song")
+
+
+def test_what_a_file_declares_for_all_holds_in_its_project_where_nothing_nearer_has_the_name() -> None:
+    assert _named_types("app/js/own.ts") == {"app/js/other.ts:Song", "app/js/own.ts:Artist"}
+    assert _named_types("app/tests/a.ts") == {"app/js/types.d.ts:Song"}
+    assert not _named_types("web/a.ts")
+
+
+def test_a_file_that_declares_no_longer_for_all_is_asked_again() -> None:
+    kept = Kept()
+    kept.update(SHARED)
+    module = {**SHARED, "app/js/types.d.ts": SHARED["app/js/types.d.ts"] + "export {}\n"}
+    kept.update(module)
+    assert kept.edges == edges_of(module)

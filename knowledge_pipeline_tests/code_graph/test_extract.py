@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from knowledge_pipeline.code_graph import IndexedFile, extract, from_json, to_json
 from knowledge_pipeline.code_graph.facts import Binding, Import, Use
-from knowledge_pipeline.file_languages import GRAPH_LANGUAGES
+from knowledge_pipeline.file_languages import EMBEDDING_LANGUAGES, GRAPH_LANGUAGES
 from knowledge_pipeline_tests.code_graph.proportion import assert_in_proportion
 from knowledge_pipeline_tests.thoroughness import examples
 
@@ -31,7 +31,7 @@ _pieces = st.lists(
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(_pieces, st.sampled_from(sorted(GRAPH_LANGUAGES)))
+@given(_pieces, st.sampled_from(sorted(GRAPH_LANGUAGES | EMBEDDING_LANGUAGES)))
 def test_no_text_makes_extraction_raise(text: str, language: str) -> None:
     facts = extract("a/b", text, language)
     assert from_json(to_json(facts)) == facts

@@ -20,6 +20,8 @@ from knowledge_pipeline.code_graph import (
     resolve,
 )
 from knowledge_pipeline_tests.code_graph.files import Files, Kept, resolved
+from knowledge_pipeline_tests.code_graph.test_c_sharp import PROJECTS
+from knowledge_pipeline_tests.code_graph.test_rust import CRATES
 from knowledge_pipeline_tests.thoroughness import examples
 
 TEXTS = {
@@ -71,6 +73,31 @@ def test_edits_resolved_by_traces_give_what_a_full_run_gives(
         now = {each: text for each, text in texts.items() if text is not None}
         kept.update(now)
         assert kept.results == resolved(now)
+
+
+_project_edit = st.sampled_from(
+    [
+        *((path, text) for texts in (PROJECTS, CRATES) for path, text in texts.items()),
+        *((path, None) for path in (*PROJECTS, *CRATES)),
+        ("Web/Web.csproj", PROJECTS["Shop/Shop.csproj"]),
+        ("Other/Other.csproj", PROJECTS["Web/Web.csproj"]),
+        ("Directory.Build.props", '<Project><Using Include="Acme.Core" /></Project>'),
+        ("app/Cargo.toml", '[package]\nname = "app"\n[dependencies]\nbase = { package = "app" }\n'),
+        ("core/src/macros.rs", "macro_rules! shout { () => {}; }\n"),
+    ]
+)
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(st.lists(_project_edit, min_size=1, max_size=6))
+def test_edits_of_project_files_leave_what_a_full_run_gives(edits: list[tuple[str, str | None]]) -> None:
+    kept, texts = Kept(), PROJECTS | CRATES
+    kept.update(texts)
+    for path, text in edits:
+        others = {one: old for one, old in texts.items() if one != path}
+        texts = others if text is None else others | {path: text}
+        kept.update(texts)
+        assert kept.results == resolved(texts)
 
 
 @pytest.mark.parametrize(

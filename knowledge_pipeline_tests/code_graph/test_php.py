@@ -114,3 +114,18 @@ def test_an_edit_gives_the_edges_of_a_full_run() -> None:
     after = SHOP | {STORE: SHOP[STORE].replace("first(): ?Item", "first(): ?Store")}
     kept.update(after)
     assert kept.edges == edges_of(after)
+
+
+def test_what_lies_in_no_namespace_meets_its_own_languages_alone() -> None:
+    texts = {
+        "web.ts": "export function render() {}\nexport class Song {}\n",
+        "Tool.java": "class Tool { void render() {} }\n",
+        "Main.kt": "fun main() { Tool().render() }\n",
+        "a.php": "<?php\nfunction go() { render(); new Song(); new Tool(); own(); }\n",
+        "b.php": "<?php\nfunction own() {}\n",
+    }
+    edges = edges_of(texts)
+    assert {
+        (it.target_path, it.target) for it in edges["a.php"] if it.kind == "calls" and it.target_path
+    } == {("b.php", "own")}
+    assert "Tool.java" in {it.target_path for it in edges["Main.kt"]}

@@ -191,3 +191,80 @@ def test_an_edit_redoes_what_depends_on_it_and_gives_the_edges_of_a_full_run() -
     kept.update(SHOP)
     kept.update(SHOP | {MODEL: SHOP[MODEL].replace("* 2", "* 3")})
     assert kept.resolved == [MODEL] or kept.resolved == []
+
+
+CRATES = {
+    "Cargo.toml": '[workspace]\nmembers = ["core", "app"]\n[workspace.dependencies]\n'
+    'base = { package = "real-core", path = "core" }\n',
+    "core/Cargo.toml": '[package]\nname = "real-core"\n',
+    "core/src/lib.rs": "mod macros;\nmod store;\npub mod prelude {\n    pub use crate::store::*;\n"
+    "    pub use super::store::Item as Thing;\n}\n",
+    "core/src/store.rs": "pub struct Store;\nimpl Store { pub fn open(&self) {} }\npub struct Item;\n"
+    "impl Item { pub fn weigh(&self) {} }\n",
+    "core/src/macros.rs": "#[macro_export]\nmacro_rules! shout { () => {}; }\n"
+    "macro_rules! own { () => {}; }\n",
+    "app/Cargo.toml": '[package]\nname = "app"\n[dependencies]\nbase.workspace = true\n'
+    '[target."cfg(unix)".dependencies]\nother = { package = "real-core", path = "../core" }\n',
+    "app/src/main.rs": "use base::prelude::*;\nuse other::shout;\n"
+    "fn run(s: Store, t: Thing) {\n    s.open();\n    t.weigh();\n"
+    "    shout!();\n    base::own!();\n}\nfn more() { base::shout!(); }\n",
+}
+
+
+def test_preludes_exported_macros_and_renamed_crates_lead_to_definitions() -> None:
+    assert targets(CRATES, "calls", "app/src/main.rs:run") == {
+        "core/src/store.rs:Store.open", "core/src/store.rs:Item.weigh",
+    }  # fmt: skip
+    for name in ("run", "more"):
+        found = targets(CRATES, "references", f"app/src/main.rs:{name}")
+        assert "core/src/macros.rs:shout" in found and "core/src/macros.rs:own" not in found
+    aliases = {alias.full_name for alias in resolve("core/src/lib.rs", Files(CRATES)).aliases}
+    assert "real_core::prelude::Thing" in aliases
+
+
+def test_edits_of_manifests_and_preludes_leave_what_a_full_run_gives() -> None:
+    kept, texts = Kept(), CRATES
+    kept.update(texts)
+    edits = {
+        "Cargo.toml": "[workspace]\n",
+        "core/src/lib.rs": CRATES["core/src/lib.rs"].replace("Item as Thing", "Store as Thing"),
+        "app/Cargo.toml": '[package]\nname = "app"\n[dependencies]\nbase = { package = "real-core" }\n',
+        "core/src/macros.rs": "macro_rules! shout { () => {}; }\n",
+        "core/Cargo.toml": '[package]\nname = "base"\n',
+    }
+    for path, text in edits.items():
+        texts = texts | {path: text}
+        kept.update(texts)
+        assert kept.edges == edges_of(texts)
+
+
+PLACED = {
+    "app/Cargo.toml": '[package]\nname = "app"\n',
+    "app/src/main.rs": "mod screen;\nmod api;\n",
+    "app/src/screen.rs": "pub struct Screen;\nimpl Screen { pub fn draw(&self) {} }\n"
+    '#[path = "./unit/screen_tests.rs"]\n#[cfg(test)]\npub(crate) mod tests;\n'
+    '// #[path = "a.rs"]\nmod other;\n',
+    "app/src/unit/screen_tests.rs": "use super::Screen;\nuse crate::api::made::event::Event;\n"
+    "fn check(s: Screen, e: Event) {\n    s.draw();\n    e.send();\n}\n",
+    "app/src/api.rs": "pub mod made {\n"
+    '    include!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/made.rs"));\n}\n',
+    "app/assets/made.rs": 'pub mod event { include!("event.rs"); }\ninclude!("gone.rs");\n',
+    "app/assets/event.rs": "pub struct Event;\nimpl Event { pub fn send(&self) {} }\n",
+}
+
+
+def test_modules_with_a_path_and_included_files_are_where_they_are_named() -> None:
+    tests = "app/src/unit/screen_tests.rs"
+    assert targets(PLACED, "calls", f"{tests}:check") == {
+        "app/src/screen.rs:Screen.draw", "app/assets/event.rs:Event.send",
+    }  # fmt: skip
+    assert full_name(tests, "check", Files(PLACED)) == "app::screen::tests::check"
+    assert f"{tests}:" in targets(PLACED, "imports", "app/src/screen.rs:")
+
+
+def test_a_module_whose_path_changes_is_resolved_as_in_a_full_run() -> None:
+    kept = Kept()
+    kept.update(PLACED)
+    moved = PLACED | {"app/src/screen.rs": PLACED["app/src/screen.rs"].replace("./unit/", "./other/")}
+    kept.update(moved)
+    assert kept.edges == edges_of(moved)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knowledge_pipeline.code_graph import full_name
-from knowledge_pipeline_tests.code_graph.files import Files, targets
+from knowledge_pipeline_tests.code_graph.files import Files, Kept, edges_of, targets
 
 MODEL, MODE, STORE, MORE, MAIN, TEST = (
     "Sources/Model/Item.swift",
@@ -236,3 +236,26 @@ def test_modules_lie_where_the_package_says() -> None:
     assert found == {"Source/Core/Session.swift:Session", "Source/Core/Session.swift:Session.send"}
     assert full_name("Source/Core/Session.swift", "Session.send", Files(texts)) == "Net.Session.send"
     assert full_name(STORE, "Store.get", Files(SHOP)) == "Shop.Store.get"
+
+
+HELP, DEEP = "Tests/Helpers/Make.swift", "Tests/ShopTests/Sub/Sources/DeepTests.swift"
+TESTS = SHOP | {
+    HELP: "@testable import Shop\nfunc makeStore() -> Store<Item> { fatalError() }\nfunc own() {}\n"
+    "enum Test {}",
+    DEEP: "final class DeepTests { @Test func testIt() { makeStore().again(); own(); shown() } }",
+    "Tests/ShopTests/Own.swift": "func shown() {}",
+    "Tests/OtherTests/Own.swift": "func shown() {}",
+}
+
+
+def test_folders_beside_the_test_targets_are_compiled_into_each_of_them() -> None:
+    assert targets(TESTS, "calls", f"{DEEP}:DeepTests.testIt") == {
+        f"{HELP}:makeStore", f"{MORE}:Store.again", f"{HELP}:own", "Tests/ShopTests/Own.swift:shown",
+    }  # fmt: skip
+    assert f"{HELP}:Test" not in targets(TESTS, "references", f"{DEEP}:DeepTests.testIt")
+    declared = TESTS | {"Package.swift": 'targets: [.target(name: "Helpers")]'}
+    assert f"{HELP}:own" not in targets(declared, "calls", f"{DEEP}:DeepTests.testIt")
+    kept = Kept()
+    for texts in (TESTS, declared, TESTS):
+        kept.update(texts)
+        assert kept.edges == edges_of(texts)

@@ -154,3 +154,36 @@ def test_a_review_is_told_who_changed_what_it_is_shown(shop: Project) -> None:
         assert "line 3 by Grace, 2020-09-13: Charge at once" in review.text
         assert review.tokens <= 1000
         assert "Grace" not in base.context(Task("pay an order twice"), max_tokens=1000).text
+
+
+def test_a_shallow_clone_does_not_name_who_cut_it_off(
+    project: Project, repository: Repository, tmp_path: Path
+) -> None:
+    clone = tmp_path / "clone"
+    repository.git("clone", "-q", "--depth", "1", f"file://{repository.root}", str(clone))
+    project.declare("code", "code", clone)
+    Repository(clone).write({"src/pay.py": PAY_TWICE.replace("return amount", "return 2")}).commit("Two")
+    project.refresh()
+    with KnowledgeBase.open(project.settings) as base:
+        assert blamed(base) == [("L4", "Ada Byron", "Two")]
+        response = base.search("pay an order", type="code", blame=True, explain=True)
+        assert response.explain is not None and "blame" in response.degraded
+        problem = "the clone of code is shallow: older commits wrote some lines"
+        assert response.explain["degraded"]["blame"] == problem
+        Repository(clone).git("fetch", "-q", "--unshallow")
+        assert [author for _, author, _ in blamed(base)] == ["Ada Byron", "Grace", "Ada Byron"]
+
+
+def test_a_partial_clone_blames_what_it_can(project: Project, repository: Repository, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    repository.write({"src/new.py": "def refund(order):\n    return -order.total\n"}).commit("Refund")
+    repository.git("config", "uploadpack.allowFilter", "true")
+    repository.git("clone", "-q", "--filter=blob:none", f"file://{repository.root}", str(clone))
+    project.declare("code", "code", clone)
+    project.refresh()
+    with KnowledgeBase.open(project.settings) as base:
+        response = base.search("pay an order, refund order total", type="code", blame=True, explain=True)
+        by_path = {result.citation.path: result.blame for result in response.results}
+        assert by_path["src/pay.py"] is None and by_path["src/new.py"]
+        assert response.explain is not None
+        assert "is a partial clone, which lacks earlier" in response.explain["degraded"]["blame"]

@@ -469,3 +469,45 @@ def test_a_release_is_refused_while_an_edge_leads_nowhere(code: Project):
     outcome = code.refresh()
     assert "edges of source 'app' lead to 1 definitions that do not exist" in str(outcome.failures["release"])
     assert not code.refresh(full=True).failures
+
+
+def test_components_and_notebooks_are_in_the_graph_and_an_edit_of_an_alias_is_seen(
+    project: Project, tmp_path: Path
+) -> None:
+    def write(**files: str) -> None:
+        for name, text in files.items():
+            path = tmp_path / "web" / name.replace("__", "/").replace("_", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    cell = {"cell_type": "code", "source": "import shop\nshop.sell()"}
+    write(
+        src__Card_vue="<script setup>\nimport { sell } from '@/shop'\n</script>\n<b @click='sell()'/>",
+        src__App_svelte="<script>\nimport Card from './Card.vue'\n</script>\n<Card/>",
+        src__shop_ts="export function sell() {}",
+        other__shop_ts="export function sell() {}",
+        shop_py="def sell(): pass\n",
+        sale_ipynb=json.dumps({"cells": [cell], "metadata": {}}),
+        kit__tsconfig__base_json='{"compilerOptions": {"paths": {"@/*": ["../../src/*"]}}}',
+        kit__tsconfig__package_json='{"name": "@acme/tsconfig"}',
+        tsconfig_json='{"extends": "@acme/tsconfig/base.json"}',
+    )
+    project.declare("web", "code", tmp_path / "web")
+    assert not project.refresh().failures
+    uses = {("Card", "sell", "src/shop.ts"), ("App", "Card", "src/Card.vue"), ("", "sell", "shop.py")}
+    assert calls(project) == uses
+    with KnowledgeBase.open(project.settings) as base:
+        (node,) = base.graph.find_usages("shop.py:sell").matches
+    assert node.path == "sale.ipynb"
+    chunks = project.lake.chunks("code", "web").read_rows(["start_line", "text"], eq("path", "sale.ipynb"))
+    (chunk,) = chunks.to_pylist()
+    (line,) = (
+        row["line"] for row in rows(project, "edges") if row["kind"] == "calls" and row["path"] == node.path
+    )
+    assert chunk["text"].split("\n")[line - chunk["start_line"]] == "shop.sell()"
+    write(kit__tsconfig__base_json='{"compilerOptions": {"paths": {"@/*": ["../../other/*"]}}}')
+    project.refresh()
+    assert ("Card", "sell", "other/shop.ts") in calls(project)
+    edited = state(project)
+    project.refresh(full=True)
+    assert state(project) == edited

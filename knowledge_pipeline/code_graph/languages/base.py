@@ -14,7 +14,7 @@ from typing import Any
 
 from knowledge_pipeline.code_graph.facts import FileFacts
 from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
-from knowledge_pipeline.code_graph.project import Layout
+from knowledge_pipeline.code_graph.project import Layout, package_name
 
 
 class Language:
@@ -61,7 +61,7 @@ class Language:
     has_extensions = False
     """Whether functions are called as members of types that they do not belong to, their `@receiver`."""
     receiver_in_scope = False  # whether such a function names the receiver's members without more
-    shared_imports: str = ""  # the setting of files whose exported imports hold for all files of the source
+    shared_imports: str = ""  # the setting of files whose exported imports hold for others: siblings
 
     has_includes = False
     """Whether `import *` of a file brings what it defines, and what all files do that it includes."""
@@ -70,6 +70,9 @@ class Language:
     """Whether an import of everything brings all names of a module that lists none, `_private` ones too."""
     submodule_prefix: str = ""
     """How a module names one within it: "." in Python, for ".store"; "" where modules are files alone."""
+    root_prefix: str = ""
+    """What goes before the path of a module that is asked for what other files give it: Rust's macros."""
+    sight_prefix: str = ""  # what goes before the path of a file that asks for names of whatever package
     members_prefix: str = ""
     """What goes before the path of a file that asks for members which are defined anywhere."""
 
@@ -148,7 +151,9 @@ class PackageLanguage(Language):
         """A package that has files, or packages within it."""
         if name.startswith("."):
             name = path.rstrip("/") + name
-        packages = (f"{name}/",) if layout.project.files_defining(f"within {name}") else ()
+        packages = (
+            (f"{name}/",) if layout.project.files_defining(package_name("within", self.name, name)) else ()
+        )
         if not packages and self.nested_packages and path.endswith("/"):
             around = path.rstrip("/")
             while around and not packages:
@@ -160,7 +165,7 @@ class PackageLanguage(Language):
         """Files of the package that define a name; of the nearest around it, where those are seen."""
         package = path.rstrip("/")
         while True:
-            files = layout.get_or_build(_list_package_files, package).intersection(
+            files = layout.get_or_build(list_package_files, self.name, package).intersection(
                 layout.project.files_defining(name)
             )
             if files or not self.nested_packages or not package:
@@ -181,8 +186,9 @@ class PackageLanguage(Language):
         return ".".join(part for part in (module, name) if part) or path
 
 
-def _list_package_files(layout: Layout, package: str) -> frozenset[str]:
-    return frozenset(layout.project.files_defining(f"package {package}"))
+def list_package_files(layout: Layout, language: str, package: str) -> frozenset[str]:
+    """The files that say that they belong to a package."""
+    return frozenset(layout.project.files_defining(package_name("package", language, package)))
 
 
 _GENERICS = re.compile(r"(?:::)?<[^<>]*>")

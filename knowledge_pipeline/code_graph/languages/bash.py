@@ -14,22 +14,46 @@ from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsB
 from knowledge_pipeline.code_graph.languages.base import Language, load_words
 from knowledge_pipeline.code_graph.project import Layout, join_path
 from knowledge_pipeline.syntax.grammars import part_of
+from knowledge_pipeline.syntax.outline import Outline
 
 _WORDS = load_words("bash")
 
 _SOURCE_ARGUMENT = re.compile(r"([\w.+-]+(?:/[\w.+-]+)*)[\"']?$")
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?(?=/|$)")
+_OWN_PATH = re.compile(r"\$\{?(?:0|BASH_SOURCE)\b(?:\[0\])?(?:%/\*)?[\s)}]*((?:/[\w.+-]+)*)")
+_END = re.compile(r"(?:^|[)}])((?:/[\w.+-]+)*)$")
+_MAX_PATH = 300
 _NAME = re.compile(r"[\w:-]+")
 
 
 class BashReader(FactsBuilder):
     """Reads files of shell scripts."""
 
+    def __init__(self, path: str, outline: Outline) -> None:
+        super().__init__(path, outline)
+        self._folders: dict[str, str] = {}  # of variables, relative to the script's own: {"ROOT": "/.."}
+
+    def _own_folder_path(self, node: Node | None) -> str | None:
+        """`/lib/u.sh` of `"$(dirname "$0")/lib/u.sh"`: a path from the script's folder; None for others."""
+        text = self.short_text(node, _MAX_PATH).replace('"', "").replace("'", "")
+        variable = _VARIABLE.match(text)
+        if variable and variable[1] in self._folders:
+            rest = _END.match(text, variable.end())
+            return self._folders[variable[1]] + rest[1] if rest else None
+        own, end = _OWN_PATH.search(text), _END.search(text)
+        if own is None or end is None or not ("dirname" in text or "%/*" in text):
+            return None
+        return own[1] + (end[1] if end.start(1) > own.end(1) else "")
+
     def _read_command(self, node: Node) -> None:
         """A command may be a function; `source` names a file, of which what is not computed is kept."""
         name = part_of(node, "name")
         text = self.text(name)
         if text in ("source", "."):
-            if match := _SOURCE_ARGUMENT.search(self.text(part_of(node, "argument"))[-200:]):
+            argument = part_of(node, "argument")
+            if path := self._own_folder_path(argument):
+                self.add_import(node, f".{path}", "*", "*", exported=True)
+            elif match := _SOURCE_ARGUMENT.search(_VARIABLE.sub("", self.text(argument)[-200:])):
                 self.add_import(node, match[1], "*", "*", exported=True)
         elif name is not None and _NAME.fullmatch(text):
             self.add_use("calls", text, name)
@@ -39,6 +63,8 @@ class BashReader(FactsBuilder):
         name, scope, around = self.text(part_of(node, "name")), self.scope(node), node.parent
         if not _NAME.fullmatch(name):
             return
+        if (folder := self._own_folder_path(part_of(node, "value"))) is not None:
+            self._folders.setdefault(name, folder)
         declared = self.text(around) if around is not None and around.type == "declaration_command" else ""
         if declared.startswith("local"):
             self.local_variables.add((scope, name))

@@ -13,8 +13,14 @@ from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import Values, add_prefix, element_values, own_value, parent_scope
 from knowledge_pipeline.code_graph.facts_builder import ExpressionSyntax, FactsBuilder, Handler, TypeSyntax
-from knowledge_pipeline.code_graph.languages.base import Language, load_words, split_scoped_name, split_words
-from knowledge_pipeline.code_graph.project import Layout, climb_path, count_shared_folders
+from knowledge_pipeline.code_graph.languages.base import (
+    Language,
+    list_package_files,
+    load_words,
+    split_scoped_name,
+    split_words,
+)
+from knowledge_pipeline.code_graph.project import Layout, climb_path, count_shared_folders, package_name
 from knowledge_pipeline.syntax.grammars import children_of_type, has_type, part_of
 from knowledge_pipeline.syntax.outline import OutlineDefinition
 
@@ -302,7 +308,12 @@ class CFamily(Language):
             return _find_included_file(name, path, layout)
         if name.startswith("."):
             name = path.rstrip("/") + name
-        return (f"{name}/",) if layout.project.files_defining(f"within {name}") else ()
+        elif not path.endswith("/"):  # relative to a namespace of the file, or to one around that
+            namespaces = layout.facts(path).settings.get("namespaces", "").split()
+            found = [_find_nested(name, around, layout) for around in namespaces]
+            if any(found):
+                return tuple(dict.fromkeys(filter(None, found)))
+        return (f"{name}/",) if layout.project.files_defining(package_name("within", "cpp", name)) else ()
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files that define what is linked; those nearest to the file, where several do."""
@@ -310,9 +321,7 @@ class CFamily(Language):
         if path.startswith(_MEMBERS_PREFIX):
             return tuple(sorted(files))
         if path.endswith("/"):
-            return tuple(
-                sorted(set(files).intersection(layout.project.files_defining(f"package {path[:-1]}")))
-            )
+            return tuple(sorted(set(files) & list_package_files(layout, "cpp", path[:-1])))
         return _find_nearest(files, path)
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
@@ -331,6 +340,15 @@ class CFamily(Language):
         """`geo::Circle::area`; of C, the name alone, as it is linked."""
         parts = [*layout.facts(path).module.split("."), *name.split(".")]
         return "::".join(part for part in parts if part) if name else path
+
+
+def _find_nested(name: str, around: str, layout: Layout) -> str:
+    """A namespace that another one, or one around that, holds, if files say so; "" for none."""
+    while around:
+        if layout.project.files_defining(package_name("within", "cpp", f"{around}.{name}")):
+            return f"{around}.{name}/"
+        around = around.rpartition(".")[0]
+    return ""
 
 
 def _find_included_file(name: str, path: str, layout: Layout) -> tuple[str, ...]:

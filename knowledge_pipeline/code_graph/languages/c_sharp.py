@@ -5,11 +5,22 @@ Source: https://learn.microsoft.com/dotnet/csharp/language-reference/language-sp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from tree_sitter import Node
 
-from knowledge_pipeline.code_graph.facts import Value, Values, element_values, last_segment, parent_scope
+from knowledge_pipeline.code_graph.facts import (
+    FileFacts,
+    Import,
+    Value,
+    Values,
+    element_values,
+    last_segment,
+    own_value,
+    parent_scope,
+)
 from knowledge_pipeline.code_graph.facts_builder import (
     Captures,
     ExpressionSyntax,
@@ -18,7 +29,8 @@ from knowledge_pipeline.code_graph.facts_builder import (
     TypeSyntax,
     declares,
 )
-from knowledge_pipeline.code_graph.languages.base import PackageLanguage, load_words
+from knowledge_pipeline.code_graph.languages.base import PackageLanguage, list_package_files, load_words
+from knowledge_pipeline.code_graph.project import Layout, iter_folders, join_path, package_name
 from knowledge_pipeline.syntax.grammars import (
     ancestor_of_type,
     children_of,
@@ -46,6 +58,96 @@ _SPECIAL_NAMES = {
 _NAMESPACES = ("namespace_declaration", "file_scoped_namespace_declaration")
 
 
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_ITEM = re.compile(r"<(ProjectReference|Using|Import)\b([^<>]*)>")
+_SDK = re.compile(r'\bSdk="Microsoft\.NET\.Sdk\.(Web|Worker)"')
+_NO_IMPLICIT_USINGS = re.compile(r"<ImplicitUsings>\s*(?:false|disable)")
+_ATTRIBUTE = re.compile(r'\b(Include|Alias)\s*=\s*"([^"]*)"')
+_PROPERTIES = "Directory.Build.props"
+_SIGHT_PREFIX = "in sight of "
+
+
+def _split_using(path: str, alias: str) -> tuple[str, str, str]:
+    """Module, name and local name of the import that a using is."""
+    module, _, name = path.rpartition(".")
+    if not alias:
+        return path, "*", "*"
+    return (module, name, alias) if module else (path, "", alias)
+
+
+def parse_manifest(path: str, text: str) -> FileFacts:
+    """The projects that a project refers to, its usings, and whether it imports other properties."""
+    references, settings, text = list[str](), dict[str, str](), _COMMENT.sub("", text)
+    sdk = _SDK.search(text) if path.endswith(".csproj") and not _NO_IMPLICIT_USINGS.search(text) else None
+    added = ("worker_usings", "web_usings")[: 2 if sdk[1] == "Web" else 1] if sdk else ()
+    imports = [_split_using(using, "") for name in added for using in sorted(_WORDS[name])]
+    for item, text_of_attributes in _ITEM.findall(text):
+        attributes = dict(_ATTRIBUTE.findall(text_of_attributes))
+        include = attributes.get("Include", "").strip()
+        if item == "Import":
+            settings["imports"] = "yes"
+        elif item == "ProjectReference":
+            references += include.replace("\\", "/").split(";")
+        elif include:
+            imports.append(_split_using(include, attributes.get("Alias", "")))
+    settings |= {"references": "\n".join(references)} if references else {}
+    settings |= {_GLOBAL_USING: "yes"} if imports else {}
+    usings = tuple(Import(*parts, 1, exported=True) for parts in imports)
+    return FileFacts(path, "c_sharp", imports=usings, settings=settings)
+
+
+def _index_projects(layout: Layout) -> Mapping[str, list[str]]:
+    """The project files of each folder that has some."""
+    projects: dict[str, list[str]] = {}
+    for path in sorted(layout.paths):
+        if path.endswith(".csproj"):
+            projects.setdefault(path.rpartition("/")[0], []).append(path)
+    return projects
+
+
+def _find_project(layout: Layout, folder: str) -> str | None:
+    """The folder of the nearest project at or above a folder; files of none see all, and are seen by all."""
+    projects = layout.get_or_build(_index_projects)
+    return next((around for around in iter_folders(folder) if around in projects), None)
+
+
+def _project_of(layout: Layout, path: str) -> str | None:
+    return layout.get_or_build(_find_project, path.rpartition("/")[0])
+
+
+def _list_manifests(layout: Layout, project: str) -> list[str]:
+    """The files of a project, and the properties above it as far as each imports those above."""
+    manifests = list(layout.get_or_build(_index_projects)[project])
+    for folder in iter_folders(project):
+        properties = f"{folder}/{_PROPERTIES}".lstrip("/")
+        if properties in layout.paths:
+            manifests.append(properties)
+            if "imports" not in layout.facts(properties).settings:
+                break
+    return manifests
+
+
+def _list_visible_projects(layout: Layout, project: str) -> frozenset[str] | None:
+    """A project and those that it refers to, directly or not; None where a reference is computed."""
+    projects, seen, waiting = layout.get_or_build(_index_projects), {project}, [project]
+    for here in waiting:  # grows meanwhile
+        for manifest in layout.get_or_build(_list_manifests, here):
+            for reference in layout.facts(manifest).settings.get("references", "").split("\n"):
+                if "$(" in reference or "*" in reference:
+                    return None
+                folder = join_path(here, reference).rpartition("/")[0]
+                if folder in projects and folder not in seen:
+                    seen.add(folder)
+                    waiting.append(folder)
+    return frozenset(seen)
+
+
+def _split_home(path: str) -> tuple[str, str]:
+    """Who asks, a file or a folder, and a namespace: of what `CSharp.lookup_home` gives, or of a file."""
+    file, _, namespace = path.rpartition(":")
+    return (file, namespace.rstrip("/")) if path.endswith("/") else (path, "")
+
+
 class CSharpReader(FactsBuilder):
     """Reads files of C#."""
 
@@ -55,6 +157,15 @@ class CSharpReader(FactsBuilder):
             return ""
         around = (one for one in definition.scope if one.kind != "module")
         return ".".join(_SPECIAL_NAMES.get(one.node.type, one.name) for one in around)
+
+    def _rewrite_call(self, node: Node) -> str | None:
+        """`services.GetService<Store>()` as `Store()`; None for other calls."""
+        called = part_of(node, "function")
+        called = part_of(called, "name") if has_type(called, "member_access_expression") else called
+        is_typed = (
+            has_type(called, "generic_name") and self.text(part_of(called, 0)) in _WORDS["typed_results"]
+        )
+        return own_value(self.values_of_type(part_of(part_of(called, 1), 0))) if is_typed else None
 
     def _qualified_path(self, node: Node) -> str | None:
         parts = [self.path(part_of(node, part)) for part in ("qualifier", "name")]
@@ -139,13 +250,7 @@ class CSharpReader(FactsBuilder):
             return
         if shared:
             self.settings[_GLOBAL_USING] = "yes"
-        module, _, name = path.rpartition(".")
-        if alias is None:
-            self.add_import(node, path, "*", "*", exported=shared)
-        elif module:
-            self.add_import(node, module, name, self.text(alias), exported=shared)
-        else:
-            self.add_import(node, path, "", self.text(alias), exported=shared)
+        self.add_import(node, *_split_using(path, self.text(alias)), exported=shared)
 
     def _read_bases(self, node: Node) -> None:
         """The first of a class may be a class; interfaces are told by the I of their names."""
@@ -254,6 +359,19 @@ class CSharpReader(FactsBuilder):
         if path and name is not None:
             self.add_use("references", f"{path}Attribute", name)
 
+    def _read_initializer(self, node: Node) -> None:
+        """`new Store { Rows = rows }` and `store with { Rows = rows }` name members of the store."""
+        made = node.parent
+        if has_type(made, "with_expression"):
+            path, names = self.path(part_of(made, 0)), [part_of(node, 0)]
+        else:
+            path = self.path(made) if has_type(made, "object_creation_expression") else None
+            names = [part_of(one, "left") for one in children_of_type(node, "assignment_expression")]
+        for name in names:
+            if has_type(name, "identifier"):
+                self.skip_reference(name)
+                self.add_use("references", f"{path}.{self.text(name)}" if path else None, name)
+
     def _read_constructor_call(self, node: Node) -> None:
         """`base(…)` calls what the class extends, `this(…)` the class itself."""
         if has_child(node, "this"):
@@ -275,7 +393,7 @@ class CSharpReader(FactsBuilder):
         "enum.member": lambda reader, node: reader.add_enum_constant(node, part_of(node, "name")),
         "parameters": _read_parameters, "lambda": _read_lambda, "loop": _read_loop,
         "pattern": declares("name", "type"), "attribute": _read_attribute,
-        "constructed": _read_constructor_call,
+        "constructed": _read_constructor_call, "initializer": _read_initializer,
     }  # fmt: skip
     builtins = _WORDS["builtins"]
     sees_sibling_names = True
@@ -292,8 +410,60 @@ class CSharp(PackageLanguage):
     nested_packages = True
     has_scattered_members = True
     has_extensions = True
+    sight_prefix = _SIGHT_PREFIX
     shared_imports = _GLOBAL_USING
     element_accessors = ("@held[]", "GetEnumerator().Current")
     container_methods = _WORDS.by_word("container_methods")
     common_methods = _WORDS["common_methods"]
     standard_prefixes = ("System.", "Microsoft.")
+
+    def lookup_home(self, facts: FileFacts) -> str:
+        """The namespace, as seen from the file's folder: a project sees what it refers to."""
+        return f"{facts.path.rpartition('/')[0]}/:{facts.module}/"
+
+    def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+        """A namespace that files in sight have, for who asks."""
+        file, around = _split_home(path)
+        names = [around + name] if name.startswith(".") else [name]
+        while around and not name.startswith("."):
+            names.append(f"{around}.{name}")
+            around = around.rpartition(".")[0]
+        home = f"{file.rpartition('/')[0]}/"
+        return tuple(f"{home}:{name}/" for name in islice(_iter_namespaces(layout, home, names), 1))
+
+    def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+        """Files in sight of the namespace, or of the nearest around it, that define a name.
+
+        Of several those of the own project; of all namespaces, for the sight of a file.
+        """
+        defining = layout.project.files_defining(name)
+        if path.startswith(_SIGHT_PREFIX):
+            asking = path.removeprefix(_SIGHT_PREFIX)
+            return tuple(sorted(file for file in defining if _is_seen(layout, asking, file)))
+        asking, namespace = _split_home(path)
+        project = _project_of(layout, asking)
+        if name == _GLOBAL_USING:
+            own = [file for file in defining if _project_of(layout, file) == project and file.endswith(".cs")]
+            manifests = layout.get_or_build(_list_manifests, project) if project is not None else []
+            return tuple(sorted({*own, *manifests}.intersection(defining)))
+        while True:
+            files = layout.get_or_build(list_package_files, "c_sharp", namespace).intersection(defining)
+            seen = sorted(file for file in files if _is_seen(layout, asking, file))
+            if seen or not namespace:
+                return tuple([file for file in seen if _project_of(layout, file) == project] or seen)
+            namespace = namespace.rpartition(".")[0]
+
+
+def _iter_namespaces(layout: Layout, asking: str, names: list[str]) -> Iterator[str]:
+    """Those of some namespaces that files in sight have."""
+    for name in names:
+        files = layout.project.files_defining(package_name("within", "c_sharp", name))
+        if any(_is_seen(layout, asking, file) for file in files):
+            yield name
+
+
+def _is_seen(layout: Layout, asking: str, file: str) -> bool:
+    """Whether the project of a file is, or refers to, that of another one."""
+    project, other = _project_of(layout, asking), _project_of(layout, file)
+    seen = layout.get_or_build(_list_visible_projects, project) if project is not None else None
+    return seen is None or other is None or other in seen

@@ -17,12 +17,16 @@ from knowledge_pipeline.code_graph.facts import (
     parent_scope,
     step_values,
 )
-from knowledge_pipeline.code_graph.facts_builder import Handler
+from knowledge_pipeline.code_graph.facts_builder import Captures, Handler
 from knowledge_pipeline.code_graph.languages.base import Language, load_words
+from knowledge_pipeline.code_graph.languages.ecmascript_configs import read_settings
 from knowledge_pipeline.code_graph.languages.ecmascript_modules import (
+    GLOBALS,
     SUFFIXES,
     EcmaScriptModules,
+    find_auto_imports,
     find_entry_file,
+    find_globals,
     find_module_files,
     find_package,
 )
@@ -96,7 +100,15 @@ class EcmaScriptReader(EcmaScriptModules):
                 nodes += [part_of(one, "name") for one in children_of_type(clause, "export_specifier")]
             nodes += children_of_type(statement, "identifier")
             names.update(self.text(node) for node in nodes if node is not None)
-        return names
+        return names | self._global_names if names else names
+
+    @cached_property
+    def _global_names(self) -> set[str]:
+        """What a module defines within `declare global` for all files."""
+        spaces = (one for one in children_of(self.syntax.root) if has_child(one, "global"))
+        blocks = (first_of_type(space, "statement_block") for space in spaces)
+        names = (part_of(one, "name") for block in blocks for one in children_of(block))
+        return {self.text(name) for name in names if name is not None}
 
     def _is_private(self, node: Node, name: str) -> bool:
         """In a module: neither exported nor in such a thing; `private`, `#name`."""
@@ -430,6 +442,14 @@ class EcmaScriptReader(EcmaScriptModules):
     def _read_new(self, node: Node) -> None:
         self._bind_callbacks(part_of(node, "constructor"), list_arguments(node))
 
+    def _finish(self, captures: Captures) -> None:
+        """Read the settings of a bundler's file, and what holds in other files without import."""
+        self.settings |= read_settings(self)
+        is_module = first_of_type(self.syntax.root, "import_statement", "export_statement")
+        is_script = self.file_path.endswith(".d.ts") and is_module is None
+        if is_script or self._global_names:
+            self.settings[GLOBALS] = "*" if is_script else " ".join(sorted(self._global_names))
+
     handlers: Mapping[str, Handler] = {
         "import": EcmaScriptModules.read_import, "export": EcmaScriptModules.read_export,
         "global": _read_global, "variable": _read_variable, "assignment": _read_assignment,
@@ -448,6 +468,7 @@ class EcmaScript(Language):
 
     name = "typescript"
     nested_methods_in_scope = False
+    private_to_file = True
     receiver_keywords: Mapping[str, str] = {"this": "@self", "super": "@super"}
     reader = EcmaScriptReader
     builtins = EcmaScriptReader.builtins
@@ -459,6 +480,10 @@ class EcmaScript(Language):
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """A module's file."""
         return find_module_files(name, path, layout)
+
+    def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
+        """Files of what needs no import: by a framework, or declared for all files."""
+        return find_auto_imports(name, path, layout) or find_globals(name, path, layout)
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """`zod.ZodError`, `react.useState`; nothing for a file that should lie in the source."""

@@ -10,11 +10,13 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tree_sitter import Node
 
 from knowledge_pipeline.code_graph.facts import Value
+from knowledge_pipeline.code_graph.languages.ecmascript_components import COMPONENT_SUFFIXES, name_component
+from knowledge_pipeline.code_graph.languages.ecmascript_configs import AUTO_IMPORTS
 from knowledge_pipeline.code_graph.languages.ecmascript_values import (
     EcmaScriptValues,
     loaded_module_name,
@@ -26,10 +28,10 @@ from knowledge_pipeline.syntax.outline import Outline
 from knowledge_pipeline.text import is_list, is_object
 
 _RESOLVED_SUFFIXES = (
-    ".ts", ".tsx", ".mts", ".cts", ".d.ts", ".d.mts", ".d.cts", ".js", ".jsx", ".mjs", ".cjs"
+    ".ts", ".tsx", ".mts", ".cts", ".d.ts", ".d.mts", ".d.cts", ".js", ".jsx", ".mjs", ".cjs", ".vue"
 )  # fmt: skip
 
-SUFFIXES = (*_RESOLVED_SUFFIXES, ".es6")
+SUFFIXES = (*_RESOLVED_SUFFIXES, ".es6", *COMPONENT_SUFFIXES)
 _SOURCE_SUFFIXES = {
     ".js": (".ts", ".tsx", ".d.ts", ".jsx"),
     ".jsx": (".tsx", ".d.ts"),
@@ -46,12 +48,16 @@ _MAX_EXTENDS = 5
 
 
 def find_module_files(name: str, path: str, layout: Layout) -> tuple[str, ...]:
-    """The file that a module's name means within a file; empty for one outside of the source."""
+    """The file that a module's name means within a file; empty for one outside of the source.
+
+    The name with "/" last, a folder that has nothing, where an alias says that it lies within.
+    """
     folder = path.rpartition("/")[0]
-    if name.startswith(".") or name.startswith("/"):
-        file = _find_file(_join_path(folder, name), layout) if name[0] == "." else None
-        return (file,) if file else ()
-    file = _resolve_alias(name, folder, layout) or _resolve_package_import(name, layout)
+    if name.startswith("."):
+        file = _find_file(_join_path(folder, name), layout)
+    else:
+        file, is_alias = _resolve_alias(name, folder, layout)
+        file = file or _resolve_package_import(name, layout) or (f"{name}/" if is_alias else None)
     return (file,) if file else ()
 
 
@@ -89,68 +95,160 @@ def _join_path(folder: str, name: str) -> str | None:
     return None if joined.startswith("..") else "" if joined == "." else joined
 
 
-def _resolve_alias(name: str, folder: str, layout: Layout) -> str | None:
-    """By `paths` and `baseUrl` of the nearest tsconfig.json."""
-    projects = layout.get_or_build(_load_tsconfigs)
-    project = next((projects[around] for around in iter_folders(folder) if around in projects), None)
-    if project is None:
-        return None
-    base, paths = project
-    ranked = sorted(paths.items(), key=lambda item: -len(item[0].partition("*")[0]))
-    for pattern, targets in ranked:
-        start, star, end = pattern.partition("*")
-        matches = name == pattern if not star else name.startswith(start) and name.endswith(end)
-        if matches and len(name) >= len(start) + len(end):
-            middle = name[len(start) : len(name) - len(end)] if star else ""
+class _Aliases(NamedTuple):
+    """What a configuration says of the names of modules."""
+
+    folder: str  # where it lies
+    base: str | None  # the folder from which names lead, too
+    paths: dict[str, tuple[str, ...]]  # by pattern, paths within the source; both may have one "*"
+    imports_names: bool = False  # whether names of components and composables come without import
+
+
+def _resolve_alias(name: str, folder: str, layout: Layout) -> tuple[str | None, bool]:
+    """By tsconfig.json, bundlers and frameworks: a file, and whether an alias says that there is one."""
+    is_alias = False
+    for aliases in layout.get_or_build(_list_aliases, folder):
+        for pattern, targets in sorted(aliases.paths.items(), key=lambda it: -len(it[0].partition("*")[0])):
+            if (middle := _match_pattern(name, pattern)) is None:
+                continue
             for target in targets:
                 if file := _find_file(_join_path("", target.replace("*", middle)), layout):
-                    return file
-    return _find_file(_join_path(base, name), layout) if base is not None else None
+                    return file, True
+            is_alias |= pattern[0] != "*" and not any("node_modules/" in target for target in targets)
+        if aliases.base is not None and (file := _find_file(_join_path(aliases.base, name), layout)):
+            return file, True
+    return None, is_alias
 
 
-_TsConfig = tuple[str | None, Mapping[str, tuple[str, ...]]]
+def _match_pattern(name: str, pattern: str) -> str | None:
+    """What stands for the "*" of a pattern, which it may lack; None where the pattern does not fit."""
+    start, star, end = pattern.partition("*")
+    if not star:
+        return "" if name == pattern else None
+    fits = name.startswith(start) and name.endswith(end) and len(name) >= len(start) + len(end)
+    return name[len(start) : len(name) - len(end)] if fits else None
 
 
-def _load_tsconfigs(layout: Layout) -> dict[str, _TsConfig]:
-    configs: dict[str, _TsConfig] = {}
+def _list_aliases(layout: Layout, folder: str) -> list[_Aliases]:
+    """Those that hold in a folder: of the nearest tsconfig.json, then of bundlers, from within."""
+    projects, bundlers = layout.get_or_build(_load_tsconfigs), layout.get_or_build(_load_bundlers)
+    around = list(iter_folders(folder))
+    project = next((projects[one] for one in around if one in projects), list[_Aliases]())
+    ranked = sorted(project, key=lambda it: around.index(it.folder) if it.folder in around else len(around))
+    return [*ranked, *(bundlers[one] for one in around if one in bundlers)]
+
+
+def _load_tsconfigs(layout: Layout) -> dict[str, list[_Aliases]]:
+    """By folder, what its tsconfig.json says, and what other files say that it refers to."""
+    configs: dict[str, list[_Aliases]] = {}
     for path in sorted(layout.paths):
         folder, _, name = path.rpartition("/")
         if name in ("tsconfig.json", "jsconfig.json") and folder not in configs:
-            configs[folder] = _load_tsconfig(path, layout, 0)
+            references = layout.facts(path).settings.get("references", "").split("\n")
+            files = [path, *(_join_path(folder, reference) for reference in references)]
+            existing = (file for file in files if file in layout.paths)
+            configs[folder] = [_load_tsconfig(file, layout, 0) for file in existing if file]
     return configs
 
 
-def _load_tsconfig(path: str, layout: Layout, depth: int) -> _TsConfig:
+def _load_tsconfig(path: str, layout: Layout, depth: int) -> _Aliases:
     settings = layout.facts(path).settings
     folder = path.rpartition("/")[0]
     base: str | None = None
     paths: dict[str, tuple[str, ...]] = {}
     for extended in settings.get("extends", "").split("\n") if depth < _MAX_EXTENDS else ():
-        joined = _join_path(folder, extended) if extended.startswith(".") else None
-        parent = next((p for p in (joined, f"{joined}.json") if p in layout.paths), None)
+        home, rest = (folder, extended) if extended.startswith(".") else _split_package(extended, layout)
+        joined = None if home is None else _join_path(home, rest)
+        candidates = (joined, f"{joined}.json", f"{joined}/tsconfig.json")
+        parent = next((one for one in candidates if one in layout.paths), None)
         if parent is not None:
-            base, inherited = _load_tsconfig(parent, layout, depth + 1)
+            _, base, inherited, _ = _load_tsconfig(parent, layout, depth + 1)
             paths |= inherited
     if "base" in settings:
         base = _join_path(folder, settings["base"])
-    lines = [line.split("\t") for line in settings.get("paths", "").split("\n") if line]
-    if lines:
-        start = base if "base" in settings and base is not None else folder
-        paths = {
-            pattern: tuple(f"{start}/{target}".lstrip("/") for target in targets)
-            for pattern, *targets in lines
-        }
-    return base, paths
+    start = base if "base" in settings and base is not None else folder
+    return _Aliases(folder, base, paths | _parse_paths(settings, start))
+
+
+def _parse_paths(settings: Mapping[str, str], folder: str) -> dict[str, tuple[str, ...]]:
+    lines = (line.split("\t") for line in settings.get("paths", "").split("\n") if line)
+    return {pattern: tuple(f"{folder}/{it}".lstrip("/") for it in targets) for pattern, *targets in lines}
+
+
+def _load_bundlers(layout: Layout) -> dict[str, _Aliases]:
+    """By folder, what the files of settings in it say: Vite's, Nuxt's, SvelteKit's."""
+    configs: dict[str, _Aliases] = {}
+    for path in sorted(layout.paths):
+        folder, _, name = path.rpartition("/")
+        settings = layout.facts(path).settings if ".config." in name else {}
+        if settings:
+            earlier = configs.get(folder) or _Aliases(folder, None, {})
+            paths = _parse_paths(settings, folder) | earlier.paths
+            is_auto = AUTO_IMPORTS in settings or earlier.imports_names
+            configs[folder] = _Aliases(folder, None, paths, is_auto)
+    return configs
+
+
+_AUTO_IMPORTED = re.compile(r"(?:^|/)(?:components|composables|shared|stores|utils)/")
+_AUTO_MODULES = ("#imports", "#components")  # those of what needs no import
+
+
+def find_auto_imports(name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    """The files that give a name to a file without import, in projects of Nuxt and of unplugin."""
+    bundlers = layout.get_or_build(_load_bundlers)
+    around = iter_folders(path.rpartition("/")[0]) if bundlers and not path.endswith("/") else ()
+    root = next((one for one in around if one in bundlers and bundlers[one].imports_names), None)
+    if root is None:
+        return ()
+    defining = (file for file in layout.project.files_defining(name) if not file.endswith(COMPONENT_SUFFIXES))
+    files, start = {*layout.get_or_build(_index_components).get(name, ()), *defining}, f"{root}/".lstrip("/")
+    return tuple(sorted(it for it in files - {path} if it.startswith(start) and _AUTO_IMPORTED.search(it)))
+
+
+GLOBALS = "shared globals"
+"""The setting of a file that declares names for others: these, or "*"."""
+
+
+def find_globals(name: str, path: str, layout: Layout) -> tuple[str, ...]:
+    """The files that declare a name for all of a project: of the nearest of those around a file."""
+    declaring = layout.get_or_build(_list_globals).intersection(layout.project.files_defining(name))
+    names = ((file, layout.facts(file).settings[GLOBALS].split()) for file in sorted(declaring - {path}))
+    files = [(_find_project(layout, file), file) for file, own in names if own == ["*"] or name in own]
+    for folder in iter_folders(path.rpartition("/")[0]):
+        if nearest := tuple(file for project, file in files if project == folder):
+            return nearest
+    return ()
+
+
+def _list_globals(layout: Layout) -> frozenset[str]:
+    return frozenset(layout.project.files_defining(GLOBALS))
+
+
+def _find_project(layout: Layout, path: str) -> str:
+    """The nearest folder around a file that has a tsconfig.json."""
+    projects = layout.get_or_build(_load_tsconfigs)
+    return next((one for one in iter_folders(path.rpartition("/")[0]) if one in projects), "")
+
+
+def _index_components(layout: Layout) -> dict[str, list[str]]:
+    components: dict[str, list[str]] = {}
+    for path in layout.paths:
+        for name in name_component(path) if path.endswith(COMPONENT_SUFFIXES) else ():
+            components.setdefault(name, []).append(path)
+    return components
+
+
+def _split_package(name: str, layout: Layout) -> tuple[str | None, str]:
+    """The folder of the package of the source that a name starts with, and the rest of the name."""
+    parts = name.split("/")
+    own = 2 if name.startswith("@") else 1
+    return layout.get_or_build(_index_packages).get("/".join(parts[:own])), "/".join(parts[own:])
 
 
 def _resolve_package_import(name: str, layout: Layout) -> str | None:
-    packages = layout.get_or_build(_index_packages)
-    parts = name.split("/")
-    own = 2 if name.startswith("@") else 1
-    home = packages.get("/".join(parts[:own]))
+    home, rest = _split_package(name, layout)
     if home is None:
         return None
-    rest = "/".join(parts[own:])
     return _resolve_package_export(home, rest, layout) if rest else find_entry_file(home, layout)
 
 
@@ -181,12 +279,10 @@ def _resolve_package_export(folder: str, rest: str, layout: Layout) -> str | Non
     settings = layout.facts(f"{folder}/package.json".lstrip("/")).settings
     for line in settings.get("exports", "").split("\n"):
         pattern, _, target = line.partition("\t")
-        start, star, end = pattern.removeprefix("./").partition("*")
-        matches = rest.startswith(start) and rest.endswith(end) if star else rest == start
-        if target and matches:
-            middle = rest[len(start) : len(rest) - len(end)] if star else ""
-            if file := _find_source_file(folder, target.replace("*", middle), layout):
-                return file
+        middle = _match_pattern(rest, pattern.removeprefix("./")) if target else None
+        file = None if middle is None else _find_source_file(folder, target.replace("*", middle), layout)
+        if file is not None:
+            return file
     return _find_source_file(folder, rest, layout)
 
 
@@ -282,6 +378,8 @@ def _parse_tsconfig(manifest: dict[str, Any]) -> dict[str, str]:
     compiler_options = options if is_object(options) else {}
     extends = manifest.get("extends")
     every = extends if is_list(extends) else [extends]
+    references = manifest.get("references")
+    references = references if is_list(references) else []
     lines: list[str] = []
     paths = compiler_options.get("paths")
     for pattern, targets in paths.items() if is_object(paths) else ():
@@ -291,6 +389,7 @@ def _parse_tsconfig(manifest: dict[str, Any]) -> dict[str, str]:
         "extends": "\n".join(_string_or_empty(base) for base in every if base),
         "base": _string_or_empty(compiler_options.get("baseUrl")),
         "paths": "\n".join(lines),
+        "references": "\n".join(_string_or_empty(it.get("path")) for it in references if is_object(it)),
     }
 
 
@@ -454,4 +553,7 @@ class EcmaScriptModules(EcmaScriptValues):
         return name, self.text(part_of(node, "alias")).strip("\"'") or name
 
     def _add_import(self, node: Node, module: str, name: str, local: str, *, exported: bool = False) -> None:
-        self.add_import(node, module, name, local, scope=self.scope(node), exported=exported)
+        if module in _AUTO_MODULES and name:
+            self.bind(self.scope(node), local, name)
+        else:
+            self.add_import(node, module, name, local, scope=self.scope(node), exported=exported)

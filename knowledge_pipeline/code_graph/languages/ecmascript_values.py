@@ -21,6 +21,7 @@ from knowledge_pipeline.code_graph.facts import (
     iterated_values,
     own_value,
     parent_scope,
+    step_values,
 )
 from knowledge_pipeline.code_graph.facts_builder import VARIABLE_KINDS, ExpressionSyntax, FactsBuilder
 from knowledge_pipeline.code_graph.languages.base import load_words, split_words
@@ -118,7 +119,8 @@ _MAX_TUPLE_PLACES = 8
 _UNSAFE_CHARS = re.compile(r"[.()\[\]\s]")
 
 # Calls that hand on their first argument, or what it holds.
-_MEMO_CALLS = ("useMemo", "React.useMemo", "lazy", "React.lazy", "computed")
+_LAZY_CALLS = ("lazy", "React.lazy", "defineAsyncComponent")  # of functions that load a module
+_MEMO_CALLS = ("useMemo", "React.useMemo", "computed", *_LAZY_CALLS)
 _HOLDER_CALLS = _WORDS.by_word("holder_calls")
 _ELEMENT_METHODS = ("find", "findLast", "at", "pop", "shift")
 _MAPPING_METHODS = ("map", "flatMap", "then")
@@ -300,7 +302,9 @@ class EcmaScriptValues(FactsBuilder):
             for argument in arguments[:4] if name == "Object.assign" else arguments[:1]:
                 yield from self.values(argument)
         elif name in _MEMO_CALLS and arguments:
-            yield from called_values(self.values(arguments[0]))
+            results = called_values(self.values(arguments[0]))
+            results = step_values(results, ".default") if name in _LAZY_CALLS else results
+            yield from (*results, *add_prefix(".value", results if name == "computed" else ()))
         elif name in _HOLDER_CALLS:
             content = self.values_of_type(part_of(part_of(node, "type_arguments"), 0))
             content = content or (self.values(arguments[0]) if arguments else [])

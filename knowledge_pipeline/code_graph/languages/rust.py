@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from tree_sitter import Node
@@ -31,7 +32,7 @@ from knowledge_pipeline.code_graph.facts_builder import (
     gives,
 )
 from knowledge_pipeline.code_graph.languages.base import Language, load_words, split_scoped_name, split_words
-from knowledge_pipeline.code_graph.project import Layout, iter_folders
+from knowledge_pipeline.code_graph.project import Layout, iter_folders, join_path
 from knowledge_pipeline.syntax.grammars import (
     children_of,
     children_of_type,
@@ -56,6 +57,12 @@ _USE_NODES = (
 )  # fmt: skip
 
 _WORD = re.compile(r"[^\W\d]\w*")
+_RUST_FILE = re.compile(r"\"([^\"\\\s]{1,200}\.rs)\"")
+_PLACED_MODULE = re.compile(
+    rf"^[ \t]*+#\[path\s*+=\s*+{_RUST_FILE.pattern}\s*+\](?:\s*+(?:#\[[^\]\n]*+\]|//[^\n]*+)){{0,5}}+\s*+"
+    r"(?:pub(?:\([^()]*+\))?\s++)?mod\s++(\w++)\s*+;",
+    re.MULTILINE,
+)
 _ITEM_NODES = (
     "function_item", "struct_item", "enum_item", "union_item", "trait_item", "type_item", "const_item",
     "static_item", "mod_item", "field_declaration",
@@ -244,11 +251,19 @@ class RustReader(FactsBuilder):
             parts = prefix if parts == ["self"] and prefix else [*prefix, *parts]
             yield parts, parts[-1]
 
+    @cached_property
+    def _placed_modules(self) -> dict[str, str]:
+        """The files of modules with a `#[path]`, by their names."""
+        return {name: path for path, name in _PLACED_MODULE.findall(self.syntax.text)}
+
     def _read_module(self, node: Node) -> None:
-        """`mod a;` is another file."""
+        """`mod a;` is another file; `#[path = "b.rs"]` says which."""
         name = self.text(part_of(node, "name"))
         if name and part_of(node, "body") is None:
             path = self._absolute_path(node, ["self", name], "self")
+            if name in self._placed_modules:
+                path = self._placed_modules[name]
+                self.settings[_PATH + join_path(self.file_path.rpartition("/")[0], path)] = name
             exported = any(children_of_type(node, "visibility_modifier"))
             self.add_import(node, path, "", name, scope=parent_scope(self.scope(node)), exported=exported)
 
@@ -334,6 +349,17 @@ class RustReader(FactsBuilder):
         if name is not None:
             self.skip_reference(name)
             self.add_use("references", self.path(name), name)
+        match = _RUST_FILE.search(self.short_text(node, 300)) if self.text(name) == "include" else None
+        if match:  # as if it stood here
+            self.add_import(node, match[1], "*", "*", scope=self.scope(node), exported=True)
+
+    def _read_macro_definition(self, node: Node) -> None:
+        """`#[macro_export]` makes a macro a name of the crate's root."""
+        before = node.prev_named_sibling
+        while before is not None and before.type in ("attribute_item", "line_comment"):
+            if before.type == "attribute_item" and "macro_export" in self.text(before):
+                self.settings[_MACRO + self.text(part_of(node, "name"))] = "yes"
+            before = before.prev_named_sibling
 
     def _read_macro_tokens(self, node: Node) -> None:
         """Calls within a macro's arguments, which are read as mere tokens."""
@@ -368,6 +394,7 @@ class RustReader(FactsBuilder):
         "constant": _read_constant, "alias": FactsBuilder.bind_alias, "parameter": _read_parameter,
         "closure": _read_closure, "let": _read_let, "loop": _read_loop, "match": _read_match,
         "literal": _read_struct_literal, "macro": _read_macro, "tokens": _read_macro_tokens,
+        "macro.definition": _read_macro_definition,
     }  # fmt: skip
     builtins = _WORDS["builtins"]
     sees_sibling_names = True
@@ -375,6 +402,10 @@ class RustReader(FactsBuilder):
 
 
 _MEMBERS_PREFIX = "crate of "
+_ROOT_PREFIX = "root of "
+_MACRO = "shared macro "  # the setting of a file with a macro that its crate exports
+_PATH = "shared path "  # the setting of a file that gives a file, named behind it, the name of a module
+_RENAMED = "renamed "
 _ROOT_FILES = ("lib.rs", "main.rs", "build.rs")
 _CRATE_PER_FILE_FOLDERS = ("tests", "examples", "benches", "src/bin")
 
@@ -391,11 +422,45 @@ def parse_manifest(path: str, text: str) -> dict[str, str]:
     package, library = (section if is_object(section) else dict[str, Any]() for section in sections)
     name, root = library.get("name") or package.get("name"), library.get("path")
     crates = {"crate": name.replace("-", "_")} if isinstance(name, str) else {}
-    return crates | ({"lib": root} if isinstance(root, str) else {})
+    renamed = {
+        f"{_RENAMED}{name.replace('-', '_')}": real.replace("-", "_")
+        for dependencies in _iter_dependencies(manifest, 0)
+        for name, dependency in dependencies.items()
+        if is_object(dependency) and isinstance(real := dependency.get("package"), str)
+    }
+    return crates | renamed | ({"lib": root} if isinstance(root, str) else {})
+
+
+def _iter_dependencies(section: dict[str, Any], depth: int) -> Iterator[dict[str, Any]]:
+    """The tables of dependencies of a manifest, its workspace and its targets."""
+    for name, part in section.items():
+        if is_object(part) and name.endswith("dependencies"):
+            yield part
+        elif is_object(part) and depth < 2 and (depth or name in ("workspace", "target")):
+            yield from _iter_dependencies(part, depth + 1)
+
+
+def _find_real_name(layout: Layout, folder: str, crate: str) -> str:
+    """The name of a crate that a manifest at or above a folder gives another name."""
+    manifests = (f"{around}/Cargo.toml".lstrip("/") for around in iter_folders(folder))
+    settings = (layout.facts(path).settings for path in manifests if path in layout.paths)
+    return next((one[_RENAMED + crate] for one in settings if _RENAMED + crate in one), crate)
 
 
 def _locate_module(path: str, layout: Layout) -> tuple[CrateRoot, list[str]]:
     """The crate of a file, and the path of the module that it is."""
+    if (file := layout.get_or_build(_find_declaring, path)) is None:
+        return _locate_by_path(path, layout)
+    crate, segments = _locate_by_path(file, layout)
+    return crate, [*segments, layout.facts(file).settings[_PATH + path]]
+
+
+def _find_declaring(layout: Layout, path: str) -> str | None:
+    """The file whose `#[path]` names a file."""
+    return min(layout.project.files_defining(_PATH + path), default=None)
+
+
+def _locate_by_path(path: str, layout: Layout) -> tuple[CrateRoot, list[str]]:
     package = _find_crate_folder(path, layout)
     inner = path[len(package) :].lstrip("/")
     for own in _CRATE_PER_FILE_FOLDERS:  # each file in `tests` is a crate; what lies deeper is of all of them
@@ -454,6 +519,7 @@ class Rust(Language):
     builtins = RustReader.builtins
     submodule_prefix = "self."
     members_prefix = _MEMBERS_PREFIX
+    root_prefix = _ROOT_PREFIX
     has_dotted_modules = True
     has_scattered_members = True
     has_duplicate_type_names = True
@@ -464,6 +530,10 @@ class Rust(Language):
 
     def find_modules(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """The file of `crate.a.b`, `self.b`, `super.b`, another crate's, or one below the file."""
+        if name.endswith(".rs"):
+            home = _find_crate_folder(path, layout) if name[0] == "/" else path.rpartition("/")[0]
+            file = join_path(home, name)
+            return (file,) if file in layout.paths else ()
         first, *rest = name.split(".")
         (folder, root), at = _locate_module(path, layout)
         if first == "crate":
@@ -474,11 +544,17 @@ class Rust(Language):
             return _find_module_file(folder, root, [*at[: max(len(at) - climbs, 0)], *inner], layout)
         if file := _find_module_file(folder, root, [*at, first, *rest], layout):
             return file
-        other = layout.get_or_build(_index_crates).get(first)
+        crate = layout.get_or_build(_find_real_name, _find_crate_folder(path, layout), first)
+        other = layout.get_or_build(_index_crates).get(crate)
         return _find_module_file(*other, rest, layout) if other else ()
 
     def find_siblings(self, name: str, path: str, layout: Layout) -> tuple[str, ...]:
         """Files of the crate that define a member; a macro is seen in all files, without import."""
+        if path.startswith(_ROOT_PREFIX):
+            path = path.removeprefix(_ROOT_PREFIX)
+            crate, root = _locate_module(path, layout)[0]
+            files = layout.project.files_defining(_MACRO + name) if path == root else ()
+            return tuple(sorted(file for file in files if _locate_module(file, layout)[0] == (crate, root)))
         is_macro = name[:1].islower() and name not in self.builtins
         if not (is_macro or path.startswith(_MEMBERS_PREFIX)):
             return ()
@@ -488,7 +564,7 @@ class Rust(Language):
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """`std::fmt::Display`; nothing for what the crate itself should have."""
-        if module.partition(".")[0] in ("self", "super", "crate"):
+        if module.endswith(".rs") or module.partition(".")[0] in ("self", "super", "crate"):
             return ""
         parts = module.split(".")
         return "::".join([*parts, name] if name not in ("", "*") else parts)

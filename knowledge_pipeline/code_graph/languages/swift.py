@@ -328,8 +328,13 @@ class SwiftReader(SwiftExpressions):
         if not has_type(node.parent, "call_expression"):
             self.add_use("references", self.path(node), node)
 
+    def _read_attribute(self, node: Node) -> None:
+        """`@Test` is Swift Testing's macro, whatever else has that name."""
+        if self.text(node) in ("Test", "Suite"):
+            self.skip_reference(node)
+
     handlers: Mapping[str, Handler] = {
-        "import": _read_import, "base": _read_base,
+        "attribute": _read_attribute, "import": _read_import, "base": _read_base,
         "alias": lambda reader, node: reader.bind_result(reader.scope(node), find_parameter_type(node)),
         "bound": _read_bound, "function": _read_function, "property": _read_property,
         "requirement": _read_requirement, "entry": _read_enum_entry, "lambda": _read_lambda,
@@ -345,12 +350,13 @@ _FOLDERS = ("Sources", "Source", "Tests", "Plugins")
 _TARGET = re.compile(r"\.(?:executableTarget|testTarget|target|macro|plugin)\s*\(\s*name:\s*\"([^\"]+)\"")
 _PATH = re.compile(r"\bpath:\s*\"([^\"]*)\"")
 _TARGET_PREFIX = "target "
+_TARGETS = "targets"
 
 
 def parse_manifest(path: str, text: str) -> dict[str, str]:
-    """The folders of targets that lie elsewhere than usual: {"target Alamofire": "Source"}."""
-    folders: dict[str, str] = {}
+    """The targets, and folders of those that lie elsewhere than usual: {"target Alamofire": "Source"}."""
     starts = list(_TARGET.finditer(text))
+    folders = {_TARGETS: " ".join(target[1] for target in starts)}
     for target, end in zip(starts, [*(one.start() for one in starts[1:]), len(text)], strict=True):
         written = _PATH.search(text, target.end(), end)
         if written is not None:
@@ -364,10 +370,27 @@ def _find_module_folder(path: str, layout: Layout) -> str:
         if path.startswith(f"{folder}/") or not folder:
             return folder
     parts = path.split("/")
-    at = next((at for at in range(len(parts) - 2, -1, -1) if parts[at] in _FOLDERS), None)
-    if at is None:
+    places = [at for at, part in enumerate(parts[:-1]) if part in _FOLDERS]
+    if not places:
         return ""
+    packages = (at for at in reversed(places) if "/".join([*parts[:at], "Package.swift"]) in layout.paths)
+    at = next(packages, places[0])  # `Tests/ShopTests/Sources` is a folder of `ShopTests`
     return "/".join(parts[: min(at + 2, len(parts) - 1)])
+
+
+def _list_seen_folders(layout: Layout, root: str) -> frozenset[str]:
+    """The folder of a module, and for tests those beside it that are no target: each compiles them."""
+    around, _, name = root.rpartition("/")
+    if around.rpartition("/")[2] != "Tests":
+        return frozenset({root})
+    declared = [layout.facts(path).settings.get(_TARGETS, "") for path in layout.files_named("Package.swift")]
+    modules = layout.get_or_build(_index_modules)
+    beside = {root for roots in modules.values() for root in roots if root.rpartition("/")[0] == around}
+    is_target = {*" ".join(declared).split(), name}
+    return frozenset(
+        {root, around}
+        | {one for one in beside if one.rpartition("/")[2] not in is_target and not one.endswith("Tests")}
+    )
 
 
 def _module_name_of(root: str, layout: Layout) -> str:
@@ -430,8 +453,11 @@ class Swift(Language):
         files = (file for file in layout.project.files_defining(name) if file.endswith(".swift"))
         if path.startswith(_MEMBERS_PREFIX):
             return tuple(sorted(files))
-        root = path.rstrip("/") if path.endswith("/") else _find_module_folder(path, layout)
-        return tuple(sorted(file for file in files if _find_module_folder(file, layout) == root))
+        if path.endswith("/"):
+            seen = frozenset({path.rstrip("/")})
+        else:
+            seen = layout.get_or_build(_list_seen_folders, _find_module_folder(path, layout))
+        return tuple(sorted(file for file in files if _find_module_folder(file, layout) in seen))
 
     def external_name(self, module: str, name: str, path: str, layout: Layout) -> str:
         """`Foundation.URL`; the module itself for all that is in it."""

@@ -36,3 +36,4 @@
 [(declaration_pattern) (declaration_expression) (catch_declaration) (recursive_pattern)] @pattern
 (attribute) @attribute
 (constructor_initializer) @constructed
+[(initializer_expression) (with_initializer)] @initializer

@@ -1,5 +1,5 @@
 ; Shared by JavaScript, TypeScript and TSX. What captures mean is told in python.scm; those of
-; its own are handled in graph/languages/ecmascript_facts.py and the modules that it imports.
+; its own are handled in code_graph/languages/ecmascript.py and the modules that it imports.
 
 (call_expression) @call @invoked
 (new_expression) @call @made

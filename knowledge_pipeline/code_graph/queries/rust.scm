@@ -36,3 +36,4 @@
 (macro_invocation) @macro
 (token_tree) @tokens
 [(scoped_identifier path: (identifier) @crate) (scoped_type_identifier path: (identifier) @crate)]
+(macro_definition) @macro.definition

@@ -35,3 +35,4 @@
 [(if_statement) (guard_statement) (while_statement)] @conditions
 (switch_statement) @switch
 (catch_block) @catch
+(attribute (user_type) @attribute)

@@ -14,8 +14,10 @@ from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.connectors.git.command import (
     CommitSummary,
     build_remote,
+    find_git_folder,
     find_repository,
     parse_commit,
+    read_grafts,
     resolve_commit,
     run_git,
 )
@@ -32,6 +34,7 @@ class Checkout:
     repository: Path
     commit: str
     prefix: str = ""  # "src/", or nothing for the root
+    grafts: frozenset[str] = frozenset()  # commits whose parents a shallow clone lacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +53,13 @@ def find_checkout(source: SourceConfig, cache: Path) -> Checkout | None:
         if (location := find_repository(connection.path)) is None:
             return None
         repository, prefix = location
-        return Checkout(repository, resolve_commit("HEAD", repository, timeout_s=_TIMEOUT_S), prefix)
+        tip = resolve_commit("HEAD", repository, timeout_s=_TIMEOUT_S)
+        return Checkout(repository, tip, prefix, read_grafts(find_git_folder(repository)))
     if not isinstance(connection, GitConnection):
         return None
     mirror = Mirror(build_remote(connection), cache)
     tip = mirror.resolve_tip(connection.branch) if mirror.repository.is_dir() else None
-    return Checkout(mirror.repository, tip) if tip else None
+    return Checkout(mirror.repository, tip, grafts=read_grafts(mirror.repository)) if tip else None
 
 
 def find_commit_with(checkout: Checkout, path: str, matches: Callable[[str], bool]) -> str | None:
@@ -73,10 +77,14 @@ def find_commit_with(checkout: Checkout, path: str, matches: Callable[[str], boo
 
 
 def blame_lines(checkout: Checkout, commit: str, path: str, first: int, last: int) -> list[BlamedRange]:
-    """The commits that wrote some lines of a file as it is in a commit; raises GitError."""
+    """The commits that wrote some lines of a file as it is in a commit; raises GitError.
+
+    Lines that a shallow clone has from before its oldest commits are left out.
+    """
     options = ["--porcelain", "-L", f"{first},{last}", commit, "--", f"{checkout.prefix}{path}"]
     output = run_git(["blame", *options], repository=checkout.repository, timeout_s=_TIMEOUT_S)
-    return list(_join_ranges(output.split(b"\n")))
+    ranges = _join_ranges(output.split(b"\n"))
+    return [range_ for range_ in ranges if range_.commit not in checkout.grafts]
 
 
 def read_commits(checkout: Checkout, commits: list[str]) -> dict[str, CommitSummary]:

@@ -26,8 +26,9 @@ from knowledge_pipeline.connectors.git.command import (
     GitError,
     find_git_folder,
     find_repository,
+    limit_to,
     parse_timestamp,
-    run_git,
+    read_head,
     stream_git,
 )
 from knowledge_pipeline.connectors.git.newest_commits import load_newest_commits
@@ -81,7 +82,7 @@ class CheckoutTree(LocalTree):
         if self._repository is None:
             return {}
         try:
-            if not (tip := _read_head(self._repository)):
+            if not (tip := read_head(self._repository)):
                 return {}
             return load_newest_commits(
                 find_git_folder(self._repository),
@@ -105,8 +106,7 @@ class CheckoutTree(LocalTree):
 
     def _read_blobs(self) -> dict[bytes, bytes]:
         """By path, the ids of the files that HEAD has; none where it cannot be read."""
-        within = ["--", f":(literal){self._prefix}"] if self._prefix else []
-        arguments = ["ls-tree", "-r", "-z", "--full-tree", "HEAD", *within]
+        arguments = ["ls-tree", "-r", "-z", "--full-tree", "HEAD", *limit_to(self._prefix)]
         blobs: dict[bytes, bytes] = {}
         with suppress(GitError, SourceRefused):
             assert self._repository is not None  # whose listing gave a locator
@@ -119,23 +119,6 @@ class CheckoutTree(LocalTree):
 def name_checkout(repository: Path) -> str:
     """The name of the folder of what is known of a repository."""
     return sha256(str(repository).encode("utf-8", "surrogateescape")).hexdigest()[:24]
-
-
-def _read_head(repository: Path) -> str | None:
-    """The commit that HEAD names; None before the first one. Raises GitError."""
-    try:
-        return _resolve(repository, "HEAD^{commit}")
-    except GitError:
-        run_git(["rev-parse", "--git-dir"], repository=repository)  # it says what is wrong
-        with suppress(GitError):
-            _resolve(repository, "HEAD")
-            raise
-        return None
-
-
-def _resolve(repository: Path, name: str) -> str:
-    arguments = ["rev-parse", "--verify", "--quiet", name]
-    return run_git(arguments, repository=repository).decode("ascii").strip()
 
 
 def _iter_blob_ids(payload: bytes, length: int) -> Iterator[bytes]:

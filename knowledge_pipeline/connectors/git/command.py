@@ -19,7 +19,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
 from urllib.parse import unquote, urlsplit
 
@@ -31,7 +31,7 @@ from knowledge_pipeline.config.connections import (
     strip_credentials,
 )
 from knowledge_pipeline.config.model import UnsetSecret
-from knowledge_pipeline.connectors.base import Sleep
+from knowledge_pipeline.connectors.base import Sleep, decode_path
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extraction.text_decoding import decode_bytes
 
@@ -88,7 +88,7 @@ def build_environment(extra_environment: Mapping[str, str] | None = None) -> dic
     allowed = (name for name in os.environ if not name.startswith("GIT_") or _ALLOWED_VARIABLES.match(name))
     kept = {name: os.environ[name] for name in allowed}
     kept.update(LC_ALL="C", GIT_TERMINAL_PROMPT="0", GIT_ASKPASS="", SSH_ASKPASS="", GIT_OPTIONAL_LOCKS="0")
-    kept.update(GIT_NO_REPLACE_OBJECTS="1", GIT_ALLOW_PROTOCOL="")
+    kept.update(GIT_NO_REPLACE_OBJECTS="1", GIT_ALLOW_PROTOCOL="", GIT_NO_LAZY_FETCH="1")
     return kept | dict(extra_environment or {})
 
 
@@ -120,20 +120,60 @@ def resolve_commit(name: str, repository: Path, *, timeout_s: float = LOCAL_TIME
     return run_git(arguments, repository=repository, timeout_s=timeout_s).decode("ascii").strip()
 
 
+def read_head(repository: Path, *, timeout_s: float = LOCAL_TIMEOUT_S) -> str | None:
+    """The commit that HEAD names; None before the first one. GitError: the repository cannot be read."""
+    try:
+        return resolve_commit("HEAD", repository, timeout_s=timeout_s)
+    except GitError as failure:
+        if failure.stderr.strip() or failure.timed_out:
+            raise
+    try:
+        run_git(["rev-parse", "--verify", "--quiet", "HEAD"], repository=repository, timeout_s=timeout_s)
+    except GitError:
+        return None
+    raise GitError("its HEAD leads to no commit")
+
+
 def git_folder_of(checkout: Path) -> Path:
     """The folder that git reads a checkout by; the folder itself for a bare repository."""
     inside = checkout / ".git"
     return inside if inside.exists() else checkout
 
 
+def find_checkout(folder: Path) -> Path | None:
+    """The repository that a folder lies in: the folder with `.git`, or a bare one."""
+    folder = folder.expanduser().absolute()
+    if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
+        return folder
+    return next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
+
+
 def find_repository(folder: Path) -> tuple[Path, str] | None:
     """The folder that git reads the checkout around a folder by, and where that lies in it: "src/"."""
     folder = folder.expanduser().resolve()
-    root = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
-    if root is None:
+    if (root := find_checkout(folder)) is None:
         return None
     prefix = "" if root == folder else f"{folder.relative_to(root).as_posix()}/"
     return git_folder_of(root), prefix
+
+
+def list_tracked_ignored(folder: Path) -> frozenset[str]:
+    """What git tracks although its rules name it: paths in a folder, and ("src/") of the folders around them.
+
+    Empty where git cannot tell.
+    """
+    folder = folder.expanduser().resolve()
+    if (located := find_repository(folder)) is None:
+        return frozenset()
+    repository, prefix = located
+    root = str(folder).removesuffix(f"/{prefix.rstrip('/')}") if prefix else str(folder)
+    listing = ["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"]
+    try:  # git names paths from where it runs
+        output = run_git(["-C", str(folder), f"--work-tree={root}", *listing], repository=repository)
+    except (GitError, SourceRefused):
+        return frozenset()
+    paths = {decode_path(path) for path in output.split(b"\0") if path}
+    return frozenset(paths.union(f"{parent}/" for path in paths for parent in PurePosixPath(path).parents))
 
 
 def list_remotes(repository: Path) -> list[GitConnection]:
@@ -147,13 +187,21 @@ def list_remotes(repository: Path) -> list[GitConnection]:
 
 
 def find_git_folder(repository: Path) -> Path:
-    """Where git keeps a repository, once for all of its worktrees; SourceRefused where it cannot be read."""
+    """Where git keeps the repository around a folder, once for all of its worktrees.
+
+    SourceRefused where it cannot be read.
+    """
     arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
     try:
-        output = run_git(arguments, repository=git_folder_of(repository))
+        output = run_git(arguments, repository=(find_repository(repository) or (repository,))[0])
     except GitError as failure:
         raise SourceRefused(f"the repository in {repository} cannot be read: repair it") from failure
     return Path(output.decode("utf-8", "surrogateescape").rstrip("\n"))
+
+
+def limit_to(prefix: str, *options: str) -> list[str]:
+    """The last arguments of a command that is about a folder, with options that take it; "" is for all."""
+    return [*(f"{it}={prefix}" for it in options), "--", f":(literal){prefix}"] if prefix else ["--"]
 
 
 def read_grafts(repository: Path) -> frozenset[str]:
@@ -312,6 +360,9 @@ def to_source_error(remote: Remote, failure: GitError) -> KnowledgeError:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"(?:fatal|error|remote|ssh):", line, re.I)] or lines
     repository, reason = f"git repository {remote.url}", "; ".join(errors[:3])[:500] or "git said nothing"
+    if "promisor remote" in message:
+        problem = "is a partial clone that lacks some of its objects"
+        return SourceRefused(f"{repository} {problem}: give the address that it was cloned from")
     if _is_permanent(message) and not failure.timed_out:
         identity = "that connection.app is installed for it" if remote.app else "token"
         if _REFUSED_CREDENTIALS.search(message):

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,12 @@ from knowledge_pipeline.connectors.git.command import (
     build_command,
     build_environment,
     find_git_folder,
+    find_repository,
     git_folder_of,
+    limit_to,
     parse_commit,
     read_grafts,
-    resolve_commit,
+    read_head,
     run_git,
     stream_git,
 )
@@ -39,7 +42,7 @@ from knowledge_pipeline.connectors.patterns import ChangedPaths
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused
 from knowledge_pipeline.extraction.text_decoding import add_note, decode_bytes, fingerprint_encoding
 from knowledge_pipeline.file_languages import DATA_LANGUAGES, detect_language
-from knowledge_pipeline.records import Document, Item
+from knowledge_pipeline.records import Document, Item, hash_strings
 from knowledge_pipeline.times import parse_since
 
 _FORMAT_VERSION = "2"
@@ -56,7 +59,7 @@ class MirrorHistory:
     """The history of a branch of a remote repository."""
 
     def __init__(self, mirror: Mirror, branch: str | None) -> None:
-        self.repository = mirror.repository
+        self.repository, self.prefix = mirror.repository, ""
         self._mirror = mirror
         self._branch = branch
 
@@ -71,40 +74,26 @@ class MirrorHistory:
 
 
 class FolderHistory:
-    """The history that a folder of this machine has checked out."""
+    """The history that a folder of this machine has checked out: that of the folder, not of all around it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.expanduser().absolute()
-        self.repository = git_folder_of(self._folder)
+        self.repository, self.prefix = find_repository(folder) or (git_folder_of(self._folder), "")
 
     def find_newest_commit(self) -> str | None:
         """The commit that HEAD names."""
         if not self._folder.is_dir():
             raise SourceRefused(f"the folder {self._folder} does not exist: correct connection.path")
         try:
-            run_git(["rev-parse", "--git-dir"], repository=self.repository)
+            return read_head(self.repository)
         except GitError as failure:
-            raise self.to_source_error(failure) from failure
-        try:
-            return resolve_commit("HEAD", self.repository)
-        except GitError as failure:
-            if self._is_unborn():
-                return None
             raise self.to_source_error(failure) from failure
 
     def to_source_error(self, failure: GitError) -> KnowledgeError:
         """The folder holds no repository, or a broken one."""
-        reason = strip_credentials(" ".join(failure.stderr.split()))[:300] or "its HEAD leads to no commit"
+        reason = strip_credentials(" ".join(failure.stderr.split()))[:300]
         problem = f"has no git history that can be read ({reason})"
         return SourceRefused(f"the folder {self._folder} {problem}: correct connection.path")
-
-    def _is_unborn(self) -> bool:
-        """Whether HEAD names a branch that does not exist yet, rather than one that is broken."""
-        try:
-            branch = run_git(["symbolic-ref", "--quiet", "HEAD"], repository=self.repository).decode().strip()
-            return not run_git(["for-each-ref", "--format=%(refname)", branch], repository=self.repository)
-        except GitError:
-            return False
 
 
 History = MirrorHistory | FolderHistory
@@ -127,13 +116,15 @@ class GitHistorySource(Source):
         self._history = history
         self._encoding = encoding
         self._version = _FORMAT_VERSION + fingerprint_encoding(encoding)
+        if history.prefix:
+            self._version += f"+{hash_strings(history.prefix)[:12]}"
         self._depth = depth
         self._since = since
         self._commit_prefix = commit_prefix
         self._changed_paths = changed_paths
         self._grafts: frozenset[str] | None = None  # read when they are asked for
         self._objects = ObjectReader(history.repository)
-        self._diffs = DiffReader(history.repository, encoding)
+        self._diffs = DiffReader(history.repository, encoding, history.prefix)
         if since is not None:
             parse_since(since)  # an invalid one is refused before anything is read
 
@@ -155,31 +146,52 @@ class GitHistorySource(Source):
             commits = self._list_commits([*limits, tip])
         except GitError as failure:
             raise self._history.to_source_error(failure) from failure
-        self._grafts = None
+        folder = find_git_folder(self._history.repository)
+        self._grafts = read_grafts(folder)
+        is_partial = any((folder / "objects/pack").glob("*.promisor"))
+        unread = self._find_unreadable(commits) if is_partial else set[str]()
         for commit in commits:
-            version = f"{self._version}+graft" if self._is_graft(commit) else self._version
-            yield Item(f"commit/{commit}", f"{commit}:{version}", commit)
+            state = "+graft2" if commit in self._grafts else "+partial" if commit in unread else ""
+            yield Item(f"commit/{commit}", f"{commit}:{self._version}{state}", commit)
 
     def _list_commits(self, revisions: Sequence[str]) -> list[str]:
-        repository, wanted = self._history.repository, self._changed_paths
+        repository, prefix, wanted = self._history.repository, self._history.prefix, self._changed_paths
         if wanted is None:
-            return run_git(["rev-list", *revisions, "--"], repository=repository).decode("ascii").split()
-        touches = iter_touched_paths(repository, ["--diff-merges=first-parent", *revisions])
-        by_commit = groupby(touches, key=lambda touch: touch[2])
+            arguments = ["rev-list", *revisions, *limit_to(prefix)]
+            return run_git(arguments, repository=repository).decode("ascii").split()
+        by_commit = groupby(_iter_touched_paths(repository, revisions, prefix), key=itemgetter(0))
         return [
             commit
             for commit, changes in by_commit
-            if wanted.accepts(format_path(path) for path, _, _ in changes)
+            if wanted.accepts(format_path(path) for _, path in changes)
         ]
 
+    def _find_unreadable(self, commits: Sequence[str]) -> set[str]:
+        """The commits of whose diffs a partial clone lacks parts now; it may be given them later."""
+        repository = self._history.repository
+        output = ["--stdin", "--root", "-r", "--raw", "-z", "--no-renames", "--format=tformat://%H"]
+        requests = "".join(f"{commit}\n" for commit in commits).encode("ascii")
+        blobs: list[tuple[str, bytes]] = []
+        commit = ""
+        arguments = ["diff-tree", "--diff-merges=first-parent", *output, *limit_to(self._history.prefix)]
+        try:
+            for field in stream_git(arguments, repository=repository, stdin=requests):
+                if field.startswith(_COMMIT_MARK):
+                    commit = field[2:].decode("ascii")
+                elif field.lstrip(b"\n").startswith(b":") and len(words := field.split()) == 5:
+                    blobs += [(commit, words[2]), (commit, words[3])]
+            wanted = b"\n".join({blob for _, blob in blobs if blob.strip(b"0")})
+            checked = run_git(["cat-file", "--batch-check"], repository=repository, stdin=wanted + b"\n")
+        except GitError:
+            return set(commits)
+        missing = {line.split()[0] for line in checked.splitlines() if line.endswith(b" missing")}
+        return {commit for commit, blob in blobs if blob in missing}
+
     def fetch(self, item: Item) -> Document:
-        """Read one commit and its diff against its first parent; none where a shallow clone lacks that."""
+        """Read one commit and its diff against its first parent; a note says what a clone lacks of it."""
         try:
             commit = parse_commit(self._objects.read(item.locator), self._encoding)
-            if self._is_graft(item.locator):
-                diff = Diff((), "")
-            else:
-                diff = self._diffs.read(item.locator, commit.parents[0] if commit.parents else None)
+            diff = self._read_diff(item.locator, commit.parents[0] if commit.parents else None)
         except GitError as failure:
             raise self._history.to_source_error(failure) from failure
         subject = commit.message.partition("\n")[0].strip() or f"Commit {item.locator[:12]}"
@@ -192,31 +204,45 @@ class GitHistorySource(Source):
             url=f"{self._commit_prefix}{item.locator}" if self._commit_prefix else None,
             author=commit.author,
             last_modified=commit.committed,
-            metadata=add_note(metadata, commit.note),
+            metadata=add_note(add_note(metadata, commit.note), diff.note),
         )
 
-    def _is_graft(self, commit: str) -> bool:
+    def _read_diff(self, commit: str, first_parent: str | None) -> Diff:
+        """The diff; without the parts that a clone lacks, and then with a note."""
         if self._grafts is None:
             self._grafts = read_grafts(find_git_folder(self._history.repository))
-        return commit in self._grafts
+        if commit in self._grafts:
+            return Diff((), "", "changes not known: the clone is shallow and ends here")
+        try:
+            return self._diffs.read(commit, first_parent)
+        except GitError:
+            if isinstance(self._history, MirrorHistory):  # it is complete: it is cloned anew
+                raise
+        prefix = self._history.prefix
+        # Names of files need no contents, which a partial clone lacks.
+        options = ["-r", "-z", "--root", "--no-commit-id", "--name-only", *limit_to(prefix, "--relative")]
+        commits = [first_parent, commit] if first_parent else [commit]
+        try:
+            names = run_git(["diff-tree", *commits, *options], repository=self._history.repository)
+        except GitError:
+            names = b""
+        paths = (format_path(decode_path(name)) for name in names.split(b"\0") if name)
+        files = tuple(ChangedFile(path, None, None, None) for path in paths)
+        return Diff(files, "", "changed lines not read: the clone lacks parts of its history")
 
 
-def iter_touched_paths(repository: Path, revisions: Sequence[str]) -> Iterator[tuple[str, int, str]]:
-    """Path, time (seconds since 1970) and id for each file that a commit names; the newest commit first.
-
-    `revisions` are which commits, and how merges are compared, as `git log` takes them. Raises GitError.
-    """
-    output = ["-z", "--root", "--name-only", "--no-renames", "--format=tformat://%H %ct"]
+def _iter_touched_paths(repository: Path, revisions: Sequence[str], prefix: str) -> Iterator[tuple[str, str]]:
+    """Commit and path for each file that a commit changes in a folder; the newest commit first."""
+    output = ["-z", "--root", "--name-only", "--no-renames", "--format=tformat://%H"]
     plain = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature", "--no-notes"]
-    arguments = ["log", *output, *plain, *revisions, "--"]
-    commit, when, first = "", 0, False
-    for entry in stream_git(arguments, repository=repository):
+    options = [*output, *plain, *revisions, *limit_to(prefix, "--relative")]
+    commit, first = "", False
+    for entry in stream_git(["log", "--diff-merges=first-parent", *options], repository=repository):
         if entry.startswith(_COMMIT_MARK):
-            commit_id, _, seconds = entry[2:].decode("ascii").partition(" ")
-            commit, when, first = commit_id, int(seconds or 0), True
+            commit, first = entry[2:].decode("ascii"), True
         elif entry:
             # git puts one line feed between a commit and its first path
-            yield decode_path(entry.removeprefix(b"\n") if first else entry), when, commit
+            yield commit, decode_path(entry.removeprefix(b"\n") if first else entry)
             first = False
 
 
@@ -234,7 +260,7 @@ def _build_commit_text(
     message = "\n\n".join(part for part in (subject, body, signed) if part)
     parts: list[tuple[dict[str, Any], str]] = [({"kind": "message"}, message)]
     if diff.files:
-        parts.append(({"kind": "files"}, _format_files(diff.files)))
+        parts.append(({"kind": "files"}, _format_files(diff)))
     for path, excerpt in iter_excerpts(diff.patch[: _MAX_PATCH_CHARS * 10]):
         if detect_language(path) in _LANGUAGES_WITHOUT_EXCERPT:
             continue
@@ -259,13 +285,13 @@ def _build_commit_text(
     return "\n\n".join(text for _, text in parts), metadata
 
 
-def _format_files(files: tuple[ChangedFile, ...]) -> str:
-    inserted, deleted = _count_lines(files)
-    lines = [f"Files changed: {len(files)} (+{inserted} -{deleted})"]
+def _format_files(diff: Diff) -> str:
+    files, (inserted, deleted) = diff.files, _count_lines(diff.files)
+    lines = [f"Files changed: {len(files)}" + ("" if diff.note else f" (+{inserted} -{deleted})")]
     for file in files[:_MAX_FILES]:
         name = f"{file.old_path} => {file.path}" if file.old_path else file.path
-        count = "binary" if file.insertions is None else f"+{file.insertions} -{file.deletions}"
-        lines.append(f"- {' '.join(name.splitlines())} ({count})")
+        count = " (binary)" if file.insertions is None else f" (+{file.insertions} -{file.deletions})"
+        lines.append(f"- {' '.join(name.splitlines())}{'' if diff.note else count}")
     if len(files) > _MAX_FILES:
         lines.append(f"- and {len(files) - _MAX_FILES} more")
     return "\n".join(lines)
@@ -301,15 +327,17 @@ class Diff:
 
     files: tuple[ChangedFile, ...]
     patch: str  # git's own text, one line around each change; may end early
+    note: str = ""  # what the clone lacks of it: then no lines are counted
 
 
 class DiffReader(ChildProcess):
     """Reads diffs through one lasting `git diff-tree`."""
 
-    def __init__(self, repository: Path, encoding: str | None = None) -> None:
-        """`encoding`: of lines that are not UTF-8."""
+    def __init__(self, repository: Path, encoding: str | None = None, prefix: str = "") -> None:
+        """`encoding`: of lines that are not UTF-8; `prefix`: the folder whose files are compared."""
         self._encoding = encoding
-        command = build_command(["-c", "core.bigFileThreshold=2m", "diff-tree", *_OPTIONS], repository)
+        options = [*_OPTIONS, *limit_to(prefix, "--relative")]
+        command = build_command(["-c", "core.bigFileThreshold=2m", "diff-tree", *options], repository)
         super().__init__(command, build_environment(), own_session=True, bufsize=0)
 
     def read(self, commit: str, first_parent: str | None) -> Diff:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
@@ -26,6 +26,7 @@ from knowledge_pipeline.connectors.git.command import (
     GitError,
     Remote,
     may_pass,
+    read_grafts,
     resolve_commit,
     run_git,
     to_source_error,
@@ -41,9 +42,10 @@ _HEAD_REF = "refs/knowledge/head"
 _BROKEN_MARKER = "broken"  # a file whose presence asks for a new clone
 _DAMAGE_PATTERN = re.compile(
     r"bad object|missing|corrupt|necessary objects|unable to (?:read|parse)|unresolved delta|"
-    r"packfile|bad config",
+    r"packfile|bad config|mismatched algorithms",
     re.IGNORECASE,
 )
+_MAX_FETCHES = 3  # the remote may move between its listing and the fetch
 _MAX_ATTEMPTS = 4  # some 5 s in all: git does not say how long its server asks it to wait
 
 
@@ -70,7 +72,7 @@ class Mirror:
             for lock in (*self.repository.glob("*.lock"), *(self.repository / "refs").rglob("*.lock")):
                 lock.unlink(missing_ok=True)  # of a fetch that was killed: no other one runs now
             try:
-                self._fetch(self.repository)
+                self._fetch(self.repository, self._list_remote_branches(self.repository))
             except GitError as failure:
                 if _DAMAGE_PATTERN.search(failure.stderr) is None and self._is_usable():
                     raise to_source_error(self.remote, failure) from failure
@@ -86,14 +88,15 @@ class Mirror:
         """
         wanted = select_pull_patterns(patterns)
         with self._lock():
-            listed = self._list_remote_pulls()
-            candidates = listed if open_names is None else listed.keys() & open_names
-            chosen = sort_pulls(name for name in candidates if matches_any(name, wanted))[-MAX_PULLS:]
-            existing = self._list_pulls()
-            refs = [f"refs/{name}/head" for name in chosen if existing.get(name) != listed[name]]
             try:
-                if refs:
-                    self._fetch_refs(self.repository, *(f"+{ref}:{ref}" for ref in refs))
+                refs = self._list_remote(self.repository, "refs/pull/*/head", "refs/merge-requests/*/head")
+                listed = {name: commit for ref, commit in refs if (name := parse_pull_ref(ref))}
+                candidates = listed if open_names is None else listed.keys() & open_names
+                chosen = sort_pulls(name for name in candidates if matches_any(name, wanted))[-MAX_PULLS:]
+                existing = self._list_pulls()
+                wanted = [f"refs/{name}/head" for name in chosen if existing.get(name) != listed[name]]
+                if wanted:
+                    self._fetch_refs(self.repository, *(f"+{ref}:{ref}" for ref in wanted))
             except GitError as failure:
                 raise to_source_error(self.remote, failure) from failure
             if gone := "".join(f"delete refs/{name}/head\n" for name in existing.keys() - chosen):
@@ -121,7 +124,8 @@ class Mirror:
 
     def list_branches(self) -> dict[str, str]:
         """The newest commits of the remote's branches, by name."""
-        return {ref.removeprefix("refs/heads/"): commit for ref, commit in self._iter_refs("refs/heads/")}
+        refs = self._iter_refs("refs/heads/", repository=self.repository)
+        return {ref.removeprefix("refs/heads/"): commit for ref, commit in refs}
 
     def mark_broken(self, failure: GitError) -> SourceUnavailable:
         """The error to raise for a damaged mirror; the next fetch clones it again."""
@@ -135,26 +139,22 @@ class Mirror:
 
     def _list_pulls(self, *options: str) -> dict[str, str]:
         """The heads of pull requests that are here, by number."""
-        refs = self._iter_refs(*options, "refs/pull/", "refs/merge-requests/")
+        refs = self._iter_refs(*options, "refs/pull/", "refs/merge-requests/", repository=self.repository)
         commits = {name: commit for ref, commit in refs if (name := parse_pull_ref(ref))}
         return {name: commits[name] for name in sort_pulls(commits)}
 
-    def _iter_refs(self, *arguments: str) -> Iterator[tuple[str, str]]:
+    def _iter_refs(self, *arguments: str, repository: Path) -> Iterator[tuple[str, str]]:
         """Names and commits of refs that are here."""
         listing = ["for-each-ref", "--format=%(objectname) %(refname)", *arguments]
-        for line in run_git(listing, repository=self.repository).decode("utf-8", "replace").splitlines():
+        for line in run_git(listing, repository=repository).decode("utf-8", "replace").splitlines():
             commit, _, ref = line.partition(" ")
             yield ref, commit
 
-    def _list_remote_pulls(self) -> dict[str, str]:
-        """The heads of all pull requests that the remote ever had, in one call."""
-        arguments = ["ls-remote", "--", self.remote.url, "refs/pull/*/head", "refs/merge-requests/*/head"]
-        try:
-            listed = self._run_remote(self.repository, arguments).decode("utf-8", "replace").splitlines()
-        except GitError as failure:
-            raise to_source_error(self.remote, failure) from failure
-        lines = (line.partition("\t") for line in listed)
-        return {name: commit for commit, _, ref in lines if (name := parse_pull_ref(ref))}
+    def _list_remote(self, repository: Path, *patterns: str) -> list[tuple[str, str]]:
+        """Names and commits of refs that the remote has, in one call."""
+        arguments = ["ls-remote", "--", self.remote.url, *patterns]
+        listed = self._run_remote(repository, arguments).decode("utf-8", "replace").splitlines()
+        return [(ref, commit) for commit, _, ref in (line.partition("\t") for line in listed)]
 
     @contextmanager
     def _lock(self) -> Generator[None]:
@@ -170,8 +170,13 @@ class Mirror:
         new = Path(mkdtemp(prefix=f"{self.folder.name}.new-", dir=self.folder.parent))
         repository = new / self.repository.name
         try:
-            run_git(["init", "--quiet", "--bare", "--template=", "--", str(repository)], repository=None)
-            self._fetch(repository)
+            init = ["init", "--quiet", "--bare", "--template="]
+            run_git([*init, "--", str(repository)], repository=None)
+            wanted = self._list_remote_branches(repository)
+            if any(len(commit) == 64 for commit in wanted.values()):  # digits of SHA-256
+                shutil.rmtree(repository)
+                run_git([*init, "--object-format=sha256", "--", str(repository)], repository=None)
+            self._fetch(repository, wanted)
             shutil.rmtree(self.folder, ignore_errors=True)
             new.rename(self.folder)
         except GitError as failure:
@@ -179,17 +184,35 @@ class Mirror:
         finally:
             shutil.rmtree(new, ignore_errors=True)
 
-    def _fetch(self, repository: Path) -> None:
-        try:
-            self._fetch_refs(repository, f"+HEAD:{_HEAD_REF}", "+refs/heads/*:refs/heads/*")
-        except GitError as failure:
-            if "couldn't find remote ref head" not in failure.stderr.lower():
-                raise
-            run_git(["update-ref", "-d", _HEAD_REF], repository=repository)
-            self._fetch_refs(repository, "+refs/heads/*:refs/heads/*")
+    def _fetch(self, repository: Path, wanted: Mapping[str, str]) -> None:
+        """Fetch until what the remote lists is here: git may leave out branches, and report success."""
+        for _ in range(_MAX_FETCHES):
+            if wanted == self._list_own_branches(repository) and not read_grafts(repository):
+                return
+            head = [f"+HEAD:{_HEAD_REF}"] if _HEAD_REF in wanted else []
+            if not head:
+                run_git(["update-ref", "-d", _HEAD_REF], repository=repository)
+            self._fetch_refs(repository, *head, "+refs/heads/*:refs/heads/*")
+            own = self._list_own_branches(repository)
+            if wanted == own or (wanted := self._list_remote_branches(repository)) == own:
+                return
+        raise SourceUnavailable(
+            f"git repository {self.remote.url} did not send its branches as it lists them: try again later"
+        )
+
+    def _list_own_branches(self, repository: Path) -> dict[str, str]:
+        return dict(self._iter_refs(_HEAD_REF, "refs/heads/", repository=repository))
+
+    def _list_remote_branches(self, repository: Path) -> dict[str, str]:
+        """The commits of HEAD and of all branches of the remote, by the names that they have here."""
+        refs = dict(self._list_remote(repository, "HEAD", "refs/heads/*"))
+        head = {_HEAD_REF: refs["HEAD"]} if "HEAD" in refs else {}
+        return head | {ref: commit for ref, commit in refs.items() if ref.startswith("refs/heads/")}
 
     def _fetch_refs(self, repository: Path, *refs: str) -> None:
-        options = ("--quiet", "--prune", "--no-tags", "--force")
+        options = ["--quiet", "--prune", "--no-tags", "--force", "--update-shallow"]
+        if read_grafts(repository):  # as far as the remote has become complete, so does the mirror
+            options.append("--unshallow")
         scope = ("--no-recurse-submodules", "--no-write-fetch-head")
         self._run_remote(repository, ["fetch", *options, *scope, "--", self.remote.url, *refs])
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from knowledge_pipeline.connectors.base import decode_path
 from knowledge_pipeline.connectors.files import CachedCommits, NewestCommits
-from knowledge_pipeline.connectors.git.command import GitError, read_grafts, run_git, stream_git
+from knowledge_pipeline.connectors.git.command import GitError, limit_to, read_grafts, run_git, stream_git
 
 _CACHE_VERSION = 2  # of the files with the newest commits
 _MAX_REMEMBERED_PATHS = 100_000  # of a branch, some 25 MB
@@ -130,7 +130,7 @@ class _HistoryPass:
 
     def __init__(self, repository: Path, prefix: str, grafts: frozenset[str]) -> None:
         self._repository = repository
-        self._within = [f":(literal){prefix}"] if prefix else []
+        self._comparison = [*_COMPARISON, *limit_to(prefix)]
         self._grafts = {commit.encode("ascii") for commit in grafts}
         self.newest: NewestCommits = {}
 
@@ -167,9 +167,8 @@ class _HistoryPass:
         """For each commit, and each of its parents: the files that are otherwise in the two."""
         pairs = (line.split()[1:] for line in commits.splitlines())
         requests = b"".join(b"%b %b\n" % (commit, it) for commit, *parents in pairs for it in parents)
-        arguments = [*_COMPARISON, *(["--", *self._within] if self._within else [])]
         changed: list[bytes] | None = None
-        with closing(stream_git(arguments, repository=self._repository, stdin=requests)) as fields:
+        with closing(stream_git(self._comparison, repository=self._repository, stdin=requests)) as fields:
             for field in fields:
                 if field == _COMMIT_MARK:
                     if changed is not None:
@@ -193,8 +192,7 @@ def _hand_over(pending: _Paths, parent: bytes, paths: set[bytes]) -> None:
 
 
 def _list_paths(repository: Path, tip: str, prefix: str) -> Iterator[bytes]:
-    within = ["--", f":(literal){prefix}"] if prefix else []
-    arguments = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", tip, *within]
+    arguments = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", tip, *limit_to(prefix)]
     yield from stream_git(arguments, repository=repository)
 
 

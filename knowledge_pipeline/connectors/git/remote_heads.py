@@ -21,9 +21,10 @@ from knowledge_pipeline.connectors.git.command import (
     GitError,
     Remote,
     build_remote,
+    find_checkout,
     find_git_folder,
     git_folder_of,
-    resolve_commit,
+    read_head,
     run_git,
     to_source_error,
 )
@@ -87,18 +88,9 @@ def find_watched_branch(source: SourceConfig) -> WatchedBranch | None:
     if isinstance(connection, GitConnection) and trigger in {"on_commit", "realtime"}:
         return WatchedBranch(_repository_name(connection), connection.branch, source.branches)
     if isinstance(connection, LocalConnection) and trigger == "on_commit":
-        repository = find_repository(connection.path)
+        repository = find_checkout(connection.path)
         return WatchedBranch(str(repository), None) if repository is not None else None
     return None
-
-
-def find_repository(folder: Path) -> Path | None:
-    """The repository that a folder of this machine lies in: the folder with `.git`, or a bare one."""
-    start = folder.expanduser().absolute()
-    for root in (start, *start.parents):
-        if (root / ".git").exists():
-            return root
-    return start if (start / "HEAD").is_file() and (start / "objects").is_dir() else None
 
 
 def find_local_repository(watch: WatchedBranch) -> Path | None:
@@ -110,12 +102,17 @@ def find_local_repository(watch: WatchedBranch) -> Path | None:
     return Path(address.path).resolve() if address.is_local and Path(address.path).exists() else None
 
 
-def find_hooks_folder(repository: Path) -> Path:
-    """Where git looks for the hooks of a repository. Raises as `find_git_folder` does."""
+def find_hooks_folder(repository: Path) -> tuple[Path, Path]:
+    """Where git looks for the hooks of a repository, and where they are kept. As `find_git_folder` raises.
+
+    Husky makes the first anew, whose hooks start those in the folder around it.
+    """
     folder = find_git_folder(repository)
     listed = run_git(["config", "--get-all", "core.hooksPath"], repository=git_folder_of(repository))
     configured = listed.decode("utf-8", "surrogateescape").splitlines()[:-1]  # the last one is ours
-    return repository / Path(configured[-1]).expanduser() if configured else folder / "hooks"
+    hooks = repository / Path(configured[-1]).expanduser() if configured else folder / "hooks"
+    is_husky = hooks.name == "_" and hooks.parent.name == ".husky"
+    return hooks, hooks.parent if is_husky else hooks
 
 
 def group_by_watched_branch(sources: Iterable[SourceConfig]) -> dict[WatchedBranch, list[SourceConfig]]:
@@ -227,12 +224,10 @@ def _parse_ls_remote(output: bytes, query: RemoteHeadQuery) -> RemoteHeads:
 
 def _read_local_head(folder: Path, timeout_s: float) -> str | None:
     try:
-        return resolve_commit("HEAD", git_folder_of(folder), timeout_s=timeout_s)
+        return read_head(git_folder_of(folder), timeout_s=timeout_s)
     except GitError as failure:
         if failure.timed_out:
             raise
-        if not failure.stderr.strip():
-            return None  # git reports nothing for a branch without a commit
         reason = strip_credentials(" ".join(failure.stderr.split()))[:300]
         raise SourceRefused(f"the repository in {folder} cannot be read ({reason}): repair it") from failure
 

@@ -25,6 +25,7 @@ from knowledge_pipeline.connectors.git.command import (
     GitError,
     ObjectReader,
     parse_commit,
+    read_grafts,
     stream_git,
 )
 from knowledge_pipeline.connectors.git.mirror import Mirror
@@ -33,7 +34,7 @@ from knowledge_pipeline.connectors.git.newest_commits import (
     load_newest_commits,
     read_newest_commits,
 )
-from knowledge_pipeline.connectors.patterns import FileSelection
+from knowledge_pipeline.connectors.patterns import FileSelection, LeftOut
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import (
     ABSENT_KEY,
@@ -124,13 +125,15 @@ class GitTree:
         """The files of the branch; a line that was listed before is read again if its commit is another."""
         memory = self._memory
         earlier, touched = memory.entries, find_touched(memory.newest, newest)
-        entries = dict[bytes, FileEntry | None]()
+        entries = dict[bytes, FileEntry | LeftOut | None]()
         for line in self._stream_tree(tip):
             entry = earlier.get(line)
-            is_current = line in earlier if entry is None else entry.path not in touched
+            is_current = entry.path not in touched if isinstance(entry, FileEntry) else line in earlier
             entries[line] = entry = entry if is_current else self._to_entry(line, newest)
-            if entry is not None:
+            if isinstance(entry, FileEntry):
                 yield entry
+            else:
+                self._selection.count(entry)
         if len(entries) <= _MAX_REMEMBERED_LINES:
             memory.newest, memory.entries = newest, entries
 
@@ -141,6 +144,7 @@ class GitTree:
         own = {_identify(line): line for line in self._stream_tree(tip)}
         absent, present = defaultdict[bytes, list[str]](list), defaultdict[bytes, list[str]](list)
         variants: dict[bytes, bytes] = {}
+        repository = self._mirror.repository
         for name, commit in tips.items():
             if commit == tip:
                 continue
@@ -151,19 +155,23 @@ class GitTree:
                 present[file].append(name)
                 variants.setdefault(file, lines[file])
         for file, line in own.items():
-            if entry := self._to_entry(line, newest, absent=absent.get(file, ())):
+            entry = self._to_entry(line, newest, absent=absent.get(file, ()))
+            if isinstance(entry, FileEntry):
                 yield entry
+            else:
+                self._selection.count(entry)
         for name, commit in tips.items():
             firsts = sorted(file for file, names in present.items() if names[0] == name)
             if not firsts:
                 continue
             newest = (
-                read_newest_commits(self._mirror.repository, commit, base=tip)
+                read_newest_commits(repository, commit, base=tip, grafts=read_grafts(repository))
                 if is_pull_name(name)
                 else self._load_newest_commits(commit, name)
             )
             for file in firsts:
-                if entry := self._to_entry(variants[file], newest, present=present[file]):
+                entry = self._to_entry(variants[file], newest, present=present[file])
+                if isinstance(entry, FileEntry):
                     yield entry
 
     def _list_further_tips(self, tip: str) -> dict[str, str]:
@@ -187,23 +195,18 @@ class GitTree:
         return load_newest_commits(repository, tip, branch=branch, cache=folder, remembered=remembered)
 
     def _to_entry(
-        self,
-        line: bytes,
-        newest_commits: NewestCommits,
-        *,
-        absent: Sequence[str] = (),
-        present: Sequence[str] = (),
-    ) -> FileEntry | None:
-        """None where it is not wanted.
+        self, line: bytes, newest: NewestCommits, *, absent: Sequence[str] = (), present: Sequence[str] = ()
+    ) -> FileEntry | LeftOut | None:
+        """Where it is not wanted, what it is counted as.
 
         `absent` names branches that lack the file, `present` those that have it as a variant.
         """
         attributes, _, name = line.partition(b"\t")
         mode, _, object_id, size = attributes.decode("ascii").split()
         path = decode_path(name)
-        if self._selection.is_pruned(path.rpartition("/")[0]):
-            return None
-        commit = newest_commits.get(path, (0, ""))[1]  # empty where none touched it
+        if mode != "160000" and self._selection.is_pruned(path.rpartition("/")[0]):
+            return self._selection.find_left_out(path)
+        commit = newest.get(path, (0, ""))[1]  # empty where none touched it
         revision, locator = f"{object_id}:{commit[:12]}", f"{object_id}:{commit}"
         if absent or present:
             noted = json.dumps({BRANCHES_KEY: present} if present else {ABSENT_KEY: absent})
@@ -213,8 +216,10 @@ class GitTree:
         if mode == "160000":
             is_pruned = self._selection.is_pruned(path)
             return None if is_pruned else FileEntry(path, 0, revision, locator, SUBMODULE_REASON)
+        if mode == "120000" and self._selection.is_plain_text(path):
+            return self._selection.find_left_out(path, is_link=True)  # to a folder, as likely as not
         if not self._selection.accepts(path, executable=mode == "100755"):
-            return None
+            return self._selection.find_left_out(path)
         skip, variant = SYMLINK_REASON if mode == "120000" else None, object_id if present else ""
         return FileEntry(path, int(size), revision, locator, skip, variant)
 

@@ -354,8 +354,7 @@ def _fetch_entries(api: JiraClient, raw: Mapping[str, Any], field: str, name: st
     Those that came if that is all of them. Else they are paged by offset: when their number changes
     meanwhile, or one comes twice, another was deleted, and they are read anew.
 
-    Raises:
-        JiraRefused: the ticket is gone, or hidden from us.
+    Raises `JiraRefused`: the ticket is gone, or hidden from us.
     """
     listing = descend(raw, "fields", field)
     entries: _Entries = listing.get(name) or []

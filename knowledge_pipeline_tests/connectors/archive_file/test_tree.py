@@ -340,7 +340,7 @@ def test_a_program_without_an_extension_is_wanted_as_in_a_folder(archive, tmp_pa
         )
         connection = ArchiveFileConnection(type="archive_file", path=archive)
         selection = FileSelection(
-            SELECTION_DEFAULTS["code"], None, GitIgnoreSpec.from_lines([]), frozenset(), True
+            SELECTION_DEFAULTS["code"], None, GitIgnoreSpec.from_lines([]), frozenset({"bash"}), True
         )
         tree = ArchiveTree(connection, selection, cache=tmp_path)
         [entry] = tree.list_entries()

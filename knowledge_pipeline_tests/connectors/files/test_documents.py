@@ -205,7 +205,7 @@ def test_a_page_is_in_the_encoding_that_it_declares(repository, cache):
 
 def test_an_unknown_encoding_is_refused(repository):
     for type_ in ("code", "files", "archive"):
-        with pytest.raises(ValidationError, match="encoding 'latin-17' is not known: use a label such as"):
+        with pytest.raises(ValidationError, match="found an unknown encoding; allowed: a label such as"):
             over_folder(type_, repository.root, encoding="latin-17")
 
 

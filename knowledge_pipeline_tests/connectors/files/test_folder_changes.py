@@ -23,7 +23,15 @@ def source(folder: Path, type_: str = "code", **rest: Any) -> SourceConfig:
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     folder = tmp_path / "shop"
-    for name in ("src/a.py", "src/run", "docs/guide.md", "build/out.py", "node_modules/x/x.js", ".git/HEAD"):
+    for name in (
+        "src/a.py",
+        "src/run",
+        "docs/guide.md",
+        "src/a.png",
+        "build/out.py",
+        "node_modules/x/x.js",
+        ".git/HEAD",
+    ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x = 1\n")
     (folder / ".gitignore").write_text("build/\n*.tmp.py\n")
@@ -54,7 +62,14 @@ def test_what_may_change_a_listing_concerns_the_source(concerns: Concerns, shop:
 @pytest.mark.parametrize(
     "name",
     [
-        *("docs/guide.md", "src/run", "node_modules/x/x.js", "node_modules", ".git/HEAD", ".git/index.lock"),
+        *(
+            "docs/guide.md",
+            "src/a.png",
+            "node_modules/x/x.js",
+            "node_modules",
+            ".git/HEAD",
+            ".git/index.lock",
+        ),
         *("build/out.py", "build", "src/b.tmp.py", "tables/chunks/code/shop.py"),
     ],
 )

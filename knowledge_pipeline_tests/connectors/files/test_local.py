@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from knowledge_pipeline.connectors.base import uri_to_path
+from knowledge_pipeline.connectors.files import is_affected_by
 from knowledge_pipeline.connectors.registry import open_source
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused
 from knowledge_pipeline_tests.connectors.repositories import Repository, listed, over_folder, over_git, read
@@ -33,6 +35,34 @@ def test_nested_gitignore_files_are_honoured(repository, cache):
     )
     listing = listed(over_folder("code", repository.root), cache)
     assert set(listing) == {"a.py", "kept.log.py", "sub/top.py", "sub/b.log.py"}
+
+
+def test_what_git_tracks_is_read_though_a_rule_names_it(repository, cache, tmp_path):
+    ignored = {
+        "build/made.py": "1",
+        "build/deep/ours.py": "2",
+        "src/build/one.py": "3",
+        "src/café.gen.py": "4",
+    }
+    repository.write({".gitignore": "build/\n*.gen.py\n", "a.py": "1", "src/b.py": "1", **ignored})
+    repository.git("add", "-f", "build/deep/ours.py", "src/build/one.py", "src/café.gen.py")
+    repository.commit()
+    tracked = {"build/deep/ours.py", "src/build/one.py", "src/café.gen.py"}
+    listing = listed(over_folder("code", repository.root, exclude=["nothing"]), cache)
+    assert {uri_to_path(uri) for uri in listing} == {"a.py", "src/b.py", *tracked}
+    part = read(over_folder("code", repository.root / "src"), cache)
+    assert {document.path for document in part.values()} == {"b.py", "build/one.py", "café.gen.py"}
+    repository.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    assert set(listed(over_folder("code", tmp_path / "linked"), cache)) == set(listing)
+    source = over_folder("code", repository.root)
+
+    def is_affected(name: str) -> bool:
+        changed = [str(repository.root / name)]
+        never = tmp_path / "store"
+        return is_affected_by(source, repository.root, changed, store=never, was_document=lambda _: False)
+
+    assert all(is_affected(name) for name in tracked)
+    assert not is_affected("build/made.py")
 
 
 def test_a_folder_and_the_commit_of_it_list_the_same_files(repository, cache):
@@ -258,7 +288,7 @@ def test_a_document_of_a_folder_knows_its_time_and_language(tmp_path, cache):
     assert document.last_modified == datetime.fromtimestamp(1_600_000_000, UTC)
 
 
-def test_a_script_without_extension_is_code_by_its_first_line(tmp_path, cache):
+def test_a_script_without_extension_is_of_a_language_by_its_first_line(tmp_path, cache):
     for name, content in {
         "tool": "#!/usr/bin/env python3\n",
         "LICENSE": "free",
@@ -267,7 +297,10 @@ def test_a_script_without_extension_is_code_by_its_first_line(tmp_path, cache):
         (tmp_path / name).write_text(content)
         (tmp_path / name).chmod(0o755)
     (tmp_path / "not_executable").write_text("#!/bin/sh\n")
-    assert set(listed(over_folder("code", tmp_path), cache)) == {"tool"}
+    documents = read(over_folder("code", tmp_path), cache)
+    languages = {uri: document.language for uri, document in documents.items()}
+    assert languages == {"tool": "python", "prose": None, "not_executable": "bash"}
+    assert set(listed(over_folder("code", tmp_path, languages=["python"]), cache)) == {"tool"}
     assert listed(over_folder("code", tmp_path, languages=["bash"]), cache) == {}
 
 

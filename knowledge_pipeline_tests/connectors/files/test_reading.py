@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from knowledge_pipeline.connectors.files import read_text
 from knowledge_pipeline.encodings import find_codec
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.extraction.text_decoding import decode_bytes, decode_text
@@ -154,3 +155,13 @@ def test_what_is_no_encoding_of_texts_is_unknown(label):
 
 def test_a_line_of_a_megabyte_is_read():
     assert len(decode_text(b"x" * 1_000_000).text) == 1_000_000
+
+
+@pytest.mark.parametrize("name", ["list.c", "Store.kt", "app.py", "build.sh", "site.yaml"])
+def test_code_with_comments_in_another_encoding_loses_these_places_alone(name):
+    payload = "/* Größe: für Müller */\nint size(void) { return 1; }\n".encode("latin-1")
+    found = read_text(name, payload)
+    assert found.text == payload.decode("utf-8", "replace")
+    assert found.metadata["note"] == "not valid UTF-8 at 4 places, which read \ufffd"
+    with pytest.raises(DocumentSkipped, match="not valid UTF-8 at byte 5"):
+        read_text("notes.txt", payload)

@@ -133,7 +133,8 @@ def test_a_repository_without_a_commit_and_a_folder_without_one_have_the_file_sy
 def test_a_repository_that_git_cannot_read_is_told(clone, cache):
     (clone.root / ".git" / "HEAD").write_text("nonsense")
     assert dates(clone.root, cache) == {"src/a.py": CHANGED, "src/b.py": CHANGED}
-    [(note, count)] = notes_of(clone.root, cache).items()
+    [(note, count), (other, _)] = notes_of(clone.root, cache).items()
+    assert other == "file of another format (1 .md)"
     assert note.startswith("dates are the file system's: git cannot read the repository (") and count == 1
 
 

@@ -17,7 +17,6 @@ from knowledge_pipeline.connectors.git.remote_heads import (
     RemoteHeads,
     WatchedBranch,
     build_queries,
-    find_repository,
     find_watched_branch,
     group_by_watched_branch,
     poll_remote_heads,
@@ -180,8 +179,8 @@ def test_a_work_tree_and_a_bare_repository_are_repositories(repository: Reposito
     tip = repository.commit()
     repository.git("worktree", "add", "-q", "-b", "other", str(tmp_path / "tree"))
     assert standing(over_folder("code", tmp_path / "tree")).commit_of(None) == tip
-    bare = Repository(tmp_path / "bare", bare=True)
-    assert find_repository(bare.root) == bare.root
+    bare = Repository(repository.root / "bare", bare=True)  # whatever lies around it
+    assert find_watched_branch(over_folder("code", bare.root)) == WatchedBranch(str(bare.root), None)
 
 
 def test_a_broken_repository_says_so(repository: Repository) -> None:

@@ -150,8 +150,8 @@ def test_sources_of_one_repository_list_it_each_in_its_way_again_and_again(repos
     sources = [over_git("code", repository.root, max_bytes=limit) for limit in (100, 200)]
     sources.append(over_git("markdown", repository.root))
     whole = [
-        {"large.py": "larger than 100 bytes (101)", "run": None},
-        {"large.py": None, "run": None},
+        {"large.py": "larger than 100 bytes (101)", "notes": None, "run": None},
+        {"large.py": None, "notes": None, "run": None},
         {"a.md": None},
     ]
     for _ in range(2):
@@ -162,6 +162,7 @@ def test_sources_of_one_repository_list_it_each_in_its_way_again_and_again(repos
         assert {uri: item.skip for uri, item in listed(source, cache).items()} == {
             "large.py": None,
             "notes": None,
+            "run": None,
         }
 
 
@@ -177,12 +178,14 @@ def test_every_odd_name_is_listed_and_read(repository, cache):
 
 
 def test_a_script_without_extension_is_code_by_its_first_line(repository, cache):
-    repository.write({"tool": "#!/bin/sh\n", "other": "text", "plain": "#!/bin/sh\n"})
+    repository.write({"tool": "#!/bin/sh\n", "other": "text", "large": "#!/bin/sh\n" + "x" * 100_000})
     for name in ("tool", "other"):
         (repository.root / name).chmod(0o755)
     repository.commit()
-    assert read(over_git("code", repository.root), cache)["tool"].language == "bash"
-    assert set(listed(over_git("code", repository.root), cache)) == {"tool"}
+    documents = read(over_git("code", repository.root), cache)
+    languages = {"tool": "bash", "other": None, "large": "bash"}
+    assert {uri: document.language for uri, document in documents.items()} == languages
+    assert set(listed(over_git("code", repository.root, languages=["bash"]), cache)) == {"tool"}
 
 
 def test_a_name_in_another_encoding_is_read(repository, cache):
