@@ -10,7 +10,7 @@ with used as (
     where user_node <> node
 ),
 unresolved as (
-    select language, split_part(rtrim(target_name, '()'), '.', -1) as simple, count(*) as uses
+    select split_part(rtrim(target_name, '()'), '.', -1) as simple, count(*) as uses -- of any language: templates
     from stg_edges
     where target_id is null and confidence = 0
     group by all
@@ -27,14 +27,17 @@ select
     max(coalesce(unresolved.uses, 0)) as unresolved_uses
 from stg_symbols
 left join used on used.node = stg_symbols.node
-left join unresolved
-    on unresolved.language = stg_symbols.language and unresolved.simple = stg_symbols.simple
+left join unresolved on unresolved.simple = stg_symbols.simple
 where
     stg_symbols.kind in ('function', 'method', 'class')
     and used.node is null
     and stg_symbols.simple not in ('main', 'init', 'constructor', 'initialize', 'setup', 'teardown', 'setUp', 'tearDown')
     and not regexp_matches(stg_symbols.simple, '^(__.*__|[Tt]est.*|Benchmark.*|Example.*)$')
     and not regexp_matches(lower(stg_symbols.path), '(^|/)(tests?|specs?|__tests__|testing|fixtures?|examples?)(/|_|\.)')
+    and not ( -- pages that a framework finds by their paths
+        stg_symbols.language in ('vue', 'svelte', 'astro')
+        and regexp_matches(stg_symbols.path, '(^|/)((pages|layouts|routes)/.*|(app|App|error)\.[a-z]+)$')
+    )
     and not regexp_matches(lower(stg_symbols.path), '(_test|_tests|\.test|\.spec|_spec|test)\.[a-z]+$')
 group by stg_symbols.source, stg_symbols.path, stg_symbols.name
 order by unresolved_uses, exported, lines desc, stg_symbols.source, stg_symbols.path, stg_symbols.name

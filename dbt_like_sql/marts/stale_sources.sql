@@ -1,5 +1,5 @@
--- Which sources are stale, and why: their configuration or the code changed since their last refresh, it is
--- overdue by its trigger or did not finish, or rows wait for their vectors.
+-- Which sources are stale, and why: their configuration or the code changed since their last refresh, it
+-- failed or is overdue by its trigger, or rows wait for their vectors.
 -- answers: Which sources are stale, and why?
 -- grain: one row per source
 -- plot: bar x=source y=age_hours by=state
@@ -18,6 +18,13 @@ with refreshed as (
         arg_max(settings, done_at) filter (where stage = 'index' and settings is not null) as index_settings
     from stg_refreshes
     group by source
+),
+failed as (
+    select stg_failures.source, min(failed_at) as since, arg_max(problem, failed_at) as problem
+    from stg_failures
+    left join refreshed on refreshed.source = stg_failures.source
+    where refreshed.refreshed_at is null or failed_at > refreshed.refreshed_at
+    group by stg_failures.source
 ),
 begun as (
     select distinct source from stg_documents -- as soon as some are read, which the log of refreshes says at the end
@@ -57,6 +64,7 @@ compared as (
         refreshed.last_run,
         list_filter(
             [
+                'failed since ' || strftime(failed.since, '%Y-%m-%d %H:%M') || ' because ' || failed.problem,
                 case
                     when refreshed.refreshed_at is not null then null
                     when begun.source is not null then 'not finished yet'
@@ -78,7 +86,10 @@ compared as (
                         then 'code changed'
                 end,
                 case when age_hours > stg_sources.max_age_hours then 'overdue (' || trigger || ')' end,
-                case when refreshed.read_at > refreshed.refreshed_at then 'last refresh did not finish' end,
+                case
+                    when refreshed.read_at > refreshed.refreshed_at and failed.source is null
+                        then 'last refresh did not finish'
+                end,
                 case when waiting.unembedded > 0 then waiting.unembedded || ' rows wait for a vector' end
             ],
             lambda reason: reason is not null
@@ -90,6 +101,7 @@ compared as (
         coalesce(costs.cost, 0) as cost
     from stg_sources
     full join refreshed on refreshed.source = stg_sources.source
+    left join failed on failed.source = coalesce(stg_sources.source, refreshed.source)
     left join begun on begun.source = coalesce(stg_sources.source, refreshed.source)
     left join waiting on waiting.source = coalesce(stg_sources.source, refreshed.source)
     left join skipped on skipped.source = coalesce(stg_sources.source, refreshed.source)

@@ -64,7 +64,7 @@ class Check:
     """A rule about what the stages made of one source type."""
 
     name: str
-    stage: str  # whose table it checks
+    topic: str  # the check of Dagster that it is a part of
     description: str  # what holds where it passes
     run: Callable[[Lake, Settings, SourceType], CheckResult]
     blocking: bool = False  # whether its failure forbids a release

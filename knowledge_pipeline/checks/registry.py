@@ -22,7 +22,7 @@ from knowledge_pipeline.store.lake import Lake
 CHECKS: tuple[Check, ...] = (
     Check(
         name="chunk_ids_are_unique",
-        stage="index",
+        topic="releasable",
         description="Among the changes since the live release, no chunk is in its index table twice.",
         blocking=True,
         run=check_duplicate_ids,
@@ -31,7 +31,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         name="index_matches_chunks",
-        stage="index",
+        topic="releasable",
         description="The index holds exactly the chunks of every source: none is missing, none is left over.",
         blocking=True,
         run=check_index_matches_chunks,
@@ -39,7 +39,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         name="vectors_are_sound",
-        stage="index",
+        topic="releasable",
         description="New vectors since the live release are finite, of length 1, and of their model's size.",
         blocking=True,
         run=check_vectors,
@@ -47,7 +47,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         name="sentences_are_found",
-        stage="index",
+        topic="releasable",
         description="A sentence of each changed source, and of some others in turn, is found by its readers "
         "alone: by its words, and by its vector.",
         blocking=True,
@@ -56,7 +56,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         name="edges_end_at_symbols",
-        stage="graph",
+        topic="releasable",
         description="Every edge of the code graph that names a definition of its source ends at one.",
         blocking=True,
         run=thresholds.check_dangling_edges,
@@ -66,7 +66,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         name="skipped_share",
-        stage="snapshot",
+        topic="useful_content",
         description="Few documents are skipped as unreadable, too large or dropped; empty ones do not count.",
         run=thresholds.check_skipped,
         threshold="skipped_share",
@@ -74,7 +74,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         name="duplicate_share",
-        stage="chunks",
+        topic="useful_content",
         description="Few indexed chunks have the same text as another one of the type.",
         run=thresholds.check_duplicates,
         threshold="duplicate_share",
@@ -82,7 +82,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         name="chunk_sizes",
-        stage="chunks",
+        topic="useful_content",
         description="Few indexed chunks are larger than their model reads, or too small to say anything.",
         run=thresholds.check_chunk_sizes,
         threshold="outlier_share",
@@ -90,14 +90,14 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         name="orphaned_vectors",
-        stage="embeddings",
+        topic="maintained",
         description="Few stored vectors belong to texts that no chunk has any more.",
         run=thresholds.check_orphaned_vectors,
         threshold="orphaned_share",
     ),
     Check(
         name="cost_within_budget",
-        stage="embeddings",
+        topic="cost_within_budget",
         description="The models of the whole project cost no more in 30 days than is budgeted.",
         run=thresholds.check_cost,
         threshold="monthly_budget",
@@ -105,21 +105,21 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         name="fresh",
-        stage="index",
+        topic="fresh",
         description="Every source was refreshed within the time that its trigger allows, changed or not.",
         run=thresholds.check_freshness,
         inspect_query="freshness",
     ),
     Check(
         name="unindexed_tail",
-        stage="index",
+        topic="maintained",
         description="Few index rows are searched by scanning, because no full-text index covers them yet.",
         run=thresholds.check_unindexed,
         threshold="unindexed_share",
     ),
     Check(
         name="unembedded_share",
-        stage="index",
+        topic="maintained",
         description="Every index row has the vector of its text; one without is found by its words alone.",
         run=thresholds.check_unembedded,
         threshold="unembedded_share",
@@ -127,7 +127,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         name="unresolved_share",
-        stage="graph",
+        topic="useful_content",
         description="In each language, few uses in the code graph have no known target.",
         run=thresholds.check_unresolved,
         threshold="unresolved_share",
@@ -156,8 +156,7 @@ def run_blocking_checks(
 ) -> list[tuple[Check, CheckResult]]:
     """Run the blocking checks of a type while no index table is being written.
 
-    Raises:
-        Busy: another process held the index for too long.
+    Raises `Busy`: another process held the index for too long.
     """
     checks = list_checks(source_type, blocking=True)
     with lake.lock_index():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from typer import Argument, Option
 
+from knowledge_pipeline.cli.exit_codes import FAILED
 from knowledge_pipeline.cli.session import Session, WrongUsage, example
 from knowledge_pipeline.errors import ConfigError, InvalidQuery, KnowledgeError
 
@@ -40,6 +41,7 @@ def _complete_model_names(context: typer.Context, incomplete: str) -> list[str]:
     knowledge sql cost_by_source
     knowledge sql freshness --csv > freshness.csv
     knowledge sql document_links --show
+    knowledge sql --test
     knowledge sql --query "select source, count(*) as n from document_links group by source"
 """)
 def sql(
@@ -51,6 +53,9 @@ def sql(
         str | None, Option(metavar="SELECT", help="Run this select over models and raw tables.")
     ] = None,
     show: Annotated[bool, Option("--show", help="Print the model's SQL, and do not run it.")] = False,
+    test: Annotated[
+        bool, Option("--test", help="Run the test MODEL, or all; exit with 1 if one of them fails.")
+    ] = False,
     limit: Annotated[int, Option(metavar="N", help="Rows to print; 0: all.", min=0)] = 100,
     as_csv: Annotated[bool, Option("--csv", help="Print CSV with a header line.")] = False,
 ) -> None:
@@ -67,6 +72,8 @@ def sql(
         raise WrongUsage("give a MODEL or --query, not both")
     if show and model is None:
         raise WrongUsage("--show needs a MODEL")
+    if test and (show or as_csv or query is not None):
+        raise WrongUsage("--test goes with a MODEL, --json, or nothing")
     if as_csv and session.as_json:
         raise WrongUsage("give --csv or --json, not both")
     try:
@@ -76,9 +83,12 @@ def sql(
     else:
         own_folders = session.settings.sql_models.folders
     loaded = load_models(own_folders=own_folders)
-    sources = load_configured_sources(session) if query is not None or (model and not show) else None
+    runs = query is not None or test or (model and not show)
+    sources = load_configured_sources(session) if runs else None
     screen = session.screen
-    if query is not None:
+    if test:
+        _run_tests(session, loaded, model, sources)
+    elif query is not None:
         answer = run.run_query(session.lake, loaded, query, limit=limit or None, sources=sources)
         _show_rows(screen, answer, as_csv=as_csv)
     elif model is None:
@@ -93,6 +103,30 @@ def sql(
     else:
         answer = run.query_model(session.lake, loaded, model, limit=limit or None, sources=sources)
         _show_rows(screen, answer, as_csv=as_csv)
+
+
+def _run_tests(session: Session, models: list[Model], name: str | None, sources: pa.Table | None) -> None:
+    """Run one test, or all, and print what each found; whatever fails ends the program with 1."""
+    from knowledge_pipeline.sql_models import run
+
+    tests = [model.name for model in models if model.layer == "tests" and name in (None, model.name)]
+    if not tests:
+        raise InvalidQuery(f"{name} is no test: `knowledge sql` lists them, in the layer tests")
+    done = list(run.refresh(session.lake, models, tests, sources=sources))
+    outcomes = [
+        {
+            "test": ran.model.name,
+            "outcome": "passed" if not ran.rows else "failed" if ran.has_failed else "warned",
+            "rows": ran.rows,
+            "about": ran.model.about,
+        }
+        for ran in done
+    ]
+    session.screen.print_json({"tests": outcomes})
+    session.screen.print_table(outcomes, right_aligned=("rows",))
+    if failed := [ran.describe_failure() for ran in done if ran.has_failed]:
+        session.screen.print_note("; ".join(failed))
+        raise typer.Exit(FAILED)
 
 
 Account = Literal["session", "project", "on_behalf_of", "tenant", "token", "model", "source"]

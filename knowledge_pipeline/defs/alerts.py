@@ -11,7 +11,7 @@ import re
 import smtplib
 import ssl
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -171,29 +171,51 @@ _MAX_REASON_CHARS = 1500
 _VARIABLE_PARTS = re.compile(r"[0-9a-f]{8,}|\d+(?:[.,]\d+)*")  # run ids, commits, counts, seconds
 
 
+@dataclass(frozen=True, slots=True)
+class OwnDefinitions:
+    """What a code location has of one knowledge base, beside what others may have in it."""
+
+    jobs: frozenset[str]
+    assets: frozenset[dg.AssetKey]
+
+    def select_failures(self, context: dg.RunFailureSensorContext) -> Sequence[dg.DagsterEvent] | None:
+        """The failed steps that are of these; None where others' failed, whatever else the run had to do."""
+        failures, run = context.get_step_failure_events(), context.dagster_run
+        if run.job_name in self.jobs:
+            return failures
+        kind = dg.DagsterEventType
+        kinds = {kind.ASSET_MATERIALIZATION_PLANNED, kind.ASSET_CHECK_EVALUATION_PLANNED}
+        planned = [entry.get_dagster_event() for entry in context.instance.all_logs(run.run_id, kinds)]
+        keys = {event.step_key: getattr(event.event_specific_data, "asset_key", None) for event in planned}
+        steps = {step for step, key in keys.items() if key in self.assets}
+        own = [failure for failure in failures if failure.step_key in steps]
+        return own if own or (steps and not failures) else None
+
+
 def build_failed_runs_sensor(
-    names: Names = PLAIN, *, quiet_s: float = QUIET_S, only_own: bool = False
+    names: Names = PLAIN, *, quiet_s: float = QUIET_S, own: OwnDefinitions | None = None
 ) -> dg.SensorDefinition:
     """The sensor that reports failed runs, except those that Dagster itself retries.
 
-    Alerts of one job and reason are `quiet_s` apart at least; with `only_own`, others' runs are left out.
+    Alerts of one job and reason are `quiet_s` apart at least; with `own`, what failed of others is left out.
     """
 
     @dg.run_failure_sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         name=names.definition("failed_runs"),
-        minimum_interval_seconds=15,
+        minimum_interval_seconds=30,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Reports failed runs in the log, and in Slack and by e-mail if knowledge.yaml says so; "
         "one job and reason at most once an hour.",
     )
     @names.bind
     def failed_runs(context: dg.RunFailureSensorContext, project: ProjectResource) -> None:
-        if only_own and not names.has_run(context.dagster_run):
+        failures = own.select_failures(context) if own else context.get_step_failure_events()
+        if failures is None:
             return
         if context.dagster_run.tags.get(WILL_RETRY) == "true":
             context.log.info(f"run {context.dagster_run.run_id} failed and is retried")
             return
-        reason = _describe_failure(context)
+        reason = _describe_failure(context, failures)
         cause = hash_strings(context.dagster_run.job_name, _VARIABLE_PARTS.sub("#", reason))[:16]
         repeats = _count_failures_since_alert(context, cause, quiet_s)
         if repeats is None:
@@ -212,9 +234,9 @@ def build_failed_runs_sensor(
     return failed_runs
 
 
-def _describe_failure(context: dg.RunFailureSensorContext) -> str:
+def _describe_failure(context: dg.RunFailureSensorContext, failures: Sequence[dg.DagsterEvent]) -> str:
     """What went wrong, without secrets: our own messages where a step failed with one."""
-    reasons = list(dict.fromkeys(map(_format_step_failure, context.get_step_failure_events())))
+    reasons = list(dict.fromkeys(map(_format_step_failure, failures)))
     if not reasons:  # no step failed: the process died, which leaves no details, or could not start
         error = getattr(context.failure_event.event_specific_data, "error", None)
         reasons = [_first_line(error.message if error else context.failure_event.message or "the run failed")]

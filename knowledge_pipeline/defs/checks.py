@@ -1,21 +1,25 @@
 """Asset checks, and how our errors end a step or a tick of Dagster.
 
 A step of its own would cost more than the blocking checks do, so whatever writes an index yields or logs
-their results. The informational ones look at the whole store, so each type has a `multi_asset_check`,
-which the job `checks` or a person runs. Only transient errors are retried; an unforeseen error is a bug, and
-fails at once with its traceback.
+their results. The informational ones look at the whole store: a `multi_asset_check`, which the job `checks`
+or a person runs. What is about one topic is one check of the UI. Only transient errors are retried; an
+unforeseen error is a bug, and fails at once with its traceback.
 """
 
+import os
+import socket
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import dagster as dg
 from sqlalchemy.exc import OperationalError
 
 from knowledge_pipeline.checks.integrity import Check, CheckResult
-from knowledge_pipeline.checks.registry import list_checks
+from knowledge_pipeline.checks.registry import list_checks, run_blocking_checks
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import SourceType
-from knowledge_pipeline.defs.dagster_internals import BACKFILL, AssetJob, read_last_check
+from knowledge_pipeline.defs.dagster_internals import BACKFILL, AssetJob, is_in_run_process, read_last_check
 from knowledge_pipeline.defs.define import build_asset_job
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import build_arrow_table
@@ -31,15 +35,32 @@ _LOST_DATABASE = "Dagster's database went away: once it answers, materialize aga
 Context = dg.OpExecutionContext | dg.AssetExecutionContext
 
 
+PROCESS_TAG = "knowledge/process"
+
+
+def _tag_process(context: Context) -> None:
+    """Tag the run with its process: `host:pid:run`, because a retry inherits tags.
+
+    A step in a process of its own is not tagged: that process ends before the run does, and its executor
+    or broker notices when it dies.
+    """
+    if is_in_run_process(context):
+        run = context.run.run_id
+        context.instance.add_run_tags(run, {PROCESS_TAG: f"{socket.gethostname()}:{os.getpid()}:{run[:8]}"})
+
+
 @contextmanager
-def translate_failures(context: Context, retry_policy: dg.RetryPolicy) -> Generator[None]:
-    """Fail the step at once for a permanent error; request a retry for a transient one.
+def run_step(context: Context, retry_policy: dg.RetryPolicy) -> Generator[None]:
+    """What every step runs in: its run ends where its process does, and its errors say whether to try again.
+
+    A permanent error fails the step at once; for a transient one a retry is requested.
 
     That Dagster's own database did not answer is transient too: Dagster opens a connection for each entry of
     its history, and tries that again, but not where the database goes away within a statement, as it does in
     every failover.
     """
     try:
+        _tag_process(context)
         yield
     except Exception as error:
         metadata, problem = None, str(error)
@@ -77,81 +98,108 @@ class SourcesFailed(KnowledgeError):
         self.metadata = {FAILURES: dg.MetadataValue.json(describe_failures(failed))}
 
 
+RELEASABLE = "releasable"
+"""The blocking check of a type."""
+_STAGES = {RELEASABLE: "index", "useful_content": "chunks", "maintained": "index", "fresh": "index"}
+"""Whose asset shows a topic, that of a type; other topics are of all types, and of the release."""
+
+
+def list_check_keys(
+    source_type: SourceType, names: Names = PLAIN, *, blocking: bool
+) -> dict[dg.AssetCheckKey, list[Check]]:
+    """The checks of a type as the UI has them: one for each topic."""
+    keys: dict[dg.AssetCheckKey, list[Check]] = {}
+    for check in list_checks(source_type, blocking=blocking):
+        stage = _STAGES.get(check.topic)
+        asset = names.key(source_type, stage) if stage else names.key("release")
+        keys.setdefault(dg.AssetCheckKey(asset, check.topic), []).append(check)
+    return keys
+
+
 def build_check_specs(source_type: SourceType, names: Names = PLAIN) -> list[dg.AssetCheckSpec]:
     """The blocking checks of a type, for `check_specs` of its chain."""
-    return [_build_check_spec(check, source_type, names) for check in list_checks(source_type, blocking=True)]
+    keys = list_check_keys(source_type, names, blocking=True)
+    return [_build_check_spec(key, checks) for key, checks in keys.items()]
 
 
-def build_informational_checks(source_type: SourceType, names: Names = PLAIN) -> dg.AssetChecksDefinition:
-    """The informational checks of a type, each of which can run alone.
+def build_informational_checks(types: Sequence[SourceType], names: Names = PLAIN) -> dg.AssetChecksDefinition:
+    """The informational checks of some types, each of which can run alone.
 
     A run of a backfill, of which there may be hundreds, repeats the last result.
     """
+    wanted: dict[dg.AssetCheckKey, tuple[SourceType, list[Check]]] = {
+        key: (type_, checks)
+        for type_ in types
+        for key, checks in list_check_keys(type_, names, blocking=False).items()
+    }
 
     @dg.multi_asset_check(
-        name=names.definition(f"check_{source_type}"),
-        specs=[
-            _build_check_spec(check, source_type, names) for check in list_checks(source_type, blocking=False)
-        ],
-        description=f"Checks everything that is stored of the type {source_type}.",
+        name=names.definition("check_stored"),
+        specs=[_build_check_spec(key, checks) for key, (_, checks) in wanted.items()],
+        description="Checks everything that is stored.",
         can_subset=True,
     )
     @names.bind
     def run_checks(context: dg.OpExecutionContext, project: ProjectResource) -> Iterator[dg.AssetCheckResult]:
-        with translate_failures(context, project.retry_policy()):
+        with run_step(context, project.retry_policy()):
             settings, lake = project.load_settings(), project.open_lake()
-            for check in list_checks(source_type, blocking=False):
-                key = dg.AssetCheckKey(names.key(source_type, check.stage), check.name)
-                if key in context.selected_asset_check_keys:
-                    last = read_last_check(context.instance, key) if BACKFILL in context.run.tags else None
-                    yield last or to_check_result(
-                        check, check.run(lake, settings, source_type), source_type, lake, names
-                    )
+            for key in context.selected_asset_check_keys:
+                type_, checks = wanted[key]
+                last = read_last_check(context.instance, key) if BACKFILL in context.run.tags else None
+                yield last or to_check_result(
+                    key, [(check, check.run(lake, settings, type_)) for check in checks]
+                )
 
     return run_checks
 
 
-def build_checks_job(definitions: Sequence[dg.AssetChecksDefinition], names: Names = PLAIN) -> AssetJob:
+def build_checks_job(definition: dg.AssetChecksDefinition, names: Names = PLAIN) -> AssetJob:
     """The job that runs the informational checks of all types, on a schedule."""
-    return build_asset_job(
-        names,
-        "checks",
-        "Check everything that is stored: duplicates, skipped documents, sizes, age, cost.",
-        dg.AssetSelection.checks(*definitions),
-    )
+    about = "Check everything that is stored: duplicates, skipped documents, sizes, age, cost."
+    return build_asset_job(names, "checks", about, dg.AssetSelection.checks(definition))
+
+
+def check_releasable(
+    lake: Lake, settings: Settings, source_type: SourceType, names: Names = PLAIN
+) -> dg.AssetCheckResult:
+    """Run the blocking checks of a type; raises `Busy` as they do."""
+    key = dg.AssetCheckKey(names.key(source_type, _STAGES[RELEASABLE]), RELEASABLE)
+    return to_check_result(key, run_blocking_checks(lake, settings, source_type))
 
 
 def to_check_result(
-    check: Check, result: CheckResult, source_type: SourceType, lake: Lake, names: Names = PLAIN
+    key: dg.AssetCheckKey, results: Sequence[tuple[Check, CheckResult]]
 ) -> dg.AssetCheckResult:
-    """A result as Dagster shows it: the message, the figures, the rows, and where to look further.
+    """The results of a topic as Dagster shows them: what failed, figures, rows, and where to look further.
 
     A failed blocking one fails the step that yields it, once everything else that the step yields is
     recorded; what depends on the step does not run.
     """
-    blocks = check.blocking and not result.may_recover
-    by_type = check.stage in ("snapshot", "chunks")  # the other two are stored by space
-    folder = lake.root / check.stage / (source_type if by_type else "")
+    failed = [(check, result) for check, result in results if not result.passed]
+    blocks = any(check.blocking and not result.may_recover for check, result in failed)
+    metadata: dict[str, Any] = {}
+    for check, result in results:
+        prefix = f"{check.name}: " if len(results) > 1 else ""
+        metadata |= {f"{prefix}{name}": value for name, value in result.figures.items()}
+        if result.sample_rows.num_rows:
+            metadata[f"{prefix}rows"] = build_arrow_table(result.sample_rows)
+        if check.inspect_command and not result.passed:
+            metadata[f"{prefix}look further"] = check.inspect_command
     return dg.AssetCheckResult(
-        asset_key=names.key(source_type, check.stage),
-        check_name=check.name,
-        passed=result.passed,
+        asset_key=key.asset_key,
+        check_name=key.name,
+        passed=not failed,
         severity=dg.AssetCheckSeverity.ERROR if blocks else dg.AssetCheckSeverity.WARN,
-        description=result.message,
-        metadata={
-            **result.figures,
-            **({"rows": build_arrow_table(result.sample_rows)} if result.sample_rows.num_rows else {}),
-            **({"look further": check.inspect_command} if check.inspect_command else {}),
-            "tables": dg.PathMetadataValue(str(folder)),
-        },
+        description="; ".join(f"{check.name}: {result.message}" for check, result in failed or results),
+        metadata=metadata,
     )
 
 
-def _build_check_spec(check: Check, source_type: SourceType, names: Names) -> dg.AssetCheckSpec:
+def _build_check_spec(key: dg.AssetCheckKey, checks: Sequence[Check]) -> dg.AssetCheckSpec:
+    parts = [f"- `{check.name}`: {check.description}" for check in checks]
     return dg.AssetCheckSpec(
-        check.name,
-        asset=names.key(source_type, check.stage),
-        description=f"{check.description} What to do when it fails: docs/checks.md",
-        blocking=check.blocking,
-        metadata={"threshold": f"checks.{check.threshold}"} if check.threshold else {},
+        key.name,
+        asset=key.asset_key,
+        description="\n".join([*parts, "\nWhat to do when one fails: docs/checks.md"]),
+        blocking=any(check.blocking for check in checks),
     )

@@ -7,22 +7,20 @@ from pathlib import Path
 import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.defs import alerts, commit_sensors, jobs, runs, sensors
 from knowledge_pipeline.defs.assets import (
-    build_refresh_job,
     build_release_asset,
     build_release_job,
     build_stage_assets,
 )
 from knowledge_pipeline.defs.checks import build_checks_job, build_informational_checks, translate_load_errors
-from knowledge_pipeline.defs.dagster_internals import AssetJob, set_executor
+from knowledge_pipeline.defs.dagster_internals import AssetJob, set_executor, share_instance
 from knowledge_pipeline.defs.define import build_asset_job
-from knowledge_pipeline.defs.evaluation import EVALUATION, build_evaluation_asset
+from knowledge_pipeline.defs.evaluation import build_evaluation_asset
 from knowledge_pipeline.defs.names import Names, build_names
-from knowledge_pipeline.defs.resources import build_project
-from knowledge_pipeline.defs.settings_assets import build_settings_specs, changed_settings, list_source_types
-from knowledge_pipeline.defs.sql_models import build_model_assets, build_models_job
+from knowledge_pipeline.defs.resources import build_knowledge_base, build_project
+from knowledge_pipeline.defs.settings_assets import build_sources_asset, changed_settings, list_source_types
+from knowledge_pipeline.defs.sql_models import build_model_assets, build_models_job, new_input
 from knowledge_pipeline.defs.tuning import TUNING, build_tuning_asset
 from knowledge_pipeline.extensions import publish
 
@@ -53,19 +51,32 @@ def build_defs(
     with translate_load_errors():
         names = build_names(key_prefix, group_prefix, partitions)
         project = build_project(settings, names)
+        knowledge_base = build_knowledge_base(project)
         loaded = project.load_settings()
         types = list_source_types(loaded)
-        checks = [build_informational_checks(type_, names) for type_ in types]
+        checks = [build_informational_checks(types, names)] if types else []
         executor = runs.select_executor()
-        release_job = set_executor(build_release_job(names), executor)
+        release_job = set_executor(build_release_job(loaded, names), executor)
         built_jobs = [set_executor(job, executor) for job in _build_jobs(loaded, checks, names)]
+        owners = loaded.owners
+        assets = [
+            build_sources_asset(owners, names),
+            *(build_stage_assets(type_, loaded, names) for type_ in types),
+            *([build_evaluation_asset(types, owners, names)] if loaded.evaluation.questions else []),
+            build_release_asset(types, loaded, names),
+            *([build_tuning_asset(owners, names)] if TUNING in loaded.model_fields_set else []),
+            *([jobs.build_publication_asset(owners, names)] if _is_publishing() else []),
+            build_model_assets(types, loaded, names),
+        ]
+        job_names = frozenset(job.name for job in (release_job, *built_jobs))
+        own = alerts.OwnDefinitions(job_names, frozenset(key for asset in assets for key in asset.keys))
         return dg.Definitions(
-            assets=_build_assets(types, loaded, names),
+            assets=assets,
             asset_checks=checks,
             jobs=[release_job, *built_jobs],
-            schedules=jobs.build_schedules(loaded, names, has_checks=bool(checks)),
-            sensors=_build_sensors(loaded, release_job, names),
-            resources={names.resource: project},
+            schedules=jobs.build_schedules(loaded, names),
+            sensors=[share_instance(sensor) for sensor in _build_sensors(loaded, release_job, names, own)],
+            resources={names.resource: project, names.definition("knowledge_base"): knowledge_base},
         )
 
 
@@ -73,32 +84,13 @@ def _is_publishing() -> bool:
     return bool(os.environ.get(publish.DSN_VARIABLE))
 
 
-def _build_assets(
-    types: Sequence[SourceType], settings: Settings, names: Names
-) -> list[dg.AssetsDefinition | dg.AssetSpec]:
-    owners, folders = settings.owners, settings.sql_models.folders
-    return [
-        *(spec for type_ in types for spec in build_settings_specs(type_, owners, names)),
-        *(build_stage_assets(type_, settings, names) for type_ in types),
-        build_evaluation_asset(types, owners, names),
-        build_release_asset(types, settings, names),
-        build_tuning_asset(owners, names),
-        *([jobs.build_publication_asset(owners, names)] if _is_publishing() else []),
-        build_model_assets(types, owners=owners, evaluation=EVALUATION, folders=folders, names=names),
-    ]
-
-
 def _build_jobs(
     settings: Settings, checks: Sequence[dg.AssetChecksDefinition], names: Names
 ) -> list[dg.JobDefinition | AssetJob]:
-    of_assets = {  # with one asset each
-        TUNING: "Learn the ranking from the corpus, and release it if it is better.",
-        **(
-            {jobs.PUBLICATION: "Copy the live release to PostgreSQL, by what changed."}
-            if _is_publishing()
-            else {}
-        ),
-    }
+    of_assets = (  # with one asset each
+        (TUNING, TUNING in settings.model_fields_set, "Learn the ranking, and release it if it is better."),
+        (jobs.PUBLICATION, _is_publishing(), "Copy the live release to PostgreSQL, by what changed."),
+    )
     return [
         *jobs.build_source_jobs(names),
         *([jobs.build_organisations_job(names)] if settings.organisations else []),
@@ -106,15 +98,17 @@ def _build_jobs(
         jobs.build_migration_job(names),
         *(
             build_asset_job(names, name, about, dg.AssetSelection.assets(names.key(name)))
-            for name, about in of_assets.items()
+            for name, is_configured, about in of_assets
+            if is_configured
         ),
         build_models_job(names),
-        *([build_checks_job(checks, names)] if checks else []),
-        *(build_refresh_job(type_, names) for type_ in list_source_types(settings)),
+        *(build_checks_job(definition, names) for definition in checks),
     ]
 
 
-def _build_sensors(settings: Settings, release_job: AssetJob, names: Names) -> list[dg.SensorDefinition]:
+def _build_sensors(
+    settings: Settings, release_job: AssetJob, names: Names, own: alerts.OwnDefinitions
+) -> list[dg.SensorDefinition]:
     return [
         sensors.build_sources_sensor(list_source_types(settings), names),
         sensors.removed_sources(names),
@@ -122,10 +116,11 @@ def _build_sensors(settings: Settings, release_job: AssetJob, names: Names) -> l
         commit_sensors.new_commits(names),
         commit_sensors.changed_files(names),
         changed_settings(names),
+        new_input(names),
         *([sensors.upstream_assets(names)] if any(source.upstream for source in settings.sources) else []),
         runs.build_lost_runs_sensor(names),
         sensors.build_release_sensor(release_job, names),
-        *([jobs.new_release(names)] if _is_publishing() else []),
-        alerts.build_failed_runs_sensor(names, only_own=True),
+        jobs.build_new_release_sensor(names, publishes=_is_publishing()),
+        alerts.build_failed_runs_sensor(names, own=own),
         *([alerts.spent_budgets(names)] if settings.costs.budgets else []),
     ]

@@ -18,7 +18,8 @@ import dagster as dg
 from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 from knowledge_pipeline.config.sources import SourceConfig, resolve_trigger
 from knowledge_pipeline.connectors.git import remote_heads
-from knowledge_pipeline.connectors.git.remote_heads import WatchedBranch, find_repository
+from knowledge_pipeline.connectors.git.command import find_checkout
+from knowledge_pipeline.connectors.git.remote_heads import WatchedBranch
 from knowledge_pipeline.defs.define import sensor
 from knowledge_pipeline.defs.names import Names
 from knowledge_pipeline.defs.resources import ProjectResource
@@ -112,7 +113,7 @@ def select_file_sources(sources: Sequence[SourceConfig]) -> list[SourceConfig]:
         if isinstance(source.connection, LocalConnection)
         and (
             resolve_trigger(source) == "realtime"
-            or (resolve_trigger(source) == "on_commit" and find_repository(source.connection.path) is None)
+            or (resolve_trigger(source) == "on_commit" and find_checkout(source.connection.path) is None)
         )
     ]
 
@@ -161,8 +162,9 @@ def _short_digest(text: str) -> str:
     return urlsafe_b64encode(sha256(text.encode()).digest()[:6]).decode()
 
 
-TICK_S = 4
-"""Dagster's daemon evaluates sensors every five seconds, those whose interval is over: so each time."""
+TICK_S = 9
+"""Dagster's daemon evaluates sensors every five seconds, those whose interval is over: so every other time.
+A tick costs the daemon 50 ms of the processor, whatever it finds."""
 
 MAX_INTERVAL_S = 30.0
 _MAX_HOST_PAUSE_S = 600.0

@@ -6,11 +6,14 @@
 import json
 import os
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import dagster as dg
 from dagster.components import Scaffolder, ScaffoldRequest, scaffold_component
+from dagster.components.utils.translation import TranslatorResolvingInfo
 from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
@@ -75,6 +78,11 @@ class KnowledgePipelineAttributes(dg.Model):
         description="Begins the names of the sets of partitions, which all code locations of an instance "
         "share; the key_prefix where not given.",
     )
+    translation: str | dg.AssetAttributesModel | None = Field(  # pyright: ignore[reportInvalidTypeForm, reportUnknownMemberType]
+        default=None,
+        description="Attributes that replace those of every asset, as in the components of dbt and Sling: "
+        "group_name, owners, tags, metadata, ... `spec` is the asset in {{ }}. Keys are left to key_prefix.",
+    )
 
     @model_validator(mode="after")
     def _require_one(self) -> "KnowledgePipelineAttributes":
@@ -122,9 +130,11 @@ class KnowledgePipelineScaffolder(Scaffolder[ScaffoldParams]):
 class KnowledgePipeline(dg.Component):
     """A knowledge base: the assets, checks, jobs, schedules and sensors of one `knowledge.yaml`."""
 
-    def __init__(self, **attributes: Any) -> None:
-        """Take the attributes of a `defs.yaml` as arguments."""
-        self._attributes = KnowledgePipelineAttributes(**attributes)
+    def __init__(
+        self, *, translation: Callable[[dg.AssetSpec], dg.AssetSpec] | None = None, **attributes: Any
+    ) -> None:
+        """Take the attributes of a `defs.yaml` as arguments, and the `translation` as a function."""
+        self._attributes, self._translation = KnowledgePipelineAttributes(**attributes), translation
 
     @classmethod
     def get_model_cls(cls) -> type[BaseModel]:
@@ -142,9 +152,13 @@ class KnowledgePipeline(dg.Component):
     @classmethod
     def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> "KnowledgePipeline":
         """The component with the attributes of its `defs.yaml`, whose `{{ }}` are rendered."""
-        written = attributes.model_dump(exclude_unset=True) if attributes else {}
+        written = attributes.model_dump(exclude_unset=True, exclude={"translation"}) if attributes else {}
         scope: Any = context.resolution_context.at_path("attributes")
-        return cls(**{name: scope.resolve_value(value) for name, value in written.items()})
+        values = {name: scope.resolve_value(value) for name, value in written.items()}
+        if (translation := getattr(attributes, "translation", None)) is not None:
+            info = TranslatorResolvingInfo(translation, scope, "translation")
+            values["translation"] = partial(_translate_spec, info)
+        return cls(**values)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Its definitions; DagsterInvalidDefinitionError names file, line and key of each problem."""
@@ -159,12 +173,26 @@ class KnowledgePipeline(dg.Component):
                 settings, problems = check_config(values, folder / "defs.yaml")
                 if settings is None or problems:
                     raise ConfigError("\n".join(_format_problem(problem, context) for problem in problems))
-        return build_defs(
+        defs = build_defs(
             settings,
             key_prefix=attributes.key_prefix,
             group_prefix=attributes.group_prefix,
             partitions=attributes.partitions,
         )
+        return defs.map_resolved_asset_specs(func=self._translate) if self._translation else defs
+
+    def _translate(self, spec: dg.AssetSpec) -> dg.AssetSpec:
+        translated = self._translation(spec) if self._translation else spec
+        if translated.key != spec.key:
+            raise dg.DagsterInvalidDefinitionError(
+                f"translation makes {spec.key.to_user_string()} {translated.key.to_user_string()}: "
+                "set key_prefix instead, which jobs and sensors follow"
+            )
+        return translated
+
+
+def _translate_spec(info: TranslatorResolvingInfo, spec: dg.AssetSpec) -> dg.AssetSpec:
+    return info.get_asset_spec(spec, {"spec": spec})
 
 
 def _format_problem(problem: ConfigProblem, context: dg.ComponentLoadContext) -> str:

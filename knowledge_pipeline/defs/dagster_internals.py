@@ -7,17 +7,25 @@ No other module imports `dagster._*` or spells a key `dagster/...`. Each assumpt
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
 
 import dagster as dg
+from dagster._core.definitions.partitions.context import PartitionLoadingContext
+from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
-from dagster._core.events import AssetObservationData, DagsterEvent, StepMaterializationData
+from dagster._core.events import (
+    AssetMaterializationPlannedData,
+    DagsterEvent,
+    StepMaterializationData,
+)
 from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
 from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
+from dagster._core.scheduler.instigation import InstigatorType, SensorInstigatorData
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 from dagster.components.core.decl import YamlBackedComponentDecl
 from dagster_shared.record import copy  # pyright: ignore[reportUnknownVariableType]  # it has no types
 
@@ -29,7 +37,7 @@ _Job = TypeVar("_Job", bound=dg.JobDefinition | AssetJob)
 PoolSlots = InstanceConcurrencyContext
 """Claims and frees slots of pools for one run; Dagster's executors claim a slot for a whole step by it."""
 
-# Tags of materializations and observations, from which the UI derives staleness.
+# Tags of materializations, from which the UI derives staleness.
 CODE_VERSION, DATA_VERSION = "dagster/code_version", "dagster/data_version"
 _EVENT_POINTER = "dagster/input_event_pointer/"
 INITIAL_VERSION = "INITIAL"  # the data version of an asset that was never recorded
@@ -53,6 +61,59 @@ def set_executor(job: _Job, executor: dg.ExecutorDefinition) -> _Job:
     if isinstance(job, dg.JobDefinition):
         return job.with_executor_def(executor)  # pyright: ignore[reportReturnType]  # of the same class
     return copy(job, executor_def=executor)
+
+
+_instances: list[dg.DagsterInstance] = []  # that of the sensors of this process
+
+
+def share_instance(sensor: dg.SensorDefinition) -> dg.SensorDefinition:
+    """Let all ticks in a process use one instance: to open one for each, as Dagster does, reads ninety
+    migrations, which takes longer than all that a tick does.
+    """
+    evaluate = sensor.evaluate_tick
+
+    def evaluate_tick(context: dg.SensorEvaluationContext) -> SensorExecutionData:
+        ref = context.instance_ref
+        if ref and context._instance is None:  # pyright: ignore[reportPrivateUsage]
+            if not any(instance.get_ref() == ref for instance in _instances):
+                _instances[:] = [dg.DagsterInstance.from_ref(ref)]
+            context._instance = _instances[0]  # pyright: ignore[reportPrivateUsage]
+        return evaluate(context)
+
+    sensor.evaluate_tick = evaluate_tick
+    return sensor
+
+
+def list_siblings(context: dg.SensorEvaluationContext, sensor: str) -> list[str]:
+    """The other code locations of the instance that have a sensor of this name, and evaluate it."""
+    storage = context.instance.schedule_storage  # None in memory
+    locations = {
+        state.origin.repository_origin.code_location_origin.location_name
+        for state in (storage.all_instigator_state(instigator_type=InstigatorType.SENSOR) if storage else ())
+        if state.instigator_name == sensor
+        and isinstance(state.instigator_data, SensorInstigatorData)
+        and (state.instigator_data.last_tick_timestamp or 0.0) > time.time() - 600
+    }
+    return sorted(locations - {getattr(context.code_location_origin, "location_name", "")})
+
+
+def add_on_launch(
+    partitions: dg.DynamicPartitionsDefinition, keys: Collection[str]
+) -> dg.DynamicPartitionsDefinition:
+    """The same partitions; one of `keys` is added to the instance when a run that names it is validated.
+
+    No subclass: partitions of two assets map to each other only if their types are the same.
+    """
+    validate = partitions.validate_partition_key
+
+    def add_and_validate(partition_key: str, context: PartitionLoadingContext) -> None:
+        store = context.dynamic_partitions_store
+        if partition_key in keys and isinstance(store, dg.DagsterInstance):
+            store.add_dynamic_partitions(str(partitions.name), [partition_key])
+        validate(partition_key, context)
+
+    vars(partitions)["validate_partition_key"] = add_and_validate
+    return partitions
 
 
 def find_yaml_line(context: dg.ComponentLoadContext, key_path: Sequence[str | int]) -> tuple[str, int] | None:
@@ -112,6 +173,12 @@ def read_partition_versions(
     return {partition: tags[DATA_VERSION] for partition, tags in newest.items()}
 
 
+def read_newest_event(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> int:
+    """The id of the newest materialization of some assets; 0 where there is none. One query."""
+    entries = [record.asset_entry for record in instance.get_asset_records(keys)]
+    return max((entry.last_materialization_storage_id or 0 for entry in entries), default=0)
+
+
 def read_latest_tags(
     instance: dg.DagsterInstance, key: dg.AssetKey, partitions: Sequence[str]
 ) -> dict[str, Mapping[str, str]]:
@@ -154,17 +221,22 @@ def log_check_result(
     context: dg.OpExecutionContext | dg.AssetExecutionContext, result: dg.AssetCheckResult
 ) -> None:
     """Log the result of a blocking check as an event, which any op can do; a failed one fails nothing."""
+    evaluation = build_evaluation(result, blocking=True)
+    context.log_event(evaluation)  # pyright: ignore[reportArgumentType]  # accepted, but not declared
+
+
+def build_evaluation(result: dg.AssetCheckResult, *, blocking: bool = False) -> dg.AssetCheckEvaluation:
+    """The event of a result that no step yields."""
     assert result.asset_key and result.check_name
-    evaluation = dg.AssetCheckEvaluation(
+    return dg.AssetCheckEvaluation(
         asset_key=result.asset_key,
         check_name=result.check_name,
         passed=result.passed,
         severity=result.severity,
         description=result.description,
-        blocking=True,
+        blocking=blocking,
         metadata=result.metadata,
     )
-    context.log_event(evaluation)  # pyright: ignore[reportArgumentType]  # accepted, but not declared
 
 
 def build_materialization_entry(
@@ -188,19 +260,40 @@ def build_materialization_entry(
     return _build_entry(event, context.run.run_id, at_s)
 
 
-def report_observations(instance: dg.DagsterInstance, observations: Iterable[dg.AssetObservation]) -> None:
-    """Store observations outside any run, those of one asset in one transaction."""
-    by_asset: dict[dg.AssetKey, list[dg.EventLogEntry]] = {}
-    for observation in observations:
-        event = DagsterEvent(
-            event_type_value=dg.DagsterEventType.ASSET_OBSERVATION.value,
-            event_specific_data=AssetObservationData(observation),
-            job_name=RUNLESS_JOB_NAME,
-        )
-        entry = _build_entry(event, RUNLESS_RUN_ID, time.time())
-        by_asset.setdefault(observation.asset_key, []).append(entry)
-    for entries in by_asset.values():
-        store_asset_events(instance, entries)
+def build_planned_entry(
+    context: dg.OpExecutionContext | dg.AssetExecutionContext, key: dg.AssetKey, partition: str | None
+) -> dg.EventLogEntry:
+    """The event by which Dagster knows that a run is to make a partition; it stores one for asset jobs alone.
+
+    Until the run materializes it, the partition is in progress, and failed once the run has failed.
+    """
+    step = context.get_step_execution_context()
+    planned = AssetMaterializationPlannedData(key, partition)
+    event = DagsterEvent.build_asset_materialization_planned_event(step.job_name, step.step.key, planned)
+    return _build_entry(event, context.run.run_id, time.time())
+
+
+def read_failed_partitions(
+    instance: dg.DagsterInstance,
+    key: dg.AssetKey,
+    partitions: Sequence[str],
+    definition: dg.PartitionsDefinition[str],
+) -> set[str]:
+    """Those of some partitions that a failed run was to make, and no run has made since."""
+    statuses = instance.get_status_by_partition(key, partitions, definition) or {}
+    return {partition for partition, status in statuses.items() if status == AssetPartitionStatus.FAILED}
+
+
+def report_materializations(
+    instance: dg.DagsterInstance, materializations: Iterable[dg.AssetMaterialization]
+) -> None:
+    """Store materializations of one asset outside any run, in one transaction."""
+    kind, entries = dg.DagsterEventType.ASSET_MATERIALIZATION.value, list[dg.EventLogEntry]()
+    for materialization in materializations:
+        data = StepMaterializationData(materialization)
+        event = DagsterEvent(kind, job_name=RUNLESS_JOB_NAME, event_specific_data=data)
+        entries.append(_build_entry(event, RUNLESS_RUN_ID, time.time()))
+    store_asset_events(instance, entries)
 
 
 def store_asset_events(instance: dg.DagsterInstance, entries: Sequence[dg.EventLogEntry]) -> None:

@@ -7,7 +7,7 @@ import dagster as dg
 
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import SourceType
-from knowledge_pipeline.defs.checks import Context, translate_failures
+from knowledge_pipeline.defs.checks import Context, run_step
 from knowledge_pipeline.defs.dagster_internals import log_check_result
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import build_table
@@ -33,7 +33,11 @@ _MAX_WORST_QUESTIONS = 20
 _MAX_HISTORY = 30  # evaluations
 _MAX_CELL_CHARS = 120
 _SHOWN_METRICS = ("nDCG@10", "R@10", "RR@10", "Success@1", "Success@5", "p50_ms", "p95_ms", "questions")
-_NO_QUESTIONS = "No golden questions are configured: docs/evaluation.md shows how to write them."
+
+
+def list_evaluation_keys(settings: Settings, names: Names = PLAIN) -> list[dg.AssetKey]:
+    """The asset's key where questions are configured; else there is no such asset."""
+    return [names.key(EVALUATION)] if settings.evaluation.questions else []
 
 
 def build_evaluation_asset(
@@ -63,7 +67,7 @@ def build_evaluation_asset(
     @dg.multi_asset(name=names.definition("evaluate"), specs=[spec], check_specs=[check])
     @names.bind
     def evaluation(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult:  # pyright: ignore[reportMissingTypeArgument, reportUnknownParameterType]  # Dagster takes no other
-        with translate_failures(context, project.retry_policy()):
+        with run_step(context, project.retry_policy()):
             lake, settings = project.open_lake(), project.load_settings()
             report = build_progress_report(context.log, "golden questions")
             evaluated = evaluate.refresh(lake, settings, report=report)
@@ -98,7 +102,7 @@ def _check_quality(
     """The result of the check; a live release that is below the floor is only warned of."""
     limits, severity, problem = settings.evaluation, dg.AssetCheckSeverity.ERROR, None
     if evaluated is None:
-        message = "Nothing is indexed." if limits.questions else _NO_QUESTIONS
+        message = "Nothing is indexed, or no golden questions are configured: docs/evaluation.md"
     else:
         score = evaluated.scores[ALL][QUALITY_MEASURE]
         message = f"{QUALITY_MEASURE} {score:.3f}"

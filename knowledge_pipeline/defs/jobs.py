@@ -1,8 +1,8 @@
 """The jobs of plain ops, with their schedules and sensors; and the job that publishes.
 
-A run of an asset job has partitions of one set, and each type has a set of its own: `refresh_<type>` is
-the asset job to launch for a partition or a backfill. `refresh`, `full_reindex` and `purge` take sources of
-any type by their ids: one run, one process, one step, whatever the number of sources. `maintenance` and
+A run of assets has partitions of one set, and each type has a set of its own: a person launches a partition
+or a backfill of a type from the asset graph. `refresh` and `purge` take sources of any type by their ids:
+one run, one process, one step, whatever the number of sources. `maintenance` and
 `migration` are what the commands of these names do; their run pages show what they did.
 """
 
@@ -11,7 +11,7 @@ any type by their ids: one run, one process, one step, whatever the number of so
 
 import warnings
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from enum import Enum
 from typing import Any
@@ -23,10 +23,17 @@ from pydantic import Field
 from knowledge_pipeline import maintenance as maintenance_stage
 from knowledge_pipeline.config.operation import ScheduleSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.defs.checks import translate_failures
+from knowledge_pipeline.defs.checks import run_step
 from knowledge_pipeline.defs.dagster_internals import COMPUTE_KIND
 from knowledge_pipeline.defs.define import build_op_job, op, sensor
-from knowledge_pipeline.defs.event_log import RELEASE, log_release, refresh_and_record
+from knowledge_pipeline.defs.event_log import (
+    RELEASE,
+    build_release_events,
+    is_release_recorded,
+    log_release,
+    refresh_and_record,
+    release_and_log,
+)
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import build_list, build_table
 from knowledge_pipeline.defs.resources import ProjectResource
@@ -35,13 +42,15 @@ from knowledge_pipeline.defs.runs import (
     RefreshConfig,
     build_progress_report,
     build_refresh_requests,
-    tag_process,
 )
-from knowledge_pipeline.errors import ConfigError, SourceRefused
+from knowledge_pipeline.defs.sensors import READING_STATUSES
+from knowledge_pipeline.defs.settings_assets import list_source_types, settings_partitions
+from knowledge_pipeline.errors import ConfigError, NotFound, SourceRefused
 from knowledge_pipeline.extensions import publish
 from knowledge_pipeline.maintenance import GRACE_S, MaintenanceOptions, purge_former_types, purge_source
-from knowledge_pipeline.stages.context import RefreshOptions, Schedule, Stats, list_scheduled_sources
+from knowledge_pipeline.stages.context import RefreshOptions, Schedule, list_scheduled_sources
 from knowledge_pipeline.stages.organisations import discover
+from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline.store import migrate
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import find_live_release
@@ -65,10 +74,9 @@ def _refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, proj
 
     Fails at the end if any source failed; the others are done, recorded and released.
     """
-    with translate_failures(context, project.retry_policy()):
-        tag_process(context)
+    with run_step(context, project.retry_policy()):
         ids = [source.id for source in project.load_settings().select_sources(config.sources)]
-        refresh_and_record(context, project, config.options, ids, release=True, skip_recorded=True)
+        refresh_and_record(context, project, config.options, ids, release=True, is_op=True)
 
 
 @op()
@@ -77,7 +85,7 @@ def _purge_sources(context: dg.OpExecutionContext, config: PurgeConfig, project:
 
     Of a source that is configured again by now, only what is left of its former type.
     """
-    with translate_failures(context, project.retry_policy()):
+    with run_step(context, project.retry_policy()):
         settings = project.load_settings()
         if unlisted := settings.unlisted_organisations:
             raise ConfigError(
@@ -89,24 +97,61 @@ def _purge_sources(context: dg.OpExecutionContext, config: PurgeConfig, project:
         for source in lake.list_stored_sources().keys() & set(config.sources):
             erase = purge_former_types if source in configured else purge_source
             context.log.info(f"{source}: {erase(lake, settings, source)} documents erased")
+        partitions = str(settings_partitions(project.names).name)
+        for source in set(config.sources) - configured:
+            context.instance.delete_dynamic_partition(partitions, source)
+
+
+class RollbackConfig(dg.Config):
+    """Which release is to be live, and whether it stays."""
+
+    release: int | None = Field(default=None, description="The release to return to; none: the live one.")
+    pin: bool | None = Field(
+        default=None,
+        description="Whether refreshes publish nothing from then on: true for a release that is named. With "
+        "false the next refresh publishes the newest; without a release this run does, and ends the pin.",
+    )
+
+
+@op({COMPUTE_KIND: "lancedb"})
+def _roll_back_release(
+    context: dg.OpExecutionContext, config: RollbackConfig, project: ProjectResource
+) -> None:
+    """Returns to an earlier release, pins one, or ends a pin, and records what is live.
+
+    It needs no pool: the store's locks separate it from refreshes.
+    """
+    with run_step(context, project.retry_policy()):
+        settings, lake = project.load_settings(), project.open_lake()
+        live, number = find_live_release(lake), config.release
+        if number is None and config.pin is None:
+            raise ConfigError(
+                "give the `release` to return to, `pin: true` to keep the live one, or `pin: false`"
+            )
+        if number is None and not config.pin:
+            if not (live and live.pin):
+                raise NotFound("no release is pinned: refreshes publish what they change")
+            release_and_log(context, project, list_source_types(settings), unpin=True)
+            return
+        number = number if number is not None or live is None else live.release
+        roll_back_release(lake, settings, number or 0, pin=config.pin is not False)
+        log_release(context, project)
 
 
 def build_source_jobs(names: Names = PLAIN) -> list[dg.JobDefinition]:
-    """The jobs `refresh`, `full_reindex` and `purge`."""
-    refresh_sources = _refresh_sources(names)
+    """The jobs `refresh`, `purge` and `rollback`."""
     return [
         build_op_job(
-            *(names, "refresh", refresh_sources),
+            *(names, "refresh", _refresh_sources(names)),
             description="Refresh sources of any type, all where none is named, and release what changed.",
-        ),
-        build_op_job(
-            *(names, "full_reindex", refresh_sources),
-            description="Read sources of any type again, rebuild all rows except vectors, and release them.",
-            config={"ops": {"refresh_sources": {"config": {"full": True}}}},
         ),
         build_op_job(
             *(names, "purge", _purge_sources(names)),
             description="Erase everything stored of sources that are no longer configured.",
+        ),
+        build_op_job(
+            *(names, "rollback", _roll_back_release(names)),
+            description="Make an earlier release live again and pin it, pin the live one, or end a pin.",
         ),
     ]
 
@@ -138,9 +183,7 @@ _STORE_SCHEDULES: dict[str, str] = {
 """Jobs without sources; each has a schedule of its name."""
 
 
-def build_schedules(
-    settings: Settings, names: Names = PLAIN, *, has_checks: bool = True
-) -> list[dg.ScheduleDefinition]:
+def build_schedules(settings: Settings, names: Names = PLAIN) -> list[dg.ScheduleDefinition]:
     """All schedules, those of tuning and organisations where asked for; they run unless someone stops them.
 
     A tick reads the settings again, except the times; one that does not exist is a ConfigError.
@@ -154,7 +197,7 @@ def build_schedules(
         raise ConfigError(f"schedules.timezone: there is no time zone {name!r}: {hint}") from error
     optional = {
         "organisations": bool(settings.organisations),
-        "checks": has_checks,
+        "checks": bool(settings.sources or settings.organisations),
         "tuning": settings.tuning.trigger == "weekly",
     }
     return [
@@ -238,7 +281,7 @@ def _maintain(context: dg.OpExecutionContext, config: MaintenanceConfig, project
 
     It needs no pool: the store's locks separate it from refreshes.
     """
-    with translate_failures(context, project.retry_policy()):
+    with run_step(context, project.retry_policy()):
         settings = project.load_settings()
         options = MaintenanceOptions(**config.model_dump())
         report = build_progress_report(context.log, "maintenance")
@@ -251,8 +294,7 @@ def _maintain(context: dg.OpExecutionContext, config: MaintenanceConfig, project
         )
     if release := maintained.release:
         context.log.info(f"release {release.release} is live, with the same rows")
-        stats = Stats("release", "", rows=release.rows, version=release.release)
-        log_release(context, stats, project.names)
+        log_release(context, project)
     for name, reason in maintained.skipped.items():
         context.log.warning(f"{name}: skipped: {reason}")
     metadata: dict[str, Any] = {
@@ -309,7 +351,7 @@ def _migrate_tables(
 
     It needs no pool: the store's locks separate it from refreshes.
     """
-    with translate_failures(context, project.retry_policy()):
+    with run_step(context, project.retry_policy()):
         lake = Lake(project.load_settings().store)
         versions = migrate.read_versions(lake)
         match config.action:
@@ -362,7 +404,7 @@ def build_publication_asset(owners: Sequence[str] = (), names: Names = PLAIN) ->
     @dg.multi_asset(name=names.definition("copy_release"), specs=[spec], pool=names.pool("publication"))
     @names.bind
     def publication(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult[Any]:
-        with translate_failures(context, project.retry_policy()):
+        with run_step(context, project.retry_policy()):
             result = publish.refresh(project.open_lake(), project.load_settings(), publish.open_target())
         return dg.MaterializeResult(
             metadata=result.as_metadata(), data_version=dg.DataVersion(str(result.release))
@@ -371,19 +413,33 @@ def build_publication_asset(owners: Sequence[str] = (), names: Names = PLAIN) ->
     return publication
 
 
-@sensor(job="publication", consequence="nothing is published")
-def new_release(
-    context: dg.SensorEvaluationContext, project: ProjectResource
-) -> dg.SensorResult | dg.SkipReason:
-    """Publishes each release, whoever made it live: a refresh, a rollback, the command line."""
-    release = find_live_release(project.open_lake())
-    if release is None:
-        return dg.SkipReason("nothing is released yet")
-    number = str(release.release)
-    if number == context.cursor:
-        return dg.SkipReason(f"release {number} is published, or being published")
-    run_key = f"{number} {release.created_at.isoformat()}"
-    return dg.SensorResult(run_requests=[dg.RunRequest(run_key=run_key)], cursor=number)
+_RECORDED_AFTER = timedelta(minutes=1)  # at most, by the run that makes a release
+
+
+def build_new_release_sensor(names: Names = PLAIN, *, publishes: bool) -> dg.SensorDefinition:
+    """The sensor that follows the live release, whoever made it; `publishes` requests its publication."""
+
+    @sensor(job=PUBLICATION if publishes else None, consequence="no release is looked up")
+    def new_release(
+        context: dg.SensorEvaluationContext, project: ProjectResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        """Shows a release or rollback of the command line, and publishes each if that is configured."""
+        live = find_live_release(project.open_lake())
+        if live is None:
+            return dg.SkipReason("nothing is released yet")
+        number, events = str(live.release), list[Any]()
+        if number == context.cursor:
+            return dg.SkipReason(f"release {number} is live since {live.created_at:%Y-%m-%d %H:%M} UTC")
+        if not is_release_recorded(context.instance, live.release, names):
+            runs = context.instance.get_runs(dg.RunsFilter(statuses=list(READING_STATUSES)))
+            is_new = datetime.now(UTC) - live.created_at < _RECORDED_AFTER
+            if is_new and any(map(names.has_run, runs)):
+                return dg.SkipReason(f"a run may be about to record release {number}")
+            events += build_release_events(context.instance, project)
+        requests = [dg.RunRequest(run_key=f"{number} {live.created_at.isoformat()}")] if publishes else []
+        return dg.SensorResult(run_requests=requests, asset_events=events, cursor=number)
+
+    return new_release(names)
 
 
 _MAX_NAMED = 50
@@ -396,7 +452,7 @@ def _discover_members(context: dg.OpExecutionContext, project: ProjectResource) 
 
     Fails at the end if any could not be listed; the others are.
     """
-    with translate_failures(context, project.retry_policy()):
+    with run_step(context, project.retry_policy()):
         settings = project.load_settings()
         discoveries = [discover(settings, organisation) for organisation in settings.organisations]
         rows = [

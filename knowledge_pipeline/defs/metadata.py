@@ -27,7 +27,7 @@ from knowledge_pipeline.defs.dagster_internals import (
 )
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import build_table, truncate
-from knowledge_pipeline.defs.settings_assets import STAGE_SETTINGS, build_freshness_policy
+from knowledge_pipeline.defs.settings_assets import SOURCES, build_freshness_policy
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.stages.code_versions import compute_code_versions
 from knowledge_pipeline.stages.context import RefreshContext, Stats
@@ -342,9 +342,9 @@ _INDEX_COLUMN_ORIGINS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def list_upstream(stage: str) -> tuple[str, ...]:
-    """The last parts of the keys of a stage's inputs: stages first, then settings."""
-    return (*_UPSTREAM_STAGES[stage], *STAGE_SETTINGS[stage])
+def list_upstream(source_type: SourceType, stage: str, names: Names = PLAIN) -> list[dg.AssetKey]:
+    """The assets that a stage is made from: the stages before it, and the settings."""
+    return [*(names.key(source_type, name) for name in _UPSTREAM_STAGES[stage]), names.key(SOURCES)]
 
 
 def list_upstream_assets(source_type: SourceType, settings: Settings) -> list[dg.AssetDep]:
@@ -361,12 +361,15 @@ def build_stage_specs(
     source_type: SourceType, settings: Settings, names: Names = PLAIN
 ) -> list[dg.AssetSpec]:
     """The assets of a type; `skippable`, because a run of many sources logs its materializations itself."""
-    versions = compute_code_versions(source_type)
+    versions, same = compute_code_versions(source_type), dg.IdentityPartitionMapping()
     return [
         dg.AssetSpec(
             names.key(source_type, stage),
             deps=[
-                *(names.key(source_type, name) for name in list_upstream(stage)),
+                *(
+                    dg.AssetDep(key, partition_mapping=same)
+                    for key in list_upstream(source_type, stage, names)
+                ),
                 *(list_upstream_assets(source_type, settings) if stage == "snapshot" else ()),
             ],
             skippable=True,

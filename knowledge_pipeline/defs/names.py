@@ -15,6 +15,7 @@ import dagster as dg
 
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.errors import ConfigError
+from knowledge_pipeline.stages.pipeline import STAGES
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -22,12 +23,10 @@ _R = TypeVar("_R")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _RESOURCE = "project"
 _TYPES = frozenset(get_args(SourceType))
-_LAYERS = frozenset({"staging", "intermediate", "marts"})
-_SINGLE_ASSETS = frozenset({"evaluation", "release", "tuning", "publication"})
+_SINGLE_ASSETS = frozenset({"sources", "evaluation", "release", "tuning", "publication"})
 _JOBS = (
-    *("refresh", "full_reindex", "purge", "maintenance", "migration", "checks"),
-    *("release", "tuning", "publication", "sql_models"),
-    *(f"refresh_{type_}" for type_ in sorted(_TYPES)),
+    *("refresh", "purge", "maintenance", "migration", "checks", "organisations"),
+    *("release", "rollback", "tuning", "publication", "sql_models"),
 )
 _OWN_POOLS = frozenset({"index", "release", "publication"})
 """Pools that guard the store. Others guard what all knowledge bases share: a host, this machine's cores."""
@@ -43,7 +42,8 @@ class Names:
     _jobs: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for word in (*self.prefix, *filter(None, (self.group_prefix, self.partitions_prefix))):
+        groups = self.group_prefix.split("/")
+        for word in (*self.prefix, *filter(None, (*groups, self.partitions_prefix))):
             if not _WORD.fullmatch(word):
                 raise ConfigError(
                     f"{word!r} cannot be a prefix: a letter first, then letters, digits and _; "
@@ -60,8 +60,8 @@ class Names:
         return "_".join((*self.prefix, name))
 
     def group(self, name: str) -> str:
-        """The name of a group of assets."""
-        return "_".join(filter(None, (self.group_prefix, name)))
+        """The name of a group of assets, within that of the knowledge base if it has a prefix."""
+        return "/".join(filter(None, (self.group_prefix, name)))
 
     def partitions(self, source_type: str) -> str:
         """The name of the set of a type's partitions."""
@@ -77,12 +77,12 @@ class Names:
         return self.definition(_RESOURCE)
 
     def has_key(self, key: dg.AssetKey) -> bool:
-        """Whether an asset is of this knowledge base."""
+        """Whether it is an asset of this knowledge base, SQL models aside: `marts/orders` is anybody's."""
         count = len(self.prefix)
         mine, path = tuple(key.path[:count]), key.path[count:]
         if mine != self.prefix or len(path) not in (1, 2):
             return False
-        return path[0] in _SINGLE_ASSETS if len(path) == 1 else path[0] in _TYPES | _LAYERS
+        return path[0] in _SINGLE_ASSETS if len(path) == 1 else path[0] in _TYPES and path[1] in STAGES
 
     def has_run(self, run: dg.DagsterRun) -> bool:
         """Whether a run is of one of its jobs, or of assets or checks that are its own."""
@@ -104,7 +104,8 @@ def build_names(
     """Names by what a user gives: `group_prefix` and `partitions` are the key prefix's unless given."""
     words = key_prefix.split("/") if isinstance(key_prefix, str) else key_prefix or ()
     prefix = tuple(words) if key_prefix else ()
-    group, sets = ("_".join(prefix) if name is None else name for name in (group_prefix, partitions))
+    group = "/".join(prefix) if group_prefix is None else group_prefix
+    sets = "_".join(prefix) if partitions is None else partitions
     return Names(prefix, group, sets)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import dagster as dg
 
-from knowledge_pipeline.config.settings import Settings, compute_settings_digests
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.defs.dagster_internals import (
@@ -28,7 +28,12 @@ from knowledge_pipeline.defs.dagster_internals import (
 )
 from knowledge_pipeline.defs.metadata import list_upstream, list_upstream_assets
 from knowledge_pipeline.defs.names import PLAIN, Names
-from knowledge_pipeline.defs.settings_assets import list_source_types, report_settings
+from knowledge_pipeline.defs.settings_assets import (
+    SOURCES,
+    describe_versions,
+    list_source_types,
+    report_settings,
+)
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.stages.code_versions import compute_code_versions
 from knowledge_pipeline.stages.context import Stats
@@ -49,10 +54,11 @@ class Provenance:
         code_versions: Mapping[dg.AssetKey, str],
         settings: Mapping[tuple[dg.AssetKey, str], str],  # their data versions, which need no look-up
         foreign: Collection[dg.AssetKey] = (),  # those that do not have the partitions of ours
+        partitions: Sequence[str] = (),  # that may be made, and are looked up together
     ) -> None:
         """Take the end of the event log as the state of every input."""
-        self._instance, self._deps = instance, deps
-        self._code_versions, self._settings, self._foreign = code_versions, settings, foreign
+        self._instance, self._deps, self._code_versions = instance, deps, code_versions
+        self._settings, self._foreign, self._partitions = settings, foreign, partitions
         self._log_end_at_start = read_log_end(instance)
         self._materialized: dict[tuple[dg.AssetKey, str | None], str] = {}
         self._log_end_after: dict[dg.AssetKey, str] = {}  # of assets that this run made
@@ -73,20 +79,22 @@ class Provenance:
         self._log_end_after.pop(key, None)
         return build_version_tags(self._code_versions[key], version, inputs)
 
-    def is_recorded(
-        self, key: dg.AssetKey, partition: str, version: str | None, partitions: Sequence[str]
-    ) -> bool:
-        """Whether the newest materialization of a partition already says all that another one would.
-
-        Without a `version`, whatever version it has. `partitions` are those that this run may ask for; they
-        are looked up together, at the first question.
-        """
-        if key not in self._recorded:
-            self._recorded[key] = read_latest_tags(self._instance, key, partitions)
-        recorded = self._recorded[key].get(partition, {})
+    def is_recorded(self, key: dg.AssetKey, partition: str, version: str) -> bool:
+        """Whether the newest materialization of a partition already says all that another one would."""
         inputs = {dep: (self._find_input_version(dep, partition), "") for dep in self._deps[key]}
-        version = version or recorded.get(DATA_VERSION, "")
-        return have_same_versions(build_version_tags(self._code_versions[key], version, inputs), recorded)
+        tags = build_version_tags(self._code_versions[key], version, inputs)
+        return have_same_versions(tags, self._find_recorded(key, partition))
+
+    def keep_version(self, key: dg.AssetKey, partition: str, version: str) -> str:
+        """The recorded version of an unchanged partition, whose table has a new one for other sources."""
+        recorded = self._find_recorded(key, partition).get(DATA_VERSION, "")
+        is_of_same_space = recorded.rpartition("@")[0] == version.rpartition("@")[0]
+        return recorded if recorded and is_of_same_space else version
+
+    def _find_recorded(self, key: dg.AssetKey, partition: str) -> Mapping[str, str]:
+        if key not in self._recorded:
+            self._recorded[key] = read_latest_tags(self._instance, key, self._partitions)
+        return self._recorded[key].get(partition, {})
 
     def _find_event_pointer(self, dep: dg.AssetKey, partition: str | None) -> str:
         if (dep, partition) not in self._materialized:
@@ -116,12 +124,12 @@ class Provenance:
 def track_refresh_inputs(
     instance: dg.DagsterInstance, settings: Settings, sources: Iterable[SourceConfig], names: Names = PLAIN
 ) -> Provenance:
-    """Report the settings in use, and remember the inputs of all stages, in some look-ups for each type."""
+    """Record the settings in use, and remember the inputs of all stages, in some look-ups for each type."""
     sources = list(sources)
     report_settings(instance, settings, sources, names)
     types: list[SourceType] = list(dict.fromkeys(source.type for source in sources))
     deps = {
-        names.key(type_, stage): [names.key(type_, name) for name in list_upstream(stage)]
+        names.key(type_, stage): list_upstream(type_, stage, names)
         for type_ in types
         for stage in select_stages(type_)
     }
@@ -133,12 +141,9 @@ def track_refresh_inputs(
         for type_ in types
         for stage, version in compute_code_versions(type_).items()
     }
-    digests = {
-        (names.key(source.type, name), source.id): version
-        for source in sources
-        for name, version in compute_settings_digests(settings, source).items()
-    }
-    return Provenance(instance, deps, versions, digests, {key for keys in upstream.values() for key in keys})
+    used = {(names.key(SOURCES), source.id): describe_versions(settings, source) for source in sources}
+    foreign = {key for keys in upstream.values() for key in keys}
+    return Provenance(instance, deps, versions, used, foreign, [source.id for source in sources])
 
 
 def track_release_inputs(

@@ -55,7 +55,8 @@ def record_refresh(
         result = refresh.execute_in_process(
             {
                 "ops": {"refresh_sources": {"config": {"sources": ids, **options.as_config()}}},
-                "loggers": {"console": {"config": {"log_level": "WARNING"}}},
+                # A step that fails logs its traceback, which is for the page of the run.
+                "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
             },
             instance,
             resources={"project": project},

@@ -1,6 +1,7 @@
-"""The resource that assets open: the settings of `knowledge.yaml` and the tables that it names."""
+"""The resources that assets open: what `knowledge.yaml` says, the tables that it names, the live release."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from cachetools import LRUCache
@@ -11,6 +12,9 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.listings import ListingRefresh, load_shared_settings
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.knowledge_base import KnowledgeBase
 
 
 class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissingTypeArgument]  # it has no value but itself
@@ -60,6 +64,25 @@ class ProjectResource(dg.ConfigurableResource):  # pyright: ignore[reportMissing
         return dg.RetryPolicy(max_retries=self.max_retries, delay=delay, backoff=backoff, jitter=jitter)
 
 
+class KnowledgeBaseResource(dg.ConfigurableResource):  # pyright: ignore[reportMissingTypeArgument]
+    """The live release of a store, for assets that ask it questions; `build_defs` provides one."""
+
+    config_path: str = Field(
+        default="",
+        description="Path of knowledge.yaml; if empty, KNOWLEDGE_CONFIG, or the nearest file upwards.",
+    )
+
+    def open(self) -> "KnowledgeBase":
+        """What `KnowledgeBase.open` returns, and raises: use it in a `with`."""
+        from knowledge_pipeline.knowledge_base import KnowledgeBase
+
+        return KnowledgeBase.open(self.locate())
+
+    def locate(self) -> Settings | str:
+        """What is opened."""
+        return self.config_path or "."
+
+
 _loaded = LRUCache[tuple[Path, bool], tuple[Settings, Lake, ListingRefresh]](8)
 """Knowledge bases of one code location; while its lake is here, what was read of a store is not forgotten."""
 
@@ -86,3 +109,13 @@ def build_project(settings: Settings | Path | str | None, names: Names) -> Proje
             return settings
 
     return GivenProject()
+
+
+def build_knowledge_base(project: ProjectResource) -> KnowledgeBaseResource:
+    """The resource that opens the store of a project, by the settings that the project has at that time."""
+
+    class ProjectKnowledgeBase(KnowledgeBaseResource):
+        def locate(self) -> Settings:
+            return project.load_settings()
+
+    return ProjectKnowledgeBase()

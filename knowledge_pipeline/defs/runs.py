@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from logging import Logger
 from typing import Any
 
@@ -19,18 +20,20 @@ from pydantic import Field
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.contract.filters import SourceType
-from knowledge_pipeline.defs.checks import Context
+from knowledge_pipeline.defs.checks import PROCESS_TAG, Context
 from knowledge_pipeline.defs.dagster_internals import (
     CELERY_QUEUE,
     PoolSlots,
     build_materialization_entry,
-    is_in_run_process,
+    build_planned_entry,
+    read_failed_partitions,
     store_asset_events,
 )
 from knowledge_pipeline.defs.metadata import build_stage_metadata
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.provenance import Provenance, data_version
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.settings_assets import group_ids_by_type, source_partitions
 from knowledge_pipeline.errors import ConfigError, KnowledgeError
 from knowledge_pipeline.extras import describe_missing
 from knowledge_pipeline.stages.context import (
@@ -41,7 +44,7 @@ from knowledge_pipeline.stages.context import (
     Stats,
     claim_immediately,
 )
-from knowledge_pipeline.stages.pipeline import STAGES, EarlyReleases, SourceRefresh
+from knowledge_pipeline.stages.pipeline import STAGES, EarlyReleases, SourceRefresh, select_stages
 from knowledge_pipeline.stages.progress import ProgressCallback, StagePace
 from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.store.lake import Lake
@@ -161,6 +164,7 @@ class RefreshStep:
     options: RefreshOptions
     stages: Collection[str]
     releases: EarlyReleases | None
+    provenance: Provenance
 
     def refresh_source(self, source: str) -> Iterator[StageResult]:
         """Run the stages of one source; raises as they do, NotFound if it is not configured any more."""
@@ -216,6 +220,8 @@ class RefreshStep:
             version = data_version(ctx.settings, ctx.source, stats)
             is_final = any(stats is stat for stat in run.stats)
             key = self.project.names.key(ctx.source.type, stats.stage)
+            if stats.stage in _SHARED_TABLES and not stats.has_changes:
+                version = self.provenance.keep_version(key, ctx.source.id, version)
             yield StageResult(ctx, stats, version, key, is_final)
 
     def _run_and_record(
@@ -254,6 +260,9 @@ _WORK_PER_FLUSH = 20  # so that a machine that is busy, or a database that is sl
 _SHARED_TABLES = frozenset({"graph", "index"})
 """Stages whose table has the rows of all sources: its version also counts what others commit."""
 
+_MAX_PLANNED = 25  # sources of a run
+
+_Made = tuple[dg.AssetKey, str]  # an asset, and a partition of it
 _Kept = tuple[StageResult, dict[str, Any], float]  # with its metadata, and when it was done
 
 
@@ -264,28 +273,33 @@ class StageRecorder:
     between the two steps of a run, at its end and when it fails; a killed run loses the last records, and
     none of its work: whoever refreshes next finds what is not recorded, and records it.
 
-    `provenance` is from before anything was read. With `skip_recorded`, no unchanged stage is recorded whose
-    newest materialization says the same already, but for the snapshot, and one of each other asset.
+    `provenance` is from before anything was read.
     """
 
-    def __init__(
-        self, context: Context, provenance: Provenance, ids: Sequence[str], *, skip_recorded: bool
-    ) -> None:
+    def __init__(self, context: Context, provenance: Provenance, ids: Sequence[str]) -> None:
         self._context, self._provenance, self._ids = context, provenance, ids
-        self._skip_recorded = skip_recorded
         self._due_at_s = time.time() + _MIN_INTERVAL_S
         self._kept: dict[dg.AssetKey, list[_Kept]] = {}
-        self._skipped: dict[dg.AssetKey, StageResult] = {}  # the last of each asset that has no record yet
-        self._recorded: set[dg.AssetKey] = set()
+        self._plan: RecordedPlan | None = None
+        self._skipped: dict[_Made, StageResult] = {}
+        self._recorded: set[_Made] = set()
         self.sources: list[SourceRefresh] = []  # for the run's log, and for the log of refreshes
+
+    def plan(self, settings: Settings, names: Names, stages: Collection[str]) -> None:
+        """Tell Dagster what an op will make, which only an asset's own step tells it by itself.
+
+        From then on, no unchanged stage is recorded whose newest materialization says the same already, but
+        for the snapshot, one of each other asset, and what an earlier run failed to make.
+        """
+        self._plan = RecordedPlan(self._context, settings, names, stages, self._ids)
 
     def record_stage(self, result: StageResult) -> None:
         """Keep a stage for the next flush, or see that there is nothing to record."""
         stats, key = result.stats, result.key
-        version = None if stats.stage in _SHARED_TABLES else result.version
-        may_skip = self._skip_recorded and stats.stage != "snapshot" and not stats.has_changes
-        if may_skip and self._provenance.is_recorded(key, stats.source, version, self._ids):
-            self._skipped[key] = result
+        may_skip = self._plan and stats.stage != "snapshot" and not stats.has_changes
+        may_skip = may_skip and not (self._plan and self._plan.had_failed(key, stats.source))
+        if may_skip and self._provenance.is_recorded(key, stats.source, result.version):
+            self._skipped[key, stats.source] = result
         else:
             self._keep(result)
         self._provenance.note_version(key, stats.source, result.version)
@@ -302,18 +316,28 @@ class StageRecorder:
                 tags = self._provenance.build_tags(key, source, result.version)
                 materialization = dg.AssetMaterialization(key, None, metadata, source, tags)
                 entries.append(build_materialization_entry(self._context, materialization, at_s))
+                self._recorded.add((key, source))
             store_asset_events(self._context.instance, entries)
-            self._recorded.add(key)
         self._kept.clear()
         self._log_sources()
         self._due_at_s = time.time() + choose_interval_s(time.time() - began_s)
 
     def finish(self) -> None:
         """Record one partition of each asset that was refreshed without a record: it is not stale."""
-        for key, result in self._skipped.items():
-            if key not in self._recorded:
+        recorded = {key for key, _ in self._recorded}
+        for key, result in {key: result for (key, _), result in self._skipped.items()}.items():
+            if key not in recorded:
                 self._keep(result)
         self.flush()
+
+    def finish_failed(self, sources: Collection[str]) -> None:
+        """Let what these sources lack be failed with the run, and nothing else that it was to make."""
+        if self._plan:
+            for (_, source), result in self._skipped.items():
+                if source in self._plan.sources and source not in sources:
+                    self._keep(result)
+            self.flush()
+            self._plan.add(sources, besides=self._recorded)
 
     def _keep(self, result: StageResult) -> None:
         kept = (result, result.read_metadata(), time.time())
@@ -331,6 +355,49 @@ class StageRecorder:
         stats: list[Stats] = [stat for run in sources for stat in run.stats]
         ctx = sources[0].ctx
         log_refreshes(ctx.lake, ctx.settings, stats, run_id=self._context.run.run_id)
+
+
+class RecordedPlan:
+    """What a run was to make, as Dagster's log has it: it is in progress, and later made or failed.
+
+    All of a run of a few sources; of many, what failed alone: each partition takes an event for each asset.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        settings: Settings,
+        names: Names,
+        stages: Collection[str],
+        ids: Collection[str],
+    ) -> None:
+        self._context = context
+        self._partitions: dict[dg.AssetKey, list[str]] = {}
+        self._failed: dict[dg.AssetKey, set[str]] = {}
+        self.sources: set[str] = set()
+        for type_, of_type in group_ids_by_type(settings).items():
+            wanted = [id_ for id_ in of_type if id_ in ids]
+            for stage in select_stages(type_) if wanted else ():
+                if stage in stages:
+                    key, definition = names.key(type_, stage), source_partitions(type_, names)
+                    self._partitions[key] = wanted
+                    self._failed[key] = read_failed_partitions(context.instance, key, wanted, definition)
+        if len(ids) <= _MAX_PLANNED:
+            self.add(ids)
+
+    def had_failed(self, key: dg.AssetKey, source: str) -> bool:
+        """Whether an earlier run failed to make a partition, and no run has made it since."""
+        return source in self._failed.get(key, ())
+
+    def add(self, sources: Collection[str], *, besides: Collection[_Made] = ()) -> None:
+        """Plan all assets of some sources that are not planned yet, but for those that are made."""
+        new = set(sources) - self.sources
+        for key, partitions in self._partitions.items():
+            missing = [name for name in partitions if name in new and (key, name) not in besides]
+            store_asset_events(
+                self._context.instance, [build_planned_entry(self._context, key, name) for name in missing]
+            )
+        self.sources |= new
 
 
 def choose_interval_s(flush_s: float) -> float:
@@ -449,20 +516,6 @@ def build_source_tags(ids: Sequence[str]) -> dict[str, str]:
     return shown if len(ids) <= _MAX_TAGGED_SOURCES else {"knowledge/sources": str(len(ids))}
 
 
-PROCESS_TAG = "knowledge/process"
-
-
-def tag_process(context: Context) -> None:
-    """Tag the run with its process: `host:pid:run`, because a retry inherits tags.
-
-    A step in a process of its own is not tagged: that process ends before the run does, and its executor
-    or broker notices when it dies.
-    """
-    if is_in_run_process(context):
-        run = context.run.run_id
-        context.instance.add_run_tags(run, {PROCESS_TAG: f"{socket.gethostname()}:{os.getpid()}:{run[:8]}"})
-
-
 def fail_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     """Mark as failed the unfinished runs whose process on this machine is gone, and return their ids.
 
@@ -481,6 +534,26 @@ def fail_lost_runs(instance: dg.DagsterInstance) -> list[str]:
     return ended
 
 
+def cancel_unqueued_runs(
+    instance: dg.DagsterInstance, names: Names = PLAIN, older_than: timedelta = timedelta(minutes=2)
+) -> list[str]:
+    """Cancel the re-executions that were created and never queued, and return their ids.
+
+    Dagster leaves one where the first or last partition of a range is gone; run monitoring would call it slow
+    to start after three minutes, and start it again.
+    """
+    latest = datetime.now(UTC) - older_than
+    waiting = dg.RunsFilter(statuses=[dg.DagsterRunStatus.NOT_STARTED], created_before=latest)
+    runs = [run for run in instance.get_runs(waiting) if run.parent_run_id and names.has_run(run)]
+    for run in runs:
+        instance.report_run_canceled(
+            run,
+            "the run was never queued: one of its partitions is gone, or the process that created it died; "
+            "launch the partitions that exist",
+        )
+    return [run.run_id for run in runs]
+
+
 def build_lost_runs_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
     """The sensor that ends lost runs; Dagster itself retries them."""
 
@@ -488,10 +561,10 @@ def build_lost_runs_sensor(names: Names = PLAIN) -> dg.SensorDefinition:
         name=names.definition("lost_runs"),
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Ends runs whose process on this machine is gone, so that they are retried.",
+        description="Ends runs whose process on this machine is gone, and re-executions never queued.",
     )
     def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        ended = fail_lost_runs(context.instance)
+        ended = [*fail_lost_runs(context.instance), *cancel_unqueued_runs(context.instance, names)]
         return dg.SkipReason(f"ended {', '.join(ended)}" if ended else "every run's process is alive")
 
     return lost_runs

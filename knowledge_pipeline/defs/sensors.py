@@ -2,13 +2,19 @@
 
 Dagster applies changes of partitions before it stores the cursor and the runs of a tick, and may die
 between the two. So the cursor and the store say whether a new source was requested, not its partition,
-and a partition is removed one tick after the purge was requested. A source is purged only when two ticks in a
-row did not find it in a file that loads and has sources.
+and a partition is removed one tick after the purge was requested. A source is purged only when no tick of
+`releases.keep_removed_days` found it in a file that loads and has sources; until then readers do without it.
+
+All code locations of an instance share the sets of partitions. So each has one set more, of the sources that
+its own file has had, and nothing else is ever missing from that file.
 """
 
 import json
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast, get_args
 
 import dagster as dg
@@ -16,13 +22,19 @@ import dagster as dg
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig, resolve_trigger
 from knowledge_pipeline.contract.filters import SourceType
-from knowledge_pipeline.defs.dagster_internals import PARTITION, RANGE_END, RANGE_START, AssetJob
+from knowledge_pipeline.defs.dagster_internals import (
+    PARTITION,
+    RANGE_END,
+    RANGE_START,
+    AssetJob,
+    list_siblings,
+)
 from knowledge_pipeline.defs.define import sensor
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import list_names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs import build_purge_request, build_refresh_requests
-from knowledge_pipeline.defs.settings_assets import list_partitions, source_partitions
+from knowledge_pipeline.defs.settings_assets import list_partitions, list_source_types, source_partitions
 from knowledge_pipeline.stages.context import sort_by_repository
 from knowledge_pipeline.store.lake import Lake
 
@@ -62,8 +74,8 @@ class Cursor:
 class RemovalCursor(Cursor):
     """What the sensor remembers of removed sources until nothing is left of them."""
 
-    missing: list[SourceKey] = field(default_factory=list[SourceKey])
-    """With a partition, but not in the file at the last tick."""
+    missing: dict[SourceKey, float] = field(default_factory=dict[SourceKey, float])
+    """With a partition, but not in the file: since which time, in seconds since 1970."""
     purging: list[SourceKey] = field(default_factory=list[SourceKey])
     """With a requested purge."""
 
@@ -74,7 +86,7 @@ class Removals:
 
     purge: list[SourceKey]
     delete: list[SourceKey]  # partitions
-    pending: list[SourceKey]  # missing for the first time: purged if the next tick does not find them either
+    pending: list[SourceKey]  # missing: purged if no tick finds them before their time
     retained: list[SourceKey]  # not purged, because the file has no sources at all
     orphaned: list[SourceKey]  # stored, but neither configured nor a partition: only a person decides
     cursor: RemovalCursor
@@ -83,14 +95,16 @@ class Removals:
 def plan_additions(
     configured: Iterable[SourceKey],
     existing: Collection[SourceKey],  # partitions
+    own: Collection[SourceKey],  # that this code location has had
     stored: Collection[SourceKey],  # with a snapshot
     requested: Collection[SourceKey],  # by the last tick
     manual: Collection[SourceKey] = (),  # refreshed by hand alone
 ) -> Additions:
     """Find the sources without a partition, and those with no snapshot stored and no request yet."""
     configured, existing, stored, requested = list(configured), set(existing), set(stored), set(requested)
-    add = [key for key in configured if key not in existing][:ADDITIONS_PER_TICK]
-    new = set(add) | {key for key in configured if key in existing and key not in stored}
+    complete = existing & set(own)
+    add = [key for key in configured if key not in complete][:ADDITIONS_PER_TICK]
+    new = set(add) - existing | {key for key in configured if key in existing and key not in stored}
     refresh = [key for key in configured if key in new and key not in requested and key not in manual]
     awaited = requested | set(refresh)
     return Additions(add, refresh, [key for key in configured if key in awaited and key not in stored])
@@ -98,27 +112,34 @@ def plan_additions(
 
 def plan_removals(
     configured: Iterable[SourceKey],
-    existing: Collection[SourceKey],
+    existing: Collection[SourceKey],  # partitions of this code location
     stored: Collection[SourceKey],
     cursor: RemovalCursor,
+    *,
+    now_s: float,
+    grace_s: float,
 ) -> Removals:
-    """Find the partitions whose source is no longer configured; without any source, nothing is purged."""
+    """Find the partitions whose source is no longer configured; without any source, nothing is purged.
+
+    What has the id of a source of another type, which takes its place, goes at the second tick.
+    """
     configured, existing, stored = set(configured), set(existing), set(stored)
-    missing, purging = set(cursor.missing), set(cursor.purging)
+    ids, purging = {id_of(key) for key in configured}, set(cursor.purging)
     removed = sorted(existing - configured)
+    missing = {key: cursor.missing.get(key, now_s) for key in removed} if configured else {}
     new = [key for key in removed if key not in purging]
-    purge = [key for key in new if configured and key in missing]
+    due = {key for key, since_s in cursor.missing.items() if id_of(key) in ids or now_s - since_s >= grace_s}
+    purge = [key for key in new if configured and key in due]
     unfinished = (purging | set(purge)) - configured
     # Where no source is left, only partitions of which nothing is stored are removed.
     delete = [key for key in removed if key in purging or (not configured and key not in stored)]
-    ids = {id_of(key) for key in configured}
     return Removals(
         purge=purge,
         delete=delete[:DELETIONS_PER_TICK],
-        pending=[key for key in new if configured and key not in missing],
+        pending=[key for key in new if configured and key not in due],
         retained=[key for key in new if not configured and key in stored],
         orphaned=sorted(key for key in stored - existing - unfinished if id_of(key) not in ids),
-        cursor=RemovalCursor(removed if configured else [], sorted(unfinished & (existing | stored))),
+        cursor=RemovalCursor(missing, sorted(unfinished & (existing | stored))),
     )
 
 
@@ -129,20 +150,18 @@ def id_of(key: SourceKey) -> str:
 
 def parse_requested(text: str | None) -> list[SourceKey]:
     """`Additions.requested` from a sensor's cursor; empty where it cannot be read."""
-    return _parse_lists(text, ["requested"])[0]
+    with suppress(ValueError, TypeError, AttributeError):
+        return [str(key) for key in json.loads(text or "{}").get("requested", [])]
+    return []
 
 
 def parse_removal_cursor(text: str | None) -> RemovalCursor:
     """The cursor of the last tick; an empty one where it cannot be read."""
-    return RemovalCursor(*_parse_lists(text, ["missing", "purging"]))
-
-
-def _parse_lists(text: str | None, names: list[str]) -> list[list[SourceKey]]:
-    try:
+    with suppress(ValueError, TypeError, AttributeError):
         stored = json.loads(text or "{}")
-        return [[str(key) for key in stored.get(name, [])] for name in names]
-    except (ValueError, TypeError, AttributeError):
-        return [[] for _ in names]
+        missing = {str(key): float(since_s) for key, since_s in stored.get("missing", {}).items()}
+        return RemovalCursor(missing, [str(key) for key in stored.get("purging", [])])
+    return RemovalCursor()
 
 
 def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> dg.SensorDefinition:
@@ -151,16 +170,24 @@ def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> d
     @sensor(job="refresh", consequence="partitions are left as they are")
     def sources_in_config(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
         """Adds a partition for every new source of knowledge.yaml, and refreshes it."""
-        settings = project.load_settings()
-        keys = _read_keys(context.instance, settings, names)
+        settings, instance = project.load_settings(), context.instance
+        own, (configured, stored) = _own_sources(context, names), _read_keys(settings)
+        of_types = {type_: list_partitions(instance, type_, names) for type_ in list_source_types(settings)}
+        existing = [f"{type_}/{id_}" for type_, ids in of_types.items() for id_ in ids]
+        mine, requested = instance.get_dynamic_partitions(str(own.name)), parse_requested(context.cursor)
         manual = {f"{it.type}/{it.id}" for it in settings.sources if resolve_trigger(it) == "manual"}
-        additions = plan_additions(*keys, parse_requested(context.cursor), manual)
+        additions = plan_additions(configured, existing, mine, stored, requested, manual)
         new = set(additions.refresh)
         added = [source for source in settings.sources if f"{source.type}/{source.id}" in new]
         requests = list(build_refresh_requests(sort_by_repository(added), names, trigger="added"))
         if unloaded := sorted({source.type for source in settings.sources} - set(types)):
             listed = ", ".join(unloaded)
             reason = f"knowledge.yaml has sources of a new type ({listed}): reload the code location"
+        elif others := list_siblings(context, names.definition("sources_in_config")):
+            reason = (
+                f"the code location {list_names(others)} has the same asset keys: give each knowledge base "
+                "a `key_prefix` and a `store` of its own, or load one of them alone"
+            )
         elif additions.add:
             reason = f"{len(additions.add)} partitions added"
         else:
@@ -168,8 +195,8 @@ def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> d
         return dg.SensorResult(
             run_requests=requests,
             dynamic_partitions_requests=[
-                source_partitions(type_, names).build_add_request(ids)
-                for type_, ids in _group_by_type(additions.add)
+                partitions.build_add_request(ids)
+                for partitions, ids in _group_by_set(additions.add, own, names)
             ],
             cursor=additions.to_cursor(),
             skip_reason=None if requests else dg.SkipReason(reason),
@@ -178,9 +205,9 @@ def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> d
     return sources_in_config(names)
 
 
-@sensor(job="purge", consequence="everything is left as it is")
+@sensor(job="purge", interval_s=120, consequence="everything is left as it is")
 def removed_sources(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
-    """Purges the sources that two ticks in a row did not find in knowledge.yaml any more, and removes their
+    """Purges the sources that knowledge.yaml has not had for `releases.keep_removed_days`, and removes their
     partitions. Does nothing where the file does not load or has no sources at all, or an organisation is not
     listed.
     """
@@ -192,22 +219,25 @@ def removed_sources(context: dg.SensorEvaluationContext, project: ProjectResourc
             "launch the job organisations",
             cursor=context.cursor,
         )
-    keys = _read_keys(context.instance, settings, names)
-    removals = plan_removals(*keys, parse_removal_cursor(context.cursor))
+    own, (configured, stored) = _own_sources(context, names), _read_keys(settings)
+    existing = context.instance.get_dynamic_partitions(str(own.name))
+    days = settings.releases.keep_removed_days
+    cursor = parse_removal_cursor(context.cursor)
+    removals = plan_removals(configured, existing, stored, cursor, now_s=time.time(), grace_s=86_400 * days)
     ids = [id_of(key) for key in removals.purge]
     requests = [build_purge_request(ids, names)] if ids else []
     return dg.SensorResult(
         run_requests=requests,
         dynamic_partitions_requests=[
-            source_partitions(type_, names).build_delete_request(ids)
-            for type_, ids in _group_by_type(removals.delete)
+            partitions.build_delete_request(ids)
+            for partitions, ids in _group_by_set(removals.delete, own, names)
         ],
         cursor=removals.cursor.to_json(),
-        skip_reason=None if requests else dg.SkipReason(_explain_skip(removals)),
+        skip_reason=None if requests else dg.SkipReason(_explain_skip(removals, days)),
     )
 
 
-def _explain_skip(removals: Removals) -> str:
+def _explain_skip(removals: Removals, days: float) -> str:
     retained, orphaned, pending = (
         list_names(map(id_of, keys)) for keys in (removals.retained, removals.orphaned, removals.pending)
     )
@@ -216,28 +246,37 @@ def _explain_skip(removals: Removals) -> str:
         "put them back, or run `knowledge purge --source ID` for each": removals.retained,
         f"stored, but not configured ({orphaned}): "
         "run `knowledge purge --source ID`, or configure it again": removals.orphaned,
-        f"not configured any more, purged at the next tick: {pending}": removals.pending,
+        "not configured any more, hidden, and purged "
+        f"{'at the next tick' if not days else 'after a day' if days == 1 else f'after {days:g} days'}: "
+        f"{pending}": removals.pending,
         f"{len(removals.delete)} partitions removed": removals.delete,
     }
     return "; ".join(reason for reason, keys in reasons.items() if keys) or "no source was removed"
 
 
-def _read_keys(
-    instance: dg.DagsterInstance, settings: Settings, names: Names
-) -> tuple[list[SourceKey], list[SourceKey], list[SourceKey]]:
-    """The sources that are configured, have a partition (of types without assets, too), and are stored."""
+def _own_sources(context: dg.SensorEvaluationContext, names: Names) -> dg.DynamicPartitionsDefinition:
+    """The set of the sources that this code location has given a partition; no asset has it."""
+    location = getattr(context.code_location_origin, "location_name", "")
+    return dg.DynamicPartitionsDefinition(name=f"{names.definition('sources')}@{location}")
+
+
+def _read_keys(settings: Settings) -> tuple[list[SourceKey], list[SourceKey]]:
+    """The sources that are configured, and those that are stored."""
     configured = [f"{source.type}/{source.id}" for source in settings.sources]
-    types = get_args(SourceType)
-    existing = [f"{type_}/{id_}" for type_ in types for id_ in list_partitions(instance, type_, names)]
     stored = [f"{type_}/{id_}" for id_, type_ in Lake(settings.store).list_stored_sources().items()]
-    return configured, existing, stored
+    return configured, stored
 
 
-def _group_by_type(keys: Iterable[SourceKey]) -> Iterable[tuple[str, list[str]]]:
+def _group_by_set(
+    keys: Sequence[SourceKey], own: dg.DynamicPartitionsDefinition, names: Names
+) -> Iterator[tuple[dg.DynamicPartitionsDefinition, Sequence[str]]]:
+    """The sets of partitions that have some sources, with their keys; `own` comes last."""
     by_type: dict[str, list[str]] = {}
     for key in keys:
         by_type.setdefault(key.partition("/")[0], []).append(id_of(key))
-    return by_type.items()
+    yield from ((source_partitions(type_, names), ids) for type_, ids in by_type.items())
+    if keys:
+        yield own, keys
 
 
 def build_release_sensor(release_job: AssetJob, names: Names = PLAIN) -> dg.SensorDefinition:
@@ -247,6 +286,7 @@ def build_release_sensor(release_job: AssetJob, names: Names = PLAIN) -> dg.Sens
         run_status=dg.DagsterRunStatus.FAILURE,
         name=names.definition("release_after_failures"),
         request_job=release_job,
+        minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Releases what the other sources of a run gave where some failed, since such a run does "
         "not.",
@@ -274,9 +314,16 @@ def list_unfinished_sources(
 ) -> set[str]:
     """The sources of unfinished runs, by the partitions of a run or the ids in its configuration.
 
-    A sensor need not, or must not yet, look at them.
+    A sensor need not, or must not yet, look at them. A run that is still not queued after ten minutes
+    never will be: whoever created it died.
     """
-    runs = instance.get_runs(filters=dg.RunsFilter(statuses=list(statuses)))
+    latest = datetime.now(UTC) - timedelta(minutes=10)
+    records = instance.get_run_records(filters=dg.RunsFilter(statuses=list(statuses)))
+    runs = [
+        record.dagster_run
+        for record in records
+        if record.dagster_run.status != dg.DagsterRunStatus.NOT_STARTED or record.create_timestamp > latest
+    ]
     own = [run for run in runs if names.has_run(run)]
     return {source for run in own for source in _iter_run_sources(instance, run, names)}
 

@@ -1,26 +1,31 @@
-"""The sources in the asset graph: their partitions, their settings as root assets, and freshness windows.
+"""The sources in the asset graph: their partitions, their settings, and freshness windows.
 
 One source is one partition. Each type has a set of its own, so that an asset's page shows only the partitions
-that it can have. All partitions of an asset share a code version, but settings differ by source: so each type
-has external assets, partitioned by source, whose data version is a hash of the settings. They explain why a
-partition is stale. A refresh reports the settings that it is about to use; the sensor reports those that
-changed since. (docs/decisions/dagster.md)
+that it can have. All partitions of an asset share a code version, but settings differ by source: so one root
+asset, `sources`, has a partition for each source of any type, whose data version is made of hashes of its
+settings. It explains why a partition of a stage is stale. A refresh records the settings that it is about to
+use; the sensor records those that changed since. (docs/decisions/dagster.md)
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
+from typing import Any
 
 import dagster as dg
+from sqlalchemy.exc import IntegrityError
 
 from knowledge_pipeline.config.settings import Settings, compute_settings_digests
 from knowledge_pipeline.config.sources import SourceConfig, Trigger, resolve_trigger
 from knowledge_pipeline.contract.filters import SourceType
+from knowledge_pipeline.defs.checks import run_step
 from knowledge_pipeline.defs.dagster_internals import (
     DATA_VERSION,
+    add_on_launch,
     read_partition_versions,
-    report_observations,
+    report_materializations,
 )
 from knowledge_pipeline.defs.define import sensor
 from knowledge_pipeline.defs.names import PLAIN, Names
@@ -28,9 +33,14 @@ from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.records import hash_strings
 
 
-def source_partitions(source_type: str, names: Names = PLAIN) -> dg.DynamicPartitionsDefinition:
-    """The partitions of one type: `code_sources`, with a key for every configured source id."""
-    return dg.DynamicPartitionsDefinition(name=names.partitions(source_type))
+def source_partitions(
+    source_type: str, names: Names = PLAIN, configured: Collection[str] = ()
+) -> dg.DynamicPartitionsDefinition:
+    """The partitions of one type: `code_sources`, with a key for every configured source id.
+
+    A run that names one of `configured` adds it, where no sensor did: `dg launch` on a fresh instance.
+    """
+    return add_on_launch(dg.DynamicPartitionsDefinition(name=names.partitions(source_type)), configured)
 
 
 def list_partitions(instance: dg.DagsterInstance, source_type: str, names: Names = PLAIN) -> list[str]:
@@ -54,46 +64,54 @@ def group_ids_by_type(settings: Settings) -> dict[SourceType, list[str]]:
     return by_type
 
 
-STAGE_SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "snapshot": ("source",),
-    "chunks": ("chunking", "model"),  # limits and lengths are those of the model's tokenizer
-    "embeddings": ("model",),
-    "index": ("access",),
-    "graph": ("chunking", "access"),  # `chunking` includes what is redacted
-}
-"""The settings that decide a stage's rows, besides those of the stages before it."""
+SOURCES = "sources"
+"""The last part of the root asset's key."""
 
 REPORTS_PER_TICK = 300
-_RECHECK_S = 600  # a run may report older settings just after the sensor did
-
-_DESCRIPTIONS = {
-    "source": "One row per source: what it reads, by connection, patterns, filters and limits.",
-    "chunking": "One row per source: how its documents are cut, described and redacted.",
-    "model": "One row per source: the embedding model of its texts.",
-    "access": "One row per source: who may find its content, its tags, and the repository of its links.",
-}
-_COMMON_DESCRIPTION = (
-    "It is part of knowledge.yaml, not a table. When it changes for a source, the stages that depend on it "
-    "become stale in that partition; materializing them clears that. Secrets are not part of it."
-)
+_RECHECK_S = 600  # a run may record older settings just after the sensor did
 
 
-def build_settings_specs(
-    source_type: SourceType, owners: Sequence[str] = (), names: Names = PLAIN
-) -> list[dg.AssetSpec]:
-    """The external assets of a type's settings, for `Definitions(assets=...)`."""
-    return [
-        dg.AssetSpec(
-            names.key(source_type, name),
-            description=f"{meaning} {_COMMON_DESCRIPTION}",
-            group_name=names.group(source_type),
-            kinds={"yaml"},
-            owners=list(owners),
-            tags={"knowledge/settings": name},
-            partitions_def=source_partitions(source_type, names),
-        )
-        for name, meaning in _DESCRIPTIONS.items()
-    ]
+def settings_partitions(names: Names = PLAIN) -> dg.DynamicPartitionsDefinition:
+    """The partitions of `sources`: every source of any type that was configured, until it is purged."""
+    return dg.DynamicPartitionsDefinition(name=names.partitions("all"))
+
+
+def build_sources_asset(owners: Sequence[str] = (), names: Names = PLAIN) -> dg.AssetsDefinition:
+    """The root of the graph: what `knowledge.yaml` says of each source."""
+    spec = dg.AssetSpec(
+        names.key(SOURCES),
+        description="One row per source of knowledge.yaml: what it reads, how its documents are cut and "
+        "redacted, by which model they are embedded, who may find them. Refreshes record it, and a sensor "
+        "what an edit changed: until the source is refreshed, its partitions of the stages are stale. "
+        "Secrets are not part of it.",
+        group_name=names.group(SOURCES),
+        kinds={"yaml"},
+        owners=list(owners),
+        partitions_def=settings_partitions(names),
+        code_version="1",
+        skippable=True,  # each partition is logged with a version of its own
+    )
+
+    @dg.multi_asset(
+        name=names.definition("read_settings"), specs=[spec], backfill_policy=dg.BackfillPolicy.single_run()
+    )
+    @names.bind
+    def sources(
+        context: dg.AssetExecutionContext, project: ProjectResource
+    ) -> Iterator[dg.MaterializeResult[Any]]:
+        with run_step(context, project.retry_policy()):
+            settings = project.load_settings()
+            for source in settings.select_sources(context.partition_keys):
+                context.log_event(_describe_settings(settings, source, "", names))
+        yield from ()  # what returns nothing is recorded once more, without a version
+
+    return sources
+
+
+def describe_versions(settings: Settings, source: SourceConfig) -> str:
+    """The data version of a source's settings: a hash of each kind, so that a new one shows which changed."""
+    digests = compute_settings_digests(settings, source)
+    return " ".join(f"{name}:{digest[:8]}" for name, digest in digests.items())
 
 
 def iter_unreported(
@@ -103,57 +121,71 @@ def iter_unreported(
     names: Names = PLAIN,
     *,
     include_unseen: bool,
-) -> Iterator[dg.AssetObservation]:
-    """Observations of settings that the instance does not know yet.
+) -> Iterator[dg.AssetMaterialization]:
+    """The settings that the instance does not know yet.
 
-    `include_unseen` adds settings that were never reported. A refresh reports them, so that later changes
+    `include_unseen` adds settings that were never recorded. A refresh records them, so that later changes
     have something to differ from; settings that no refresh used cannot be stale.
     """
-    by_type: dict[SourceType, list[SourceConfig]] = {}
-    for source in sources:
-        by_type.setdefault(source.type, []).append(source)
-    for source_type, mine in by_type.items():
-        wanted = {source.id: compute_settings_digests(settings, source) for source in mine}
-        for name in _DESCRIPTIONS:
-            key = names.key(source_type, name)
-            event = dg.DagsterEventType.ASSET_OBSERVATION
-            reported = read_partition_versions(instance, key, event, list(wanted))
-            for id_, digests in wanted.items():
-                if reported.get(id_, "" if include_unseen else digests[name]) != digests[name]:
-                    yield dg.AssetObservation(key, partition=id_, tags={DATA_VERSION: digests[name]})
+    event, wanted = dg.DagsterEventType.ASSET_MATERIALIZATION, {source.id: source for source in sources}
+    recorded = read_partition_versions(instance, names.key(SOURCES), event, list(wanted))
+    for id_, source in wanted.items():
+        before = recorded.get(id_)
+        if include_unseen if before is None else before != describe_versions(settings, source):
+            yield _describe_settings(settings, source, before or "", names)
+
+
+def _describe_settings(
+    settings: Settings, source: SourceConfig, before: str, names: Names
+) -> dg.AssetMaterialization:
+    version = describe_versions(settings, source)
+    changed = [part.partition(":")[0] for part in version.split() if part not in before.split()]
+    metadata = {
+        "type": source.type,
+        "reads": source.connection.location,
+        "model": settings.resolve_embedding(source).model,
+        "visibility": source.access.visibility,
+        "trigger": resolve_trigger(source),
+        **({"changed": ", ".join(changed)} if before else {}),
+    }
+    return dg.AssetMaterialization(names.key(SOURCES), None, metadata, source.id, {DATA_VERSION: version})
+
+
+def _add_partitions(instance: dg.DagsterInstance, sources: Sequence[SourceConfig], names: Names) -> None:
+    with suppress(IntegrityError):  # somebody else adds some meanwhile; the next tick adds the others
+        instance.add_dynamic_partitions(names.partitions("all"), [source.id for source in sources])
 
 
 def report_settings(
-    instance: dg.DagsterInstance, settings: Settings, sources: Iterable[SourceConfig], names: Names = PLAIN
+    instance: dg.DagsterInstance, settings: Settings, sources: Sequence[SourceConfig], names: Names = PLAIN
 ) -> int:
-    """Report the settings of a refresh that differ from the last report, and return how many."""
-    reported = list(iter_unreported(instance, settings, sources, names, include_unseen=True))
-    report_observations(instance, reported)
-    return len(reported)
+    """Record the settings of a refresh that differ from the last record, and return how many."""
+    _add_partitions(instance, sources, names)
+    unreported = list(iter_unreported(instance, settings, sources, names, include_unseen=True))
+    report_materializations(instance, unreported)
+    return len(unreported)
 
 
 @sensor(consequence="the settings cannot be read")
 def changed_settings(
     context: dg.SensorEvaluationContext, project: ProjectResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """Reports settings of knowledge.yaml that changed since a source was last refreshed, so that the UI shows
-    as stale what depends on them.
+    """Records settings of knowledge.yaml that changed since a source was last refreshed, so that the UI shows
+    its partitions as stale.
     """
     settings, names = project.load_settings(), project.names
-    digests = [
-        f"{source.id} {sorted(compute_settings_digests(settings, source).items())}"
-        for source in settings.sources
-    ]
+    versions = [f"{source.id} {describe_versions(settings, source)}" for source in settings.sources]
     # With the time in it, to look again periodically although nothing changed.
-    cursor = f"{hash_strings(*digests)} {int(time.time() // _RECHECK_S)}"
+    cursor = f"{hash_strings(*versions)} {int(time.time() // _RECHECK_S)}"
     if context.cursor == cursor:
         return dg.SkipReason("no settings changed")
+    _add_partitions(context.instance, settings.sources, names)
     changed = iter_unreported(context.instance, settings, settings.sources, names, include_unseen=False)
-    observations = list(islice(changed, REPORTS_PER_TICK))
-    if len(observations) == REPORTS_PER_TICK:  # perhaps more: the next tick goes on
-        return dg.SensorResult(asset_events=observations)
-    reason = f"{len(observations)} settings of sources changed"
-    return dg.SensorResult(asset_events=observations, cursor=cursor, skip_reason=reason)
+    events = list(islice(changed, REPORTS_PER_TICK))
+    if len(events) == REPORTS_PER_TICK:  # perhaps more: the next tick goes on
+        return dg.SensorResult(asset_events=events)
+    reason = f"settings of {len(events)} sources changed"
+    return dg.SensorResult(asset_events=events, cursor=cursor, skip_reason=reason)
 
 
 _DAILY = (timedelta(hours=26), timedelta(hours=50))

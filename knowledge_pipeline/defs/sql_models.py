@@ -3,6 +3,7 @@
 All run in one step, over one in-memory DuckDB; a model that is selected alone runs with what it reads.
 """
 
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,21 +11,28 @@ from typing import Any
 
 import dagster as dg
 
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.defs.assets import stage_asset_keys
-from knowledge_pipeline.defs.checks import translate_failures
+from knowledge_pipeline.defs.checks import run_step
 from knowledge_pipeline.defs.dagster_internals import (
     CODE_REFERENCES,
     COLUMN_LINEAGE,
     COLUMN_SCHEMA,
+    INITIAL_VERSION,
     ROW_COUNT,
     AssetJob,
+    read_newest_event,
+    read_partition_versions,
+    read_unpartitioned_version,
 )
-from knowledge_pipeline.defs.define import build_asset_job
+from knowledge_pipeline.defs.define import build_asset_job, sensor
+from knowledge_pipeline.defs.evaluation import list_evaluation_keys
 from knowledge_pipeline.defs.event_log import RELEASE
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import build_arrow_table, render_plot
 from knowledge_pipeline.defs.resources import ProjectResource
+from knowledge_pipeline.defs.settings_assets import list_source_types
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sql_models import run as sql
 from knowledge_pipeline.sql_models.configured_sources import build_configured_sources
@@ -53,26 +61,46 @@ _UpstreamKeys = Mapping[str, Sequence[dg.AssetKey]]
 
 def build_models_job(names: Names = PLAIN) -> AssetJob:
     """The job that runs all models and tests."""
-    groups = [names.group(f"sql_{layer}") for layer in ("staging", "intermediate", "marts")]
+    groups = [names.group(f"sql/{layer}") for layer in ("staging", "intermediate", "marts")]
     selection = dg.AssetSelection.groups(*groups)  # pyright: ignore[reportUnknownMemberType]  # it has no types
     return build_asset_job(
         names, "sql_models", "Run all models and tests of dbt_like_sql, and write the marts.", selection
     )
 
 
-def build_model_assets(
-    types: Sequence[SourceType],
-    *,
-    owners: Sequence[str] = (),
-    evaluation: str | None = None,
-    folders: Sequence[Path] = (),
-    names: Names = PLAIN,
-) -> dg.AssetsDefinition:
-    """One step that runs models and tests; each model is an asset, and can run alone.
+_REST = 9  # times the length of the last run, until the next one
 
-    `evaluation` is the last part of the key of the asset that writes the log of evaluations, if there is one;
-    `folders` are those of the project's own models.
-    """
+
+@sensor(job="sql_models", consequence="no model runs")
+def new_input(
+    context: dg.SensorEvaluationContext, project: ProjectResource
+) -> dg.SensorResult | dg.SkipReason:
+    """Runs the SQL models after the first release and when their input changed, for a tenth of the time."""
+    instance, names, types = context.instance, project.names, list_source_types(project.load_settings())
+    stages = [key for type_ in types for key in stage_asset_keys(type_, names).values()]
+    newest = str(read_newest_event(instance, [names.key(RELEASE), *stages]))
+    seen, _, former = (context.cursor or "").partition(" ")
+    if newest == seen:
+        return dg.SkipReason("nothing was refreshed since the last look")
+    if (release := read_unpartitioned_version(instance, names.key(RELEASE))) == INITIAL_VERSION:
+        return dg.SkipReason("nothing is released yet")
+    event = dg.DagsterEventType.ASSET_MATERIALIZATION
+    versions = [sorted(read_partition_versions(instance, key, event).items()) for key in stages]
+    state = hash_strings(release, *map(str, versions))
+    runs = instance.get_run_records(dg.RunsFilter(job_name=names.definition("sql_models")), limit=1)
+    for run in runs if state != former else ():
+        start_s, end_s = run.start_time or 0.0, run.end_time or 0.0
+        if not run.dagster_run.is_finished or time.time() < end_s + _REST * (end_s - start_s):
+            return dg.SkipReason("the models are running, or ran just now")
+    requests = [dg.RunRequest(tags={"knowledge/trigger": "new input"})] if state != former else []
+    return dg.SensorResult(requests, cursor=f"{newest} {state}")
+
+
+def build_model_assets(
+    types: Sequence[SourceType], settings: Settings, names: Names = PLAIN
+) -> dg.AssetsDefinition:
+    """One step that runs models and tests; each model is an asset, and can run alone."""
+    owners, folders = settings.owners, settings.sql_models.folders
     loaded = load_models(own_folders=folders)
     models = {model.name: model for model in loaded if model.layer != "tests"}
     tests = (model for model in loaded if model.layer == "tests")
@@ -84,7 +112,7 @@ def build_model_assets(
             for raw, stage in _STAGE_OF_RAW_TABLE.items()
         },
         "raw_releases": [names.key(RELEASE)],
-        "raw_evaluations": [names.key(evaluation)] if evaluation else [],
+        "raw_evaluations": list_evaluation_keys(settings, names),
         **{name: [_asset_key(model, names)] for name, model in models.items()},
     }
 
@@ -101,11 +129,16 @@ def build_model_assets(
     ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
         selected = {key.path[-1] for key in context.selected_asset_keys}
         selected |= {key.name for key in context.selected_asset_check_keys}
-        with translate_failures(context, project.retry_policy()):
+        with run_step(context, project.retry_policy()):
             sources = build_configured_sources(project.load_settings(), project.path, compute_code_versions)
+            failed: list[str] = []
             for run in sql.refresh(project.open_lake(), loaded, selected, sources=sources):
                 check = checks.get(run.model.name)
                 yield _to_check_result(run, check) if check else _to_materialize_result(run, names)
+                if run.has_failed:
+                    failed.append(run.describe_failure())
+            if failed:  # a check that fails leaves its run green, and nobody is alerted
+                raise dg.Failure("; ".join(failed), allow_retries=False)
 
     return dbt_like_sql
 
@@ -121,7 +154,7 @@ def _build_asset_spec(
     return dg.AssetSpec(
         _asset_key(model, names),
         deps=list(dict.fromkeys(key for read in model.reads for key in upstream.get(read, ()))),
-        group_name=names.group(f"sql_{model.layer}"),
+        group_name=names.group(f"sql/{model.layer}"),
         description=f"{model.about}{grain}\n\n```sql\n{model.sql}\n```",
         kinds={"duckdb", "sql", *(["parquet"] if model.layer == "marts" else [])},
         owners=list(owners),
@@ -165,6 +198,9 @@ def _list_column_deps(column: Column, upstream: _UpstreamKeys) -> list[dg.TableC
 
 def _build_check_spec(test: Model, models: Mapping[str, Model], names: Names) -> dg.AssetCheckSpec:
     keys = dict.fromkeys(_asset_key(models[read], names) for read in test.reads if read in models)
+    if not keys:  # a check is of an asset of its step: of a model of the same rows, or of any
+        of_same = (model for model in models.values() if {*test.reads} & {*model.reads})
+        keys = [_asset_key(next(of_same, next(iter(models.values()))), names)]
     description = f"{test.about}\n\n```sql\n{test.sql}\n```"
     first, *more = keys
     return dg.AssetCheckSpec(test.name, asset=first, additional_deps=more, description=description)

@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from knowledge_pipeline.defs.checks import translate_failures
+from knowledge_pipeline.defs.checks import run_step
 from knowledge_pipeline.defs.event_log import RELEASE, log_release
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import build_table, render_plot
@@ -17,7 +17,6 @@ from knowledge_pipeline.extensions import tuning as tune
 from knowledge_pipeline.extensions.tuning import TuningResult, describe_weights, list_worst_losses
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.sql_models.model import Plot
-from knowledge_pipeline.stages.context import Stats
 
 TUNING = "tuning"
 """The last part of the asset's key."""
@@ -46,11 +45,11 @@ def build_tuning_asset(owners: Sequence[str] = (), names: Names = PLAIN) -> dg.A
     @dg.multi_asset(name=names.definition("tune"), specs=[spec], pool=names.pool("release"))
     @names.bind
     def tuning(context: dg.AssetExecutionContext, project: ProjectResource) -> dg.MaterializeResult[Any]:
-        with translate_failures(context, project.retry_policy()):
+        with run_step(context, project.retry_policy()):
             report = build_progress_report(context.log, "tuning")
             result = tune.refresh(project.open_lake(), project.load_settings(), report=report)
-        if released := result.released:
-            log_release(context, Stats("release", "", rows=released.rows, version=released.release), names)
+        if result.released:
+            log_release(context, project)
         return dg.MaterializeResult(
             metadata=build_tuning_metadata(result),
             data_version=dg.DataVersion(hash_strings(result.after.to_json())[:16]),

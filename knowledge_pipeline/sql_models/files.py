@@ -29,10 +29,9 @@ LAYERS = ("staging", "intermediate", "marts", "tests")
 def load_models(folder: Path = FOLDER, *, own_folders: Iterable[Path] = ()) -> list[Model]:
     """All models and tests, with those of a project's own folders, each after what it reads.
 
-    Raises:
-        ConfigError: there are none; a file is not one select, has an invalid directive, reads something
-            that does not exist, or itself, or DuckDB cannot run it; or one of a project's own folders
-            has no model, or one of a name that is taken.
+    Raises `ConfigError`: there are none; a file is not one select, has an invalid directive, reads something
+    that does not exist, or itself, or DuckDB cannot run it; or one of a project's own folders has no model,
+    or one of a name that is taken.
     """
     files = _read_files(folder)
     for own in own_folders:
@@ -64,9 +63,9 @@ def load_models(folder: Path = FOLDER, *, own_folders: Iterable[Path] = ()) -> l
 
 def _read_files(folder: Path) -> dict[str, str]:
     return {
-        f"{layer}/{path.name}": path.read_text(encoding="utf-8")
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
         for layer in LAYERS
-        for path in sorted((folder / layer).glob("*.sql"))
+        for path in sorted((folder / layer).rglob("*.sql"))
     }
 
 
@@ -85,8 +84,7 @@ def _add_own_files(files: dict[str, str], folder: Path) -> None:
 def select_required_models(models: Iterable[Model], names: Iterable[str]) -> list[Model]:
     """The models of these names and all that they read, in the order given.
 
-    Raises:
-        NotFound: there is no model of a name.
+    Raises `NotFound`: there is no model of a name.
     """
     by_name = {model.name: model for model in models}
     required, waiting = set[str](), list(names)

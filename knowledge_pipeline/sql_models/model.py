@@ -30,7 +30,8 @@ class Model:
     """One SQL file."""
 
     name: str
-    layer: str  # the folder: "staging", "intermediate", "marts" or "tests"
+    file: str  # its path in the folder of models
+    layer: str  # the first folder of it: "staging", "intermediate", "marts" or "tests"
     sql: str
     about: str  # the comment at the top, without the directives
     answers: str  # the question that it answers; "" where it names none
@@ -40,8 +41,3 @@ class Model:
     reads: tuple[str, ...]  # models and raw tables, in the order of their names in the SQL
     names: frozenset[str] | None  # every name in the SQL; None where a star stands for columns
     columns: Mapping[str, Column]
-
-    @property
-    def file(self) -> str:
-        """Its path in the folder of models."""
-        return f"{self.layer}/{self.name}.sql"

@@ -51,6 +51,7 @@ def trace_column_origins(selects: Mapping[str, exp.Query]) -> dict[str, dict[str
 
 _WRITE_EXPRESSIONS = (exp.Into, exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create)
 
+_TEMPLATE = re.compile(r"\{[{%][^{}]{0,200}[%}]\}")  # of dbt
 _DIRECTIVE = re.compile(r"(answers|grain|plot|severity):\s*(.+)")
 _PLOT = re.compile(r"(?P<kind>line|bar) x=(?P<x>\w+) y=(?P<y>\w+)(?: by=(?P<by>\w+))?")
 
@@ -99,10 +100,16 @@ def parse_select(sql: str) -> exp.Query:
     Raises:
         ValueError: it is not, or does more than select.
     """
+    if template := _TEMPLATE.search(sql):
+        raise ValueError(
+            f"has a template, {template[0][:80]}: write the name of the model or its value there"
+        )
     try:
         select = sqlglot.parse_one(sql, dialect="duckdb")
     except SqlglotError as error:
         raise ValueError(f"is not one select: {str(error).splitlines()[0].rstrip('.')}") from None
+    if isinstance(select, exp.Pivot):
+        raise ValueError("is a statement: write select * from (select ...) pivot (... for ... in (...))")
     if not isinstance(select, exp.Query) or any(select.find_all(*_WRITE_EXPRESSIONS)):
         raise ValueError("is not one select: it may only read")
     return select
@@ -138,10 +145,10 @@ def _build_model(file: str, sql: str, select: exp.Query) -> Model:
         if match is None:
             raise ConfigError(f"{file}: cannot read the plot {text!r}: write `line x=day y=cost by=model`")
         plots.append(Plot(match["kind"], match["x"], match["y"], match["by"]))
-    layer, _, name = file.removesuffix(".sql").rpartition("/")
     return Model(
-        name=name,
-        layer=layer,
+        name=Path(file).stem,
+        file=file,
+        layer=file.partition("/")[0],
         sql=sql,
         about=" ".join(line for line in top if line and not _DIRECTIVE.fullmatch(line)),
         answers=" ".join(directives.get("answers", [])),

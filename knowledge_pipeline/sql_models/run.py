@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from knowledge_pipeline.errors import InvalidQuery
+from knowledge_pipeline.errors import ConfigError, InvalidQuery
 from knowledge_pipeline.sql_models.files import select_required_models
 from knowledge_pipeline.sql_models.model import Model, Plot
 from knowledge_pipeline.store.duckdb_session import RAW_TABLES, DuckSession, open_duckdb
@@ -33,6 +33,16 @@ class ModelRun:
     sample: pa.Table
     path: Path | None  # of a mart's file
     plot_data: Sequence[tuple[Plot, pa.Table]]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is a test that must not fail, and did."""
+        return self.model.layer == "tests" and self.model.severity == "error" and self.rows > 0
+
+    def describe_failure(self) -> str:
+        """One sentence about a test that failed."""
+        rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
+        return f"the test {self.model.name} found {rows} that should not exist"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +66,42 @@ def refresh(
     are those that are configured, from `build_configured_sources`; without, `raw_sources` is empty.
 
     Raises:
-        ConfigError: a model cannot run; those before it are done.
+        ConfigError: some models cannot run, each of which it names; those that do not read them are done.
         NotFound: there is no model of a name.
     """
     wanted = {model.name for model in models} if names is None else set(names)
     running = select_required_models(models, wanted)
+    problems: dict[str, str] = {}
     with open_duckdb(lake, sources=sources) as duck:
         _load_raw_tables(duck, running)
         for model in running:
-            started = time.perf_counter()
-            _create_model(duck, model)
-            if model.name not in wanted:
+            if missing := [read for read in model.reads if read in problems]:
+                problems[model.name] = f"{model.file} was not run, as it reads {missing[0]}"
                 continue
-            kept = model.layer == "marts"
-            path = duck.write_parquet(model.name, lake.folder / "marts") if kept else None
-            select = _select_all(model.name)
-            count, sample = duck.count_rows(select), duck.fetch_rows(select, limit=_SAMPLE_ROWS)
-            plots = model.plots if count else ()
-            data = [(plot, duck.fetch_rows(_plot_query(model, plot), limit=_PLOT_ROWS)) for plot in plots]
-            yield ModelRun(model, count, round(time.perf_counter() - started, 4), sample, path, data)
+            try:
+                done = _run_model(duck, model, lake if model.name in wanted else None)
+            except ConfigError as error:
+                problems[model.name] = str(error)
+            else:
+                if done:
+                    yield done
+    if problems:
+        raise ConfigError("; ".join(problems.values()))
+
+
+def _run_model(duck: DuckSession, model: Model, lake: Lake | None) -> ModelRun | None:
+    """Run a model that others may read; None without a lake, where they alone want it."""
+    started = time.perf_counter()
+    _create_model(duck, model)
+    if lake is None:
+        return None
+    with duck.naming_errors(model.name):
+        path = duck.write_parquet(model.name, lake.folder / "marts") if model.layer == "marts" else None
+        select = _select_all(model.name)
+        count, sample = duck.count_rows(select), duck.fetch_rows(select, limit=_SAMPLE_ROWS)
+        plots = model.plots if count else ()
+        drawn = [(plot, duck.fetch_rows(_plot_query(model, plot), limit=_PLOT_ROWS)) for plot in plots]
+    return ModelRun(model, count, round(time.perf_counter() - started, 4), sample, path, drawn)
 
 
 def query_model(

@@ -133,8 +133,7 @@ _PRELOAD_MIN_FILES = 50  # files that are resolved without reading the facts of 
 def refresh(ctx: RefreshContext) -> Stats:
     """Bring the code graph of one source up to date with its snapshot.
 
-    Raises:
-        Busy: another process kept the index for too long.
+    Raises `Busy`: another process kept the index for too long.
     """
     pool = WorkerPool("reads code", max_processes=MAX_PROCESSES)  # for facts and edges
     with measure_stage("graph", ctx.source.id) as stats, pool:

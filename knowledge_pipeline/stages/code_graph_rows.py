@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 
 from knowledge_pipeline.code_graph import (
+    CHAIN,
     FACTS_VERSION,
     ChangedNames,
     Earlier,
@@ -41,7 +42,7 @@ from knowledge_pipeline.code_graph import (
     to_json,
 )
 from knowledge_pipeline.config.sources import SanitizeSettings, resolve_sanitize
-from knowledge_pipeline.file_languages import GRAPH_LANGUAGES, detect_language
+from knowledge_pipeline.file_languages import EMBEDDING_LANGUAGES, GRAPH_LANGUAGES, detect_language
 from knowledge_pipeline.records import hash_each, hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.sanitizing.sanitize import SanitizerFailed
@@ -235,6 +236,8 @@ class GraphRowBuilder:
         notes, changes = Counter[str](), ReplacedRows()
         for file in portion:
             facts, resolved = self.project.facts(file.path), self._resolve_file(file, notes)
+            if unread := sum(use.path.startswith(f"{CHAIN}.") for use in facts.uses):
+                notes["uses not resolved: what they start with is nested too deep"] += unread
             columns = {"uri": file.uri, "path": file.path, "language": facts.language}
             stored_mark = (file.stored_fingerprint or "")[:_MARK_CHARS]
             if _has_same_symbols(facts, resolved, file):
@@ -466,7 +469,7 @@ def _desired_fingerprints(
     rows = snapshot.read_rows(["uri", "path", "language", "content_hash"], live).to_pylist()
     for row in sorted(rows, key=itemgetter("uri")):
         path, language = row["path"], row["language"] or _language_of(row)
-        if path not in uris and (language in GRAPH_LANGUAGES or is_manifest(path)):
+        if path not in uris and (language in GRAPH_LANGUAGES | EMBEDDING_LANGUAGES or is_manifest(path)):
             hashes[language][path], uris[path] = row["content_hash"], row["uri"]
     desired = dict[str, str]()
     for language, of_files in hashes.items():

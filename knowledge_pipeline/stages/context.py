@@ -205,8 +205,7 @@ def sum_stats(parts: Sequence[Stats]) -> Stats:
 def measure_stage(stage: str, source: str) -> Generator[Stats]:
     """Yield the statistics of a stage, and set the time it took at the end.
 
-    Raises:
-        StoreError: a file of a table is damaged.
+    Raises `StoreError`: a file of a table is damaged.
     """
     stats, started = Stats(stage, source), time.perf_counter()
     with explain_damage(f"source {source!r}" if source else "the index"):

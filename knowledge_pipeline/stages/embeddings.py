@@ -149,10 +149,10 @@ _USED_SPACE = Kind[bool](lambda _: 0)  # whose model this process has loaded
 def refresh(ctx: RefreshContext) -> Stats:
     """Embed what the chunks of one source hold and its space does not.
 
-    Raises:
-        ModelMissing, EmbeddingUnavailable: the texts embedded before are kept.
+    Raises `ModelMissing`, `EmbeddingUnavailable`: the texts embedded before are kept. `ConfigError`: none is.
     """
     embedder = open_embedder(ctx.settings.resolve_embedding(ctx.source))
+    ctx.settings.vector_index.require_divisor(embedder.space.dimensions)
     started = time.perf_counter()
     try:
         return _embed_missing(ctx, embedder)

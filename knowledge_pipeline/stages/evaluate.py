@@ -88,8 +88,7 @@ def find_release_problem(lake: Lake, settings: Settings) -> str | None:
 
     None where it may be, is live already, or no questions are configured.
 
-    Raises:
-        ConfigError: a file of questions is missing or wrong.
+    Raises `ConfigError`: a file of questions is missing or wrong.
     """
     tables, live, limits = newest_index_versions(lake), find_live_release(lake), settings.evaluation
     if not limits.questions or not tables or (live and live.tables == tables):

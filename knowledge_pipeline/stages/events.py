@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from knowledge_pipeline.errors import Busy, KnowledgeError
 from knowledge_pipeline.stages.context import RefreshContext, Stats
+from knowledge_pipeline.stages.run_log import log_failure
 from knowledge_pipeline.store.logs import record_event
 
 _MAX_ERROR_CHARS = 500
@@ -32,7 +33,7 @@ def record_refreshed(ctx: RefreshContext, stages: Sequence[Stats]) -> None:
 
 @contextmanager
 def record_failure(ctx: RefreshContext) -> Generator[None]:
-    """Record that the refresh inside failed, unless another process refreshes the source."""
+    """Record and log that the refresh inside failed, unless another process refreshes the source."""
     try:
         yield
     except Busy:
@@ -40,11 +41,13 @@ def record_failure(ctx: RefreshContext) -> Generator[None]:
     except KnowledgeError as error:
         from knowledge_pipeline.sanitizing.sanitize import redact_sentence
 
+        problem = redact_sentence(str(error), max_chars=_MAX_ERROR_CHARS)
         content = {
             "source": ctx.source.id,
             "source_type": ctx.source.type,
-            "error": redact_sentence(str(error), max_chars=_MAX_ERROR_CHARS),
+            "error": problem,
             "kind": type(error).__name__,
         }
+        log_failure(ctx, problem)
         record_event(ctx.lake, "source.failed", content, at=datetime.now(UTC), source=ctx.source.id)
         raise

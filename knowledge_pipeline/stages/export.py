@@ -64,8 +64,7 @@ def iter_documents(
 ) -> Iterator[ExportedDocument]:
     """The stored documents of a source, or some of them; skipped ones have no content.
 
-    Raises:
-        NotFound: nothing is stored of such a source, or of one of these documents.
+    Raises `NotFound`: nothing is stored of such a source, or of one of these documents.
     """
     stored_types = lake.list_stored_types(source)
     if not stored_types:

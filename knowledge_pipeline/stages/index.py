@@ -170,7 +170,8 @@ def refresh(ctx: RefreshContext, *, more_vectors: bool = False) -> Stats:
     """
     space = resolve_space(ctx.settings.resolve_embedding(ctx.source))
     mine = eq("source", ctx.source.id)
-    vector_options = ctx.settings.vector_index.describe(space.dimensions)
+    ctx.settings.vector_index.require_divisor(space.dimensions)
+    vector_options = ctx.settings.vector_index.describe()
     with measure_stage("index", ctx.source.id) as stats:
         planned = _plan_index(ctx, space)
         plan, tracker = planned.plan, planned.tracker

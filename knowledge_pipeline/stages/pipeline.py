@@ -174,8 +174,7 @@ def _require_sound_index(lake: Lake, settings: Settings, last: Release | None) -
 def roll_back_release(lake: Lake, settings: Settings, release: int, *, pin: bool = True) -> Release:
     """Make an earlier release live again; pinned, refreshes publish nothing until someone unpins it.
 
-    Raises:
-        NotFound: there is no such release any more.
+    Raises `NotFound`: there is no such release any more.
     """
     with lake.lock_index():
         return restore_release(lake, release, keep=settings.releases.keep, pin=pin)

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.config.settings import Settings, compute_settings_digests
+from knowledge_pipeline.records import FAILED_STAGE
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.local_state import leave_rows
@@ -26,6 +27,13 @@ def log_refreshes(
 ) -> None:
     """Add a row to `refreshes` for each finished stage; `run_id` is the Dagster run."""
     _add_rows(lake, "refreshes", _build_rows(settings, stats, run_id))
+
+
+def log_failure(ctx: RefreshContext, problem: str) -> None:
+    """Add a row to `refreshes` that says why one failed."""
+    failed = Stats(FAILED_STAGE, ctx.source.id)
+    rows = [{**row, "problem": problem} for row in _build_rows(ctx.settings, [failed])]
+    _add_rows(ctx.lake, "refreshes", rows)
 
 
 def _add_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:

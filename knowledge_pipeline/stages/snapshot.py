@@ -50,6 +50,7 @@ from knowledge_pipeline.stages.context import (
     open_listed_source,
 )
 from knowledge_pipeline.stages.permissions import refresh_permissions
+from knowledge_pipeline.stages.store_summary import LEFT_OUT
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import plan_changes, reconcile
@@ -80,8 +81,7 @@ class DocumentRows:
     def build(self, items: Mapping[str, Item], uris: Iterable[str]) -> Iterator[Row]:
         """The rows of documents, each after those of what hangs on it; those not among `items` are archived.
 
-        Raises:
-            SourceRefused, SourceUnavailable: as `Source.fetch`; or a listed document was not returned.
+        Raises `SourceRefused`, `SourceUnavailable`: as `Source.fetch`; or a listed document was not returned.
         """
         uris = [uri for uri in uris if uri not in self._attached]
         vanished = [uri for uri in uris if uri not in items]
@@ -169,8 +169,7 @@ class StoredAttachments:
     def build(self, parent_uri: str, parent: Document | DocumentSkipped | None) -> Iterator[Row]:
         """Rows of what changes with a document: as it was read, or None where it is archived.
 
-        Raises:
-            SourceRefused, SourceUnavailable: a file could not be read.
+        Raises `SourceRefused`, `SourceUnavailable`: a file could not be read.
         """
         stored_uris = self._uris_by_parent.get(parent_uri, [])
         if self._reader is None or not isinstance(parent, Document):
@@ -396,6 +395,8 @@ class _Listing:
         self.confirm()
         if source.branches and table.exists:
             table.write_notes(**{_BRANCHES: json.dumps(self.branches)})
+        if self.is_full and self.started_at is None and table.exists:
+            table.write_notes(**{LEFT_OUT: json.dumps(self.notes) if self.notes else None})
         if self.started_at is None or not table.exists:
             return
         rows = table.read_rows(["uri", "last_modified"], ~is_null("last_modified")).to_pydict()

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null
+from knowledge_pipeline.records import FAILED_STAGE
+from knowledge_pipeline.store.filters import UNEMBEDDED, eq, is_null, one_of
 from knowledge_pipeline.store.indexes import count_unindexed_rows, newest_version_time
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import compute_size
+from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.tables import Table
+
+LEFT_OUT = "left_out"
+"""The note of a snapshot: what the last listing of its files did not read, counted by kind."""
 
 
 def summarize_sources(lake: Lake, settings: Settings, *, detailed: bool) -> list[dict[str, Any]]:
@@ -35,6 +41,28 @@ def summarize_sources(lake: Lake, settings: Settings, *, detailed: bool) -> list
         }
         for source, type_ in sources.items()
     ]
+
+
+def list_failures(lake: Lake) -> list[dict[str, Any]]:
+    """The sources whose last refresh failed, each with the time since when and the last reason."""
+    log = open_log(lake, "refreshes")
+    if not log.exists:
+        return []
+    failed: list[dict[str, Any]] = log.read_rows(
+        ["source", "at", "problem"], eq("stage", FAILED_STAGE)
+    ).to_pylist()
+    if not failed:
+        return []
+    done = eq("stage", "index") & one_of("source", sorted({row["source"] for row in failed}))
+    rows: list[dict[str, Any]] = [*failed, *log.read_rows(["source", "at"], done).to_pylist()]
+    failures: dict[str, dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: row["at"]):
+        if "problem" not in row:
+            failures.pop(row["source"], None)
+        else:
+            since = failures.get(row["source"], {}).get("since", row["at"].isoformat(timespec="seconds"))
+            failures[row["source"]] = {**row, "since": since}
+    return [{name: row[name] for name in ("source", "since", "problem")} for row in failures.values()]
 
 
 def summarize_spaces(lake: Lake) -> list[dict[str, Any]]:
@@ -80,6 +108,7 @@ def _summarize_source(lake: Lake, source: str, type_: str, *, detailed: bool) ->
         "skipped": reasons.total(),
         "chunks": chunks.count_rows(is_null("skipped")),
         "last_change": max(times).isoformat(timespec="seconds") if times else None,
+        "left_out": json.loads(snapshot.metadata_notes.get(LEFT_OUT, "{}")),
     }
     if detailed:
         facts = lake.facts(type_, source)

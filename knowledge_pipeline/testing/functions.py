@@ -24,8 +24,7 @@ def check_chunker(
 
     Tokens are counted as words. A chunker may exceed the limit only for text without white space.
 
-    Raises:
-        AssertionError: one of these does not hold.
+    Raises `AssertionError`: one of these does not hold.
     """
     settings, limits = chunking or ChunkingSettings(), TokenLimits(max_tokens)
     for document in documents:
@@ -47,8 +46,7 @@ def check_chunker(
 def check_extractor(extractor: CustomExtractor, documents: Iterable[Document]) -> None:
     """An extractor gives the same JSON object, or None, for the whole text of each document.
 
-    Raises:
-        AssertionError: it does not.
+    Raises `AssertionError`: it does not.
     """
     for document in documents:
         chunk = MeasuredDocument(document, _find_words).build_chunk(ChunkSpan(0, len(document.text)))
@@ -65,8 +63,7 @@ def check_extractor(extractor: CustomExtractor, documents: Iterable[Document]) -
 def check_sanitizer(sanitizer: CustomSanitizer, texts: Iterable[str], *, hidden: Sequence[str] = ()) -> None:
     """What is hidden is found, every finding is a span, and nothing is found in a redacted text.
 
-    Raises:
-        AssertionError: one of these does not hold.
+    Raises `AssertionError`: one of these does not hold.
     """
     for text in texts:
         findings = merge_overlapping(sanitizer(text))

@@ -82,7 +82,14 @@ def check_source_life(world: SourceWorld, store: Path) -> None:
     world.remove("third")
     life.require_texts({"crane", "otter"}, "after a document is removed", is_due=True)
     life.require_full_is_the_same()
-    _check_kills(life, world)
+    for at in range(1, _MAX_KILLS):
+        world.write("first", f"The crane number{at} waits.")
+        world.rename("fourth" if at % 2 else "fifth", "fifth" if at % 2 else "fourth")
+        if not life.kill_at(at):
+            break
+        life.require_texts({f"number{at}", "otter"}, f"after a kill at the report {at}")
+    life.require_texts({"crane", "otter"}, "after all kills")
+    life.require_full_is_the_same()
 
 
 def _check_outage(life: _Life, world: SourceWorld) -> None:
@@ -97,17 +104,6 @@ def _check_outage(life: _Life, world: SourceWorld) -> None:
     life.require_texts({"stork", "otter", "Owls"}, "after an outage")
     world.write("first", "The crane waits.")
     life.require_texts({"crane", "otter", "Owls"}, "after an outage and an edit")
-
-
-def _check_kills(life: _Life, world: SourceWorld) -> None:
-    for at in range(1, _MAX_KILLS):
-        world.write("first", f"The crane number{at} waits.")
-        world.rename("fourth" if at % 2 else "fifth", "fifth" if at % 2 else "fourth")
-        if not life.kill_at(at):
-            break
-        life.require_texts({f"number{at}", "otter"}, f"after a kill at the report {at}")
-    life.require_texts({"crane", "otter"}, "after all kills")
-    life.require_full_is_the_same()
 
 
 class _Killed(BaseException):

@@ -64,6 +64,44 @@ def test_the_sql_of_a_model_is_shown(run: Run, nowhere: Path) -> None:
     assert "age_hours" in run("sql", "freshness", "--show", "--json").json["columns"]
 
 
+def test_tests_are_run_and_their_outcome_is_the_exit_code(run: Run, indexed: Path) -> None:
+    tests = run("sql", "--test", "--json").json["tests"]
+    assert len(tests) > 10 and {test["outcome"] for test in tests} == {"passed"}
+    own = indexed / "own" / "tests"
+    own.mkdir(parents=True)
+    (own / "no_code.sql").write_text(
+        "-- There is no code.\nselect uri from stg_documents where path like '%.py'\n"
+    )
+    (own / "no_docs.sql").write_text(
+        "-- severity: warn\nselect uri from stg_documents where path like '%.md'\n"
+    )
+    config = indexed / "knowledge.yaml"
+    config.write_text(f"{config.read_text()}\nsql_models: {{folders: [own]}}\n")
+    ran = run("sql", "--test", code=1)
+    outcomes = {line.split()[0]: line.split()[1:3] for line in ran.out.splitlines()}
+    assert (outcomes["no_code"][0], outcomes["no_docs"][0]) == ("failed", "warned")
+    assert "the test no_code found 1 row that should not exist" in ran.err
+    assert "no_docs" not in ran.err
+    assert "no_docs" in run("sql", "--test", "no_docs").out
+    assert "freshness is no test" in run("sql", "--test", "freshness", code=2).err
+
+
+@pytest.mark.parametrize(
+    ("sql", "sentence"),
+    [
+        ("select * from {{ ref('stg_documents') }}", "has a template, {{ ref('stg_documents') }}"),
+        ("pivot stg_documents on source using count(*)", "is a statement: write select * from"),
+    ],
+)
+def test_what_other_tools_read_is_refused_in_one_sentence(run: Run, indexed: Path, sql: str, sentence: str):
+    own = indexed / "own" / "marts"
+    own.mkdir(parents=True)
+    (own / "mine.sql").write_text(sql)
+    config = indexed / "knowledge.yaml"
+    config.write_text(f"{config.read_text()}\nsql_models: {{folders: [own]}}\n")
+    assert f"error: marts/mine.sql {sentence}" in run("sql", "mine", code=2).err
+
+
 def test_a_query_is_answered(run: Run, indexed: Path) -> None:
     query = "select source, count(*) as n from raw_documents group by source order by source"
     rows = run("sql", "--query", query, "--json").json["rows"]

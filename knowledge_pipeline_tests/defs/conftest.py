@@ -17,16 +17,25 @@ from sqlalchemy import Engine, create_engine
 
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.defs.assets import (
-    build_refresh_job,
     build_release_asset,
     build_release_job,
     build_stage_assets,
+    stage_asset_keys,
 )
-from knowledge_pipeline.defs.evaluation import EVALUATION, build_evaluation_asset
+from knowledge_pipeline.defs.checks import RELEASABLE
+from knowledge_pipeline.defs.dagster_internals import AssetJob
+from knowledge_pipeline.defs.evaluation import QUALITY_CHECK, build_evaluation_asset, list_evaluation_keys
+from knowledge_pipeline.defs.event_log import PIN_CHECK, RELEASE
 from knowledge_pipeline.defs.jobs import build_source_jobs
 from knowledge_pipeline.defs.resources import ProjectResource
-from knowledge_pipeline.defs.settings_assets import build_settings_specs, list_source_types, source_partitions
+from knowledge_pipeline.defs.settings_assets import (
+    build_sources_asset,
+    list_source_types,
+    settings_partitions,
+    source_partitions,
+)
 from knowledge_pipeline.defs.sql_models import build_model_assets
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
@@ -41,6 +50,18 @@ embedding:
   dimensions: {dimensions}
   max_tries: 1
 """
+
+
+def materializing(type_: SourceType, settings: Settings) -> AssetJob:
+    """What *Materialize* launches for the assets of a type and the release, without the informing checks."""
+    keys, evaluation = stage_asset_keys(type_), list_evaluation_keys(settings)
+    assets = dg.AssetSelection.assets(*keys.values(), *evaluation, dg.AssetKey(RELEASE)).without_checks()
+    guards = [
+        dg.AssetCheckKey(keys["index"], RELEASABLE),
+        dg.AssetCheckKey(dg.AssetKey(RELEASE), PIN_CHECK),
+        *(dg.AssetCheckKey(key, QUALITY_CHECK) for key in evaluation),
+    ]
+    return dg.define_asset_job(f"refresh_{type_}", assets | dg.AssetSelection.checks(*guards))
 
 
 class Workplace:
@@ -94,13 +115,17 @@ class Workplace:
         types = list_source_types(settings)
         return dg.Definitions(
             assets=[
-                *(spec for type_ in types for spec in build_settings_specs(type_)),
+                build_sources_asset(),
                 *(build_stage_assets(type_, settings) for type_ in types),
-                build_evaluation_asset(types),
+                *([build_evaluation_asset(types)] if settings.evaluation.questions else []),
                 build_release_asset(types, settings),
-                build_model_assets(types, evaluation=EVALUATION),
+                build_model_assets(types, settings),
             ],
-            jobs=[*build_source_jobs(), build_release_job(), *(build_refresh_job(type_) for type_ in types)],
+            jobs=[
+                *build_source_jobs(),
+                build_release_job(settings),
+                *(materializing(type_, settings) for type_ in types),
+            ],
             resources={"project": self.resource},
             executor=dg.in_process_executor,
         )
@@ -125,7 +150,8 @@ class Workplace:
     def add_partitions(self, instance: dg.DagsterInstance) -> None:
         """What the sensor does."""
         for source in self.settings.sources:
-            instance.add_dynamic_partitions(str(source_partitions(source.type).name), [source.id])
+            for partitions in (source_partitions(source.type), settings_partitions()):
+                instance.add_dynamic_partitions(str(partitions.name), [source.id])
 
 
 @pytest.fixture(scope="session", autouse=True)

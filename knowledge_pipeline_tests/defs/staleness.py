@@ -10,8 +10,9 @@ from dagster._core.loader import LoadingContextForTest
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.defs.metadata import build_stage_specs
 from knowledge_pipeline.defs.provenance import data_version, track_refresh_inputs
+from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.settings_assets import (
-    build_settings_specs,
+    build_sources_asset,
     group_ids_by_type,
     list_source_types,
     source_partitions,
@@ -83,7 +84,7 @@ def definitions_of(project: Project, versions: dict[str, str] | None = None) -> 
 
     return dg.Definitions(
         assets=[
-            *(spec for type_ in types for spec in build_settings_specs(type_)),
+            build_sources_asset(),
             *(chain(type_) for type_ in types),
         ],
         jobs=[
@@ -93,6 +94,7 @@ def definitions_of(project: Project, versions: dict[str, str] | None = None) -> 
                 for type_ in types
             ),
         ],
+        resources={"project": ProjectResource()},  # of the step that records settings, which nobody runs
     )
 
 

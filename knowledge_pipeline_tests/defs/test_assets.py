@@ -3,6 +3,7 @@
 import dagster as dg
 import pytest
 
+from knowledge_pipeline.defs.event_log import PIN_CHECK
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages import pipeline as early_release
 from knowledge_pipeline.stages.pipeline import roll_back_release
@@ -62,16 +63,23 @@ def test_materializing_twice_writes_nothing_and_keeps_the_data_versions(
     before = versions(workplace.lake)
     second = workplace.run(instance, "refresh_code", "one")
     assert versions(workplace.lake) == before != {}
-    assert data_versions(first) == data_versions(second)
+    assert data_versions(first) == {**data_versions(second), "release": "1"}, "a release of nothing is none"
     assert set(data_versions(second)) == {
         "code/snapshot",
         "code/chunks",
         "code/embeddings",
         "code/index",
         "code/graph",
-        "evaluation",
-        "release",
     }
+
+
+def test_a_backfill_records_the_release_that_each_of_its_runs_was_asked_for(
+    workplace: Workplace, instance: dg.DagsterInstance
+) -> None:
+    workplace.declare("one", a_py=ADD)
+    workplace.run(instance, "refresh_code", "one")
+    again = workplace.run(instance, "refresh_code", "one", tags={"dagster/backfill": "some"})
+    assert data_versions(again)["release"] == "1", "Dagster takes what it skips for failed"
 
 
 def data_versions(result: dg.ExecuteInProcessResult) -> dict[str, str]:
@@ -140,7 +148,13 @@ def test_a_run_says_that_a_pinned_release_stays_live(
         if event.asset_key == dg.AssetKey("release")
     ]
     assert released["release"].value == 2
-    assert str(released["note"].value).startswith("release 2 is pinned (content of release 1")
+    (pin,) = [
+        event.event_specific_data
+        for event in result.filter_events(lambda event: event.event_type_value == "ASSET_CHECK_EVALUATION")
+        if event.event_specific_data.check_name == PIN_CHECK
+    ]
+    assert not pin.passed
+    assert pin.description.startswith("release 2 is pinned (content of release 1")
 
 
 @pytest.mark.storage
@@ -279,3 +293,15 @@ def test_a_run_of_many_sources_records_each_with_its_own_numbers(
         if each.asset_materialization
     }
     assert rows == {"a": 1, "b": 2}
+
+
+def test_a_full_reindex_of_named_sources_is_full(workplace: Workplace, instance: dg.DagsterInstance) -> None:
+    workplace.declare("one", a_py="def add():\n    return 1\n")
+    workplace.declare("two", b_py="def sub():\n    return 2\n")
+    assert workplace.run(instance, "refresh").success
+    config = {"ops": {"refresh_sources": {"config": {"sources": ["one"], "full": True}}}}
+    result = workplace.run(instance, "refresh", run_config=config)
+    assert result.success
+    (chunks,) = instance.fetch_materializations(dg.AssetKey(["code", "chunks"]), limit=1).records
+    assert (chunks.partition_key, chunks.run_id) == ("one", result.run_id)
+    assert chunks.asset_materialization.metadata["changed"].value == 1

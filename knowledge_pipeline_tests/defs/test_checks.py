@@ -10,14 +10,15 @@ from knowledge_pipeline.checks.integrity import CheckResult, build_sample
 from knowledge_pipeline.checks.registry import (
     CHECKS,
     list_checks,
-    run_blocking_checks,
 )
 from knowledge_pipeline.defs.checks import (
     build_check_specs,
     build_checks_job,
     build_informational_checks,
+    check_releasable,
+    list_check_keys,
+    run_step,
     to_check_result,
-    translate_failures,
 )
 from knowledge_pipeline.defs.dagster_internals import log_check_result
 from knowledge_pipeline.defs.resources import ProjectResource
@@ -30,8 +31,8 @@ from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.refreshed import refresh_source
 
 INDEX, GRAPH = dg.AssetKey(["code", "index"]), dg.AssetKey(["code", "graph"])
-MATCHES = dg.AssetCheckKey(INDEX, "index_matches_chunks")
-SKIPPED = dg.AssetCheckKey(dg.AssetKey(["code", "snapshot"]), "skipped_share")
+RELEASABLE = dg.AssetCheckKey(INDEX, "releasable")
+USEFUL = dg.AssetCheckKey(dg.AssetKey(["code", "chunks"]), "useful_content")
 
 
 @pytest.fixture
@@ -60,27 +61,24 @@ def indexing(project: ProjectResource) -> Iterator[dg.MaterializeResult | dg.Ass
     """The end of a chain: nothing to write, then the checks."""
     yield dg.MaterializeResult(asset_key=INDEX)
     yield dg.MaterializeResult(asset_key=GRAPH)
-    lake = project.open_lake()
-    for check, finding in run_blocking_checks(lake, project.load_settings(), "code"):
-        yield to_check_result(check, finding, "code", lake)
+    yield check_releasable(project.open_lake(), project.load_settings(), "code")
 
 
 @dg.asset(deps=[INDEX], name="release")
 def publish(context: dg.AssetExecutionContext, project: ProjectResource) -> None:
-    with translate_failures(context, project.retry_policy()):
+    with run_step(context, project.retry_policy()):
         release.release_newest(project.open_lake(), project.load_settings())
 
 
 STAGES = [
-    dg.AssetSpec(["code", stage], partitions_def=source_partitions("code")) for stage in pipeline.STAGES
+    *(dg.AssetSpec(["code", stage], partitions_def=source_partitions("code")) for stage in pipeline.STAGES),
+    dg.AssetSpec("release"),
 ]
 
 
 @dg.op
 def log_evaluations(context: dg.OpExecutionContext, project: ProjectResource) -> None:
-    lake = project.open_lake()
-    for check, finding in run_blocking_checks(lake, project.load_settings(), "code"):
-        log_check_result(context, to_check_result(check, finding, "code", lake))
+    log_check_result(context, check_releasable(project.open_lake(), project.load_settings(), "code"))
 
 
 @dg.job
@@ -94,9 +92,9 @@ def execute(
     """Run one of: the end of a chain with its release, an op that logs, the informing checks."""
     project = {"project": workplace.resource}
     if job == "checks":
-        informs = build_informational_checks("code")
+        informs = build_informational_checks(["code"])
         definitions = dg.Definitions(
-            assets=STAGES, asset_checks=[informs], jobs=[build_checks_job([informs])], resources=project
+            assets=STAGES, asset_checks=[informs], jobs=[build_checks_job(informs)], resources=project
         )
     else:
         both = dg.define_asset_job("indexing", selection=dg.AssetSelection.all())
@@ -118,9 +116,8 @@ def test_a_sound_index_passes_its_checks_and_is_released(
     result = execute(workplace, instance)
     assert result.success
     evaluations = result.get_asset_check_evaluations()
-    assert {(one.check_name, one.passed, one.blocking) for one in evaluations} == {
-        (check.name, True, True) for check in list_checks(blocking=True)
-    }
+    assert {(one.check_name, one.passed, one.blocking) for one in evaluations} == {("releasable", True, True)}
+    assert all(check.name in (evaluations[0].description or "") for check in list_checks(blocking=True))
     assert instance.get_latest_materialization_event(dg.AssetKey("release")) is not None
 
 
@@ -132,13 +129,13 @@ def test_a_failing_blocking_check_fails_its_step_after_recording_it_and_nothing_
     (failure,) = result.get_step_failure_events()
     assert failure.step_key == "code"
     assert "1 blocking asset check failed" in failure.step_failure_data.error.message
-    (found,) = history(instance, MATCHES)
+    (found,) = history(instance, RELEASABLE)
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert "has 2 chunks but 1 rows" in (found.description or "")
-    (row,) = found.metadata["rows"].records
+    (row,) = found.metadata["index_matches_chunks: rows"].records
     assert (row.data["source"], row.data["wrong"]) == ("one", "missing")
-    assert "knowledge sql" in found.metadata["look further"].value
-    assert len(history(instance, dg.AssetCheckKey(INDEX, "vectors_are_sound"))) == 1
+    assert "knowledge sql" in found.metadata["index_matches_chunks: look further"].value
+    assert "vectors_are_sound: look further" not in found.metadata
     assert instance.get_latest_materialization_event(INDEX) is not None
     assert instance.get_latest_materialization_event(dg.AssetKey("release")) is None
 
@@ -155,7 +152,7 @@ def test_what_a_refresh_under_way_explains_warns_and_the_release_is_tried_again(
         pipeline.STAGES[stage](this)
     with workplace.lake.lock_source("one"):
         result = execute(workplace, instance)
-    (found,) = history(instance, MATCHES)
+    (found,) = history(instance, RELEASABLE)
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert {event.step_key for event in result.get_step_success_events()} == {"code"}
     assert result.retry_attempts_for_node("release") == 2
@@ -167,7 +164,7 @@ def test_an_op_can_log_what_the_blocking_checks_found(
     assert execute(workplace, instance, "logging").success
     lose_a_row(workplace)
     assert execute(workplace, instance, "logging").success
-    after, before = history(instance, MATCHES)
+    after, before = history(instance, RELEASABLE)
     assert (before.passed, after.passed) == (True, False)
     assert (after.severity, after.blocking) == (dg.AssetCheckSeverity.ERROR, True)
 
@@ -180,25 +177,43 @@ def test_the_informing_checks_are_executed_by_themselves(
     result = execute(workplace, instance, "checks")
     assert result.success
     evaluations = {one.check_name: one for one in result.get_asset_check_evaluations()}
-    assert evaluations.keys() == {check.name for check in list_checks(blocking=False)}
-    found = evaluations["skipped_share"]
+    assert evaluations.keys() == {"useful_content", "maintained", "fresh", "cost_within_budget"}
+    assert evaluations["cost_within_budget"].asset_key == dg.AssetKey("release")
+    found = evaluations["useful_content"]
+    assert (found.description or "").startswith("skipped_share: ")
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert found.metadata["empty"].value == 1
-    assert found.metadata["rows"].records[0].data["uri"] == "broken.py"
+    assert found.metadata["skipped_share: empty"].value == 1
+    assert found.metadata["skipped_share: rows"].records[0].data["uri"] == "broken.py"
     assert not list(result.get_asset_materialization_events())
 
 
 def test_one_check_can_be_executed_alone(workplace: Workplace, instance: dg.DagsterInstance) -> None:
-    informs = build_informational_checks("code")
+    informs = build_informational_checks(["code"])
     definitions = dg.Definitions(
         assets=STAGES, asset_checks=[informs], resources={"project": workplace.resource},
-        jobs=[dg.define_asset_job("alone", dg.AssetSelection.checks(SKIPPED))],
+        jobs=[dg.define_asset_job("alone", dg.AssetSelection.checks(USEFUL))],
     )  # fmt: skip
     result = definitions.resolve_job_def("alone").execute_in_process(instance=instance)
-    assert [one.check_name for one in result.get_asset_check_evaluations()] == ["skipped_share"]
+    assert [one.check_name for one in result.get_asset_check_evaluations()] == ["useful_content"]
 
 
 @pytest.mark.slow
+def test_a_blocking_check_can_be_executed_alone(workplace: Workplace, instance: dg.DagsterInstance) -> None:
+    lose_a_row(workplace)
+    workplace.add_partitions(instance)
+    job = dg.define_asset_job("alone", dg.AssetSelection.checks(RELEASABLE))
+    (chain,) = (each for each in workplace.definitions().assets or () if RELEASABLE in _list_checks(each))
+    definitions = dg.Definitions([chain], jobs=[job], resources={"project": workplace.resource})
+    result = definitions.resolve_job_def("alone").execute_in_process(instance=instance, raise_on_error=False)
+    (evaluation,) = result.get_asset_check_evaluations()
+    assert (evaluation.asset_check_key, evaluation.passed) == (RELEASABLE, False)
+    assert not result.asset_materializations_for_node("code")
+
+
+def _list_checks(each: object) -> set[dg.AssetCheckKey]:
+    return set(each.check_keys) if isinstance(each, dg.AssetsDefinition) else set()
+
+
 def test_the_runs_of_a_backfill_show_again_what_was_found_last(
     workplace: Workplace, instance: dg.DagsterInstance
 ) -> None:
@@ -207,12 +222,12 @@ def test_the_runs_of_a_backfill_show_again_what_was_found_last(
     (workplace.declare("one") / "broken.py").write_bytes(b"\x00\x01" * 50)
     refresh(workplace)
     execute(workplace, instance, "checks", tags=backfill)
-    again, first = history(instance, SKIPPED)
+    again, first = history(instance, USEFUL)
     assert (first.passed, again.passed) == (True, True)
     assert "looked at" not in first.metadata
     assert "looked at" in again.metadata
     execute(workplace, instance, "checks")
-    assert not history(instance, SKIPPED)[0].passed
+    assert not history(instance, USEFUL)[0].passed
 
 
 def test_a_configuration_that_cannot_be_read_fails_in_one_sentence(
@@ -225,9 +240,9 @@ def test_a_configuration_that_cannot_be_read_fails_in_one_sentence(
     assert "version" in (failure.step_failure_data.user_failure_data.description or "")
 
 
-def test_cells_are_one_line_and_fit_for_json(workplace: Workplace) -> None:
+def test_cells_are_one_line_and_fit_for_json() -> None:
     rows = build_sample([{"text": f"first\n\n{'second ' * 40}", "length": float("nan"), "hours": None}])
-    result = to_check_result(CHECKS[0], CheckResult(False, "wrong", rows, {"n": 1}), "code", workplace.lake)
+    result = to_check_result(RELEASABLE, [(CHECKS[0], CheckResult(False, "wrong", rows, {"n": 1}))])
     (record,) = result.metadata["rows"].records
     assert record.data["text"].startswith("first second second")
     assert len(record.data["text"]) == 80
@@ -235,11 +250,17 @@ def test_cells_are_one_line_and_fit_for_json(workplace: Workplace) -> None:
     json.dumps(dict(record.data), allow_nan=False)
 
 
-def test_every_check_is_on_an_asset_of_the_chain_and_says_what_it_is_for() -> None:
-    keys = {spec.key for spec in STAGES}
-    specs = [*build_check_specs("code"), *build_informational_checks("code").check_specs]
-    assert {spec.asset_key for spec in specs} <= keys
-    assert [spec.name for spec in specs if spec.blocking] == [
-        check.name for check in list_checks(blocking=True)
-    ]
+def test_every_check_is_a_part_of_one_that_says_what_it_is_for() -> None:
+    specs = [*build_check_specs("code"), *build_informational_checks(["code", "markdown"]).check_specs]
+    assert {spec.asset_key for spec in specs} <= {
+        *(spec.key for spec in STAGES),
+        *(dg.AssetKey(["markdown", stage]) for stage in pipeline.STAGES),
+    }
+    assert len(specs) == len({spec.key for spec in specs}) == 8  # the cost is that of all types
+    assert [spec.name for spec in specs if spec.blocking] == ["releasable"]
     assert all("docs/checks.md" in (spec.description or "") for spec in specs)
+    parts = [
+        *list_check_keys("code", blocking=True).values(),
+        *list_check_keys("code", blocking=False).values(),
+    ]
+    assert sorted(check.name for checks in parts for check in checks) == sorted(it.name for it in CHECKS)

@@ -42,7 +42,7 @@ def test_names_say_what_is_of_a_knowledge_base() -> None:
     assert one.key("code", "chunks") == dg.AssetKey(["team", "one", "code", "chunks"])
     assert [one.definition("refresh"), one.group("code"), one.partitions("code")] == [
         "team_one_refresh",
-        "team_one_code",
+        "team/one/code",
         "team_one_code_sources",
     ]
     assert [other.definition("refresh"), other.group("code"), other.partitions("code")] == [
@@ -52,11 +52,12 @@ def test_names_say_what_is_of_a_knowledge_base() -> None:
     ]
     assert [one.pool("index"), one.pool("embedder")] == ["team_one_index", "embedder"]
     for names in (PLAIN, one, other):
-        for path in (("code", "chunks"), ("release",), ("marts", "chunks_by_source")):
+        for path in (("code", "chunks"), ("sources",), ("release",)):
             assert [each.has_key(names.key(*path)) for each in (PLAIN, one, other)] == [
                 each is names for each in (PLAIN, one, other)
             ]
-    assert not any(each.has_key(WIKI) for each in (PLAIN, one, other))
+    others = WIKI, dg.AssetKey(["marts", "orders"]), dg.AssetKey(["code", "orders"])
+    assert not any(each.has_key(key) for each in (PLAIN, one, other) for key in others)
 
 
 @dataclass
@@ -140,7 +141,8 @@ def test_two_knowledge_bases_are_refreshed_into_their_own_stores(location: Locat
         )
         assert all(job in own_jobs and job.startswith(f"{prefix}_") for job in jobs), each.name
     ones, twos = build_names("one", None, None), build_names("two", None, None)
-    for key in defs.resolve_all_asset_keys():
+    for key in (names.key("code", stage) for names in (ones, twos) for stage in STAGES):
+        assert key in defs.resolve_all_asset_keys()
         assert [ones.has_key(key), twos.has_key(key)] == [key.path[0] == "one", key.path[0] == "two"]
     assert defs.resolve_asset_graph().get(twos.key("code", "snapshot")).parent_keys >= {WIKI}
 
@@ -148,7 +150,8 @@ def test_two_knowledge_bases_are_refreshed_into_their_own_stores(location: Locat
     for name, lake in stores.items():
         tick = location.tick(f"{name}_sources_in_config", f"{name}_project")
         assert [each.partitions_def_name for each in tick.dynamic_partitions_requests] == [
-            f"{name}_code_sources"
+            f"{name}_code_sources",
+            f"{name}_sources@",  # of this code location, which has no name here
         ]
         result = location.run(tick.run_requests[0], f"{name}_refresh")
         made = {event.asset_key.path[0] for event in result.get_asset_materialization_events()}
@@ -157,11 +160,15 @@ def test_two_knowledge_bases_are_refreshed_into_their_own_stores(location: Locat
         assert [name in text for text in read_texts(lake)] == [True]
         assert find_live_release(lake)
     assert not (tmp_path / "shared").exists()
-    for name in stores:  # by the asset job of a partition, and of the release and what follows
-        for job, partition in ((f"{name}_refresh_code", "same"), (f"{name}_sql_models", None)):
-            definition = defs.resolve_job_def(job)
-            assert definition.executor_def.name == "in_process"
-            assert definition.execute_in_process(instance=instance, partition_key=partition).success
+    for name in stores:  # by what *Materialize* launches for a partition, and what follows the release
+        keys = [dg.AssetKey([name, "code", stage]) for stage in STAGES]
+        materialize = defs.resolve_implicit_global_asset_job_def()
+        assert materialize.execute_in_process(
+            instance=instance, partition_key="same", asset_selection=[*keys, dg.AssetKey([name, "release"])]
+        ).success
+        models = defs.resolve_job_def(f"{name}_sql_models")
+        assert models.executor_def.name == "in_process"
+        assert models.execute_in_process(instance=instance).success
         assert defs.resolve_job_def(f"{name}_maintenance").execute_in_process(instance=instance).success
 
     runs = instance.get_runs()

@@ -78,7 +78,7 @@ def test_scaffolded_components_load_beside_one_with_its_settings_inline(
         project = defs.resources["team_b_project"]
         loaded = project.load_settings()
     assert prefixes == {"hand_book", "team", "in_python"}
-    assert (spec.group_name, spec.owners) == ("shared_markdown", ["team:docs"])
+    assert (spec.group_name, spec.owners) == ("shared/markdown", ["team:docs"])
     assert loaded.sources[0].connection.path == inline.resolve() / "docs"
     assert loaded.store == inline / ".knowledge"
 
@@ -93,6 +93,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         {"settings": {"store": "${UNSET_ONE}"}},
         "defs.yaml:5: settings: store: the environment variable UNSET_ONE",
+    ),
+    (
+        {"settings": {"sources": [SOURCE]}, "translation": {"key": "mine"}},
+        "translation makes .* mine: set key_prefix",
     ),
     ({"config": "nothing.yaml"}, "there is no .*nothing.yaml: run `knowledge init`"),
     ({"settings": {}, "key_prefix": "a-b"}, "'a-b' cannot be a prefix"),
@@ -121,12 +125,27 @@ def test_what_is_wrong_is_told_with_its_line(
     assert not any(TOKEN in str(each) for each in causes)
 
 
+def test_assets_are_translated_as_other_components_do_it(sandbox: DefsFolderSandbox) -> None:
+    translation = {"group_name": "{{ spec.key.path[0] }}_of_search", "owners": ["team:search"]}
+    attributes = {"settings": {"sources": [SOURCE]}, "translation": translation}
+    with sandbox.load_component_and_build_defs(write(sandbox, "docs", attributes)) as (component, defs):
+        dg.Definitions.validate_loadable(defs)
+        specs = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
+        jobs = {job.name for job in defs.resolve_all_job_defs()}
+    assert isinstance(component, KnowledgePipeline)
+    assert {specs[key].group_name for key in ("markdown/chunks", "markdown/index")} == {"markdown_of_search"}
+    assert {tuple(spec.owners) for spec in specs.values()} == {("team:search",)}
+    assert "refresh" in jobs
+
+
 def test_the_schema_is_that_of_the_settings() -> None:
     schema = KnowledgePipeline.get_model_cls().model_json_schema()
     assert schema["properties"]["settings"]["$ref"] == "#/$defs/Settings"
     assert "markdown" in schema["$defs"]["SourceConfig"]["properties"]["type"]["enum"]
     assert schema["$defs"]["SourceConfig"]["additionalProperties"] is False
-    assert set(schema["properties"]) == {"config", "settings", "key_prefix", "group_prefix", "partitions"}
+    assert set(schema["properties"]) == {
+        *("config", "settings", "key_prefix", "group_prefix", "partitions", "translation")
+    }
 
 
 def test_dg_finds_the_component_and_the_package_stays_cheap() -> None:

@@ -1,6 +1,7 @@
 """What the definitions assume of Dagster's insides: one test for each assumption, to run after an upgrade."""
 
 import re
+import time
 import warnings
 from pathlib import Path
 
@@ -17,6 +18,17 @@ from dagster._core.definitions.data_version import (
 from dagster._core.definitions.metadata.metadata_set import TableMetadataSet, UriMetadataSet
 from dagster._core.definitions.metadata.source_code import CodeReferencesMetadataSet
 from dagster._core.events import DagsterEvent, StepMaterializationData
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteInstigatorOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.scheduler.instigation import (
+    InstigatorState,
+    InstigatorStatus,
+    InstigatorType,
+    SensorInstigatorData,
+)
 from dagster._core.storage import tags as run_tags
 from dagster._core.storage.event_log import SqliteEventLogStorage
 from sqlalchemy import text
@@ -48,6 +60,53 @@ def test_the_tags_of_runs_are_dagsters() -> None:
         run_tags.BACKFILL_ID_TAG,
     )
     assert internals.COMPUTE_KIND == run_tags.COMPUTE_KIND_TAG
+
+
+def test_the_ticks_of_a_process_share_an_instance(dagster_home: Path) -> None:
+    opened: list[dg.DagsterInstance] = []
+
+    @dg.sensor(job_name="refresh")
+    def look(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        opened.append(context.instance)
+        return dg.SkipReason("nothing to do")
+
+    sensor = internals.share_instance(look)
+    with dg.DagsterInstance.from_config(str(dagster_home)) as instance:
+        for _ in range(2):
+            with dg.SensorEvaluationContext(instance.get_ref()) as context:
+                assert sensor.evaluate_tick(context).skip_message == "nothing to do"
+        assert opened[0] is opened[1] is not instance
+        assert opened[0].get_runs() == []
+        sensor(dg.build_sensor_context(instance=instance))
+    assert opened[2] is instance
+
+
+def test_other_locations_of_an_instance_are_those_that_evaluate_the_same_sensor(dagster_home: Path) -> None:
+    def add_state(location: str, ticked_at_s: float | None) -> None:
+        repository = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin(location), "__repository__")
+        state = InstigatorState(
+            RemoteInstigatorOrigin(repository, "sources_in_config"),
+            InstigatorType.SENSOR,
+            InstigatorStatus.DECLARED_IN_CODE,
+            SensorInstigatorData(ticked_at_s),
+        )
+        instance.add_instigator_state(state)
+
+    with dg.DagsterInstance.from_config(str(dagster_home)) as instance:
+        context = dg.SensorEvaluationContext(
+            instance.get_ref(), code_location_origin=RegisteredCodeLocationOrigin("mine")
+        )
+        for location, ticked_at_s in (
+            ("mine", time.time()),
+            ("former", time.time() - 3600),
+            ("new", None),
+        ):
+            add_state(location, ticked_at_s)
+        with context:
+            assert internals.list_siblings(context, "sources_in_config") == []
+            add_state("theirs", time.time())
+            assert internals.list_siblings(context, "sources_in_config") == ["theirs"]
+            assert internals.list_siblings(context, "handbook_sources_in_config") == []
 
 
 def test_the_queue_of_a_step_is_the_tag_that_its_celery_executor_reads() -> None:
@@ -214,11 +273,11 @@ def test_events_stored_together_leave_the_rows_that_each_by_itself_leaves(tmp_pa
             for group in [entries] if name == "together" else [[entry] for entry in entries]:
                 internals.store_asset_events(instance, group)
             observed = [
-                dg.AssetObservation(KEY, partition="a", tags={internals.DATA_VERSION: str(number)})
+                dg.AssetMaterialization(KEY, partition="a", tags={internals.DATA_VERSION: str(number)})
                 for number in range(2)
             ]
             for group in [observed] if name == "together" else [[each] for each in observed]:
-                internals.report_observations(instance, group)
+                internals.report_materializations(instance, group)
             found.append(_rows_without_times(instance, run_id))
     assert found[0] == found[1]
     assert [len(rows) for rows in found[0]] == [4, 6, 6, 1]
@@ -247,3 +306,21 @@ def _rows_without_times(instance: dg.DagsterInstance, run_id: str) -> list[list[
         for query in (events, tags, "select asset_key, last_run_id from asset_keys"):
             found.append(list(map(tuple, connection.execute(text(query)))))
     return found
+
+
+def test_a_run_that_names_a_configured_source_adds_its_partition() -> None:
+    partitions = internals.add_on_launch(dg.DynamicPartitionsDefinition(name="code_sources"), {"shop"})
+
+    @dg.asset(partitions_def=partitions)
+    def stage() -> None: ...
+
+    @dg.asset(partitions_def=dg.DynamicPartitionsDefinition(name="code_sources"), deps=[stage])
+    def of_others() -> None: ...
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert dg.materialize([stage], partition_key="shop", instance=instance).success
+        assert instance.get_dynamic_partitions("code_sources") == ["shop"]
+        assert dg.materialize([stage, of_others], partition_key="shop", instance=instance).success
+        with pytest.raises(dg.DagsterUnknownPartitionError):
+            dg.materialize([stage], partition_key="other", instance=instance)
+        assert instance.get_dynamic_partitions("code_sources") == ["shop"]

@@ -86,7 +86,7 @@ class Day:
 
     def write(self) -> None:
         self.path.write_text(
-            f"version: 1\nstore: store\n"
+            f"version: 1\nstore: store\nreleases: {{keep_removed_days: 0}}\n"
             f"schedules: {{daily: '{self.daily}', weekly_reindex: '{self.weekly_reindex}'}}\n"
             f"embedding:\n  provider: openai\n  model: hashed-words\n  base_url: {self._server.url}\n"
             f"  api_key: ${{TEST_EMBEDDING_KEY}}\n  dimensions: {self._server.dimensions}\n  batch_size: 8\n"

@@ -20,7 +20,7 @@ def load(workplace: Workplace, monkeypatch: pytest.MonkeyPatch):
     return lambda: runpy.run_module(MODULE)["defs"]
 
 
-def test_every_type_has_its_chain_and_its_job(workplace: Workplace, load) -> None:
+def test_every_type_has_its_chain_and_jobs_are_few(workplace: Workplace, load) -> None:
     workplace.declare("one", "code", a_py="x = 1\n")
     workplace.declare("two", "markdown", a_md="# A\n")
     workplace.declare("three", "code", a_py="x = 1\n")
@@ -35,37 +35,35 @@ def test_every_type_has_its_chain_and_its_job(workplace: Workplace, load) -> Non
     assert edges == {
         **chain("code"),
         **chain("markdown"),
-        "evaluation": ["code/index", "markdown/index"],
-        "code/graph": ["code/access", "code/chunking", "code/snapshot"],
-        "release": ["code/graph", "code/index", "evaluation", "markdown/index"],
-        "tuning": ["release"],
+        "sources": [],
+        "code/graph": ["code/snapshot", "sources"],
+        "release": ["code/graph", "code/index", "markdown/index"],
     }
     assert sorted(job.name for job in definitions.resolve_all_job_defs()) == [
         "__ASSET_JOB",
         "checks",
-        "full_reindex",
         "maintenance",
         "migration",
         "purge",
         "refresh",
-        "refresh_code",
-        "refresh_markdown",
         "release",
+        "rollback",
         "sql_models",
-        "tuning",
     ]
 
 
 def chain(type_: str) -> dict[str, list[str]]:
     """Each asset of a type, and what it is made from."""
     made_from: dict[str, list[str]] = {
-        **{name: [] for name in ("source", "chunking", "model", "access")},
-        "snapshot": ["source"],
-        "chunks": ["chunking", "model", "snapshot"],
-        "embeddings": ["chunks", "model"],
-        "index": ["access", "chunks", "embeddings"],
+        "snapshot": [],
+        "chunks": ["snapshot"],
+        "embeddings": ["chunks"],
+        "index": ["chunks", "embeddings"],
     }
-    return {f"{type_}/{key}": [f"{type_}/{name}" for name in names] for key, names in made_from.items()}
+    return {
+        f"{type_}/{stage}": [*(f"{type_}/{name}" for name in names), "sources"]
+        for stage, names in made_from.items()
+    }
 
 
 def test_what_runs_by_itself_is_switched_on(workplace: Workplace, load) -> None:
@@ -81,7 +79,9 @@ def test_what_runs_by_itself_is_switched_on(workplace: Workplace, load) -> None:
             "new_commits",
             "changed_files",
             "changed_settings",
+            "new_input",
             "lost_runs",
+            "new_release",
             "release_after_failures",
             "failed_runs",
         ],
@@ -105,14 +105,22 @@ def test_what_runs_by_itself_is_switched_on(workplace: Workplace, load) -> None:
 def test_what_is_optional_is_there_where_it_is_asked_for(workplace: Workplace, load) -> None:
     workplace.declare("one", "code", a_py="x = 1\n")
     entry = "{id: mine, connection: {type: checkouts, path: .}, sources: [{type: markdown}]}"
-    optional = f"tuning: {{trigger: weekly}}\norganisations: [{entry}]"
+    questions = workplace.root / "questions.jsonl"
+    questions.write_text("")
+    optional = (
+        f"tuning: {{trigger: weekly}}\norganisations: [{entry}]\nevaluation: {{questions: [questions.jsonl]}}"
+    )
     workplace.path.write_text(f"{workplace.path.read_text()}\n{optional}\n")
     repository = load().get_repository_def()
     times = {each.name: (each.cron_schedule, each.job_name) for each in repository.schedule_defs}
     assert times["tuning"] == ("0 5 * * 0", "tuning")
     assert times["organisations"] == ("50 * * * *", "organisations")
     assert repository.get_sensor_def("unlisted_organisations").job_name == "organisations"
-    assert repository.has_job("refresh_markdown")  # before a member is known
+    assert repository.has_job("tuning")
+    edges = {node.key.to_user_string(): node.parent_keys for node in repository.asset_graph.asset_nodes}
+    assert edges["evaluation"] == {dg.AssetKey([type_, "index"]) for type_ in ("code", "markdown")}
+    assert dg.AssetKey("evaluation") in edges["release"]
+    assert edges["tuning"] == {dg.AssetKey("release")}
 
 
 def test_every_asset_says_what_it_is(workplace: Workplace, load) -> None:
@@ -121,7 +129,7 @@ def test_every_asset_says_what_it_is(workplace: Workplace, load) -> None:
         assert "one row per" in (spec.description or "").lower(), spec.key
         assert spec.group_name
         assert spec.kinds
-        assert spec.code_version or "knowledge/settings" in spec.tags
+        assert spec.code_version
 
 
 def test_a_project_without_sources_loads(workplace: Workplace, load) -> None:

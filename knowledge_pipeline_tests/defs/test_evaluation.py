@@ -113,7 +113,7 @@ def test_without_questions_the_check_passes_and_says_so(
     workplace: Workplace, instance: dg.DagsterInstance
 ) -> None:
     result = run(workplace, instance)
-    assert check(result).passed and "No golden questions" in (check(result).description or "")
+    assert check(result).passed and "no golden questions" in (check(result).description or "")
     assert metadata(result)["questions"] == 0
 
 

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from knowledge_pipeline.defs.checks import translate_failures
+from knowledge_pipeline.defs.checks import run_step
 from knowledge_pipeline.errors import PermanentError, SourceUnavailable
 
 POLICY = dg.RetryPolicy(max_retries=2, delay=0.0)
@@ -39,7 +39,7 @@ def run(ask, folder: Path, *, failing_tries: int) -> tuple[dg.ExecuteInProcessRe
     def step(context: dg.OpExecutionContext) -> None:
         nonlocal tries
         tries += 1
-        with translate_failures(context, POLICY):
+        with run_step(context, POLICY):
             if tries <= failing_tries:
                 ask(folder)
 

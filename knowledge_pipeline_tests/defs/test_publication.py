@@ -8,7 +8,7 @@ import sys
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.jobs import PUBLICATION, build_publication_asset, new_release
+from knowledge_pipeline.defs.jobs import PUBLICATION, build_new_release_sensor, build_publication_asset
 from knowledge_pipeline.extensions.publish import DSN_VARIABLE
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.pipeline import roll_back_release
@@ -26,7 +26,7 @@ def tick(
 ) -> dg.SensorResult | dg.SkipReason:
     resources = {"project": workplace.resource}
     with dg.build_sensor_context(instance, cursor=cursor, resources=resources) as context:
-        result = new_release()(context)
+        result = build_new_release_sensor(publishes=True)(context)
     assert isinstance(result, dg.SensorResult | dg.SkipReason)
     return result
 
@@ -74,5 +74,5 @@ def test_there_is_an_asset_where_the_environment_names_a_database(
     monkeypatch.delitem(sys.modules, MODULE, raising=False)  # of a run that another test launched here
     definitions: dg.Definitions = runpy.run_module(MODULE)["defs"]
     assert (dg.AssetKey(PUBLICATION) in definitions.resolve_all_asset_keys()) == bool(address)
-    names = {sensor.name for sensor in definitions.get_repository_def().sensor_defs}
-    assert ("new_release" in names) == bool(address)
+    sensor = definitions.get_repository_def().get_sensor_def("new_release")
+    assert [target.job_name for target in sensor.targets] == ([PUBLICATION] if address else [])

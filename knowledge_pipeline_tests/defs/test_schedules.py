@@ -31,9 +31,10 @@ def tick(project: Watch, name: str, instance: dg.DagsterInstance) -> ScheduleExe
 
 def test_schedules_tick_as_the_file_says_and_run_by_themselves() -> None:
     times = {"timezone": "Europe/Berlin", "daily": " 15   2 * * 1-5 "}
+    source = {"id": "one", "type": "code", "connection": {"type": "local", "path": "."}}
     found = {
         one.name: (one.cron_schedule, one.job_name, one.execution_timezone, one.default_status.value)
-        for one in build_schedules(Settings.model_validate({"schedules": times}))
+        for one in build_schedules(Settings.model_validate({"schedules": times, "sources": [source]}))
     }
     assert found == {
         "hourly": ("5 * * * *", "refresh", "Europe/Berlin", "RUNNING"),

@@ -1,6 +1,5 @@
 """What the hashes of settings take in, and what the sensor reports of their changes."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,12 +9,13 @@ import pytest
 from knowledge_pipeline.config.settings import Settings, compute_settings_digests
 from knowledge_pipeline.defs import settings_assets
 from knowledge_pipeline.defs.settings_assets import (
-    STAGE_SETTINGS,
-    build_settings_specs,
+    SOURCES,
+    build_sources_asset,
     changed_settings,
+    describe_versions,
     report_settings,
+    settings_partitions,
 )
-from knowledge_pipeline.stages.pipeline import STAGES
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
 TOKEN = "not-" + "a-real-token"
@@ -71,27 +71,23 @@ def test_no_secret_is_part_of_a_hash() -> None:
     )
 
 
-def test_every_stage_names_settings_that_are_assets() -> None:
-    assets = {spec.key.path[-1] for spec in build_settings_specs("code")}
-    assert set(STAGE_SETTINGS) == set(STAGES)
-    assert {name for names in STAGE_SETTINGS.values() for name in names} == assets == set(hashes())
-
-
 @pytest.fixture
 def tick(workplace: Workplace, instance: dg.DagsterInstance):
     """One tick of the sensor, as the daemon carries it out."""
     cursor: list[str | None] = [None]
 
-    def evaluate() -> list[tuple[str, str | None]]:
+    def evaluate() -> list[tuple[str | None, str]]:
         with dg.build_sensor_context(
             instance=instance, cursor=cursor[0], resources={"project": workplace.resource}
         ) as context:
             answer = changed_settings().evaluate_tick(context)
         cursor[0] = answer.cursor if answer.cursor is not None else cursor[0]
+        found = []
         for event in answer.asset_events:
-            assert isinstance(event, dg.AssetObservation)
+            assert isinstance(event, dg.AssetMaterialization)
             instance.report_runless_asset_event(event)
-        return [(event.asset_key.to_user_string(), event.partition) for event in answer.asset_events]
+            found.append((event.partition, str(event.metadata["changed"].value)))
+        return found
 
     return evaluate
 
@@ -110,10 +106,10 @@ def test_the_sensor_reports_a_change_once_and_nothing_at_first_sight(
     assert tick() == []
     report_settings(instance, workplace.settings, workplace.settings.sources)
     rewrite(workplace, "two", "chunking: {max_tokens: 64}, exclude: [b.py]")
-    assert tick() == [("code/source", "two"), ("code/chunking", "two")]
+    assert tick() == [("two", "source, chunking")]
     assert tick() == []
     rewrite(workplace, "one", "access: {visibility: tenant, tenant: acme}")
-    assert tick() == [("code/access", "one")]
+    assert tick() == [("one", "access")]
 
 
 @pytest.mark.storage
@@ -141,7 +137,7 @@ def test_the_sensor_looks_again_after_a_while_though_the_file_is_the_same(
     report_settings(instance, older, older.sources)  # a run that had read the file before the edit
     assert tick() == []
     monkeypatch.setattr(settings_assets, "_RECHECK_S", 7)  # another span of time begins
-    assert tick() == [("code/source", "one")]
+    assert tick() == [("one", "source")]
 
 
 def test_a_file_that_is_wrong_is_told_and_changes_nothing(workplace: Workplace, instance, tick) -> None:
@@ -152,16 +148,42 @@ def test_a_file_that_is_wrong_is_told_and_changes_nothing(workplace: Workplace, 
 
 
 @pytest.mark.storage
-def test_what_is_reported_is_a_hash(workplace: Workplace, instance: dg.DagsterInstance) -> None:
+def test_what_is_recorded_names_the_source_and_no_secret(
+    workplace: Workplace, instance: dg.DagsterInstance, tick
+) -> None:
     workplace.declare("one", a_py="x = 1\n")
-    assert report_settings(instance, workplace.settings, workplace.settings.sources) == 4
+    assert report_settings(instance, workplace.settings, workplace.settings.sources) == 1
     assert report_settings(instance, workplace.settings, workplace.settings.sources) == 0
-    (record,) = instance.fetch_observations(dg.AssetKey(["code", "source"]), limit=5).records
-    event = record.asset_observation
+    (record,) = instance.fetch_materializations(dg.AssetKey(SOURCES), limit=5).records
+    event = record.asset_materialization
     assert event
-    assert event.tags == {
-        "dagster/data_version": compute_settings_digests(workplace.settings, workplace.settings.sources[0])[
-            "source"
-        ]
+    (source,) = workplace.settings.sources
+    assert event.partition == "one"
+    assert event.tags == {"dagster/data_version": describe_versions(workplace.settings, source)}
+    assert {name: value.value for name, value in event.metadata.items()} == {
+        "type": "code",
+        "reads": str(workplace.root / "folders" / "one"),
+        "model": "hashed-words",
+        "visibility": "public",
+        "trigger": "on_commit",
     }
-    assert not json.loads(json.dumps(dict(event.metadata)))
+
+
+@pytest.mark.storage
+def test_materializing_the_sources_records_those_that_are_chosen(
+    workplace: Workplace, instance: dg.DagsterInstance, tick
+) -> None:
+    workplace.declare("one", a_py="x = 1\n")
+    workplace.declare("two", a_py="x = 1\n")
+    tick()
+    partitions = settings_partitions().get_partition_keys(dynamic_partitions_store=instance)
+    assert partitions == ["one", "two"]
+    result = dg.materialize(
+        [build_sources_asset()],
+        instance=instance,
+        partition_key="two",
+        resources={"project": workplace.resource},
+    )
+    assert result.success
+    (record,) = instance.fetch_materializations(dg.AssetKey(SOURCES), limit=5).records
+    assert record.partition_key == "two"

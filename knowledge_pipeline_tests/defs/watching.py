@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin
 
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.config.settings import Settings
@@ -22,6 +23,8 @@ class Watch:
         self.path = root / "knowledge.yaml"
         self.sources: dict[str, dict[str, Any]] = {}
         self.organisations: list[dict[str, Any]] = []
+        self.keep_removed_days = 0.0
+        self.location = "one"
         self.sensors = sensors
         self.cursors: dict[str, str | None] = {}
 
@@ -37,6 +40,7 @@ class Watch:
         """Save the file. JSON is YAML."""
         file = {"version": 1, "store": "store", "sources": list(self.sources.values())}
         file |= {"organisations": self.organisations} if self.organisations else {}
+        file |= {"releases": {"keep_removed_days": self.keep_removed_days}}
         self.path.write_text(json.dumps(file, indent=1))
 
     @property
@@ -75,6 +79,7 @@ class Watch:
         with dg.build_sensor_context(
             instance=instance, cursor=self.cursors.get(sensor.name), resources={"project": self.resource}
         ) as context:
+            context._code_location_origin = RegisteredCodeLocationOrigin(self.location)
             result = sensor.evaluate_tick(context)
         for change in result.dynamic_partitions_requests or ():
             for key in change.partition_keys:

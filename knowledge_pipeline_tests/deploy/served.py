@@ -44,7 +44,7 @@ class Served:
         try:
             for name in ("code", "webserver", "daemon"):
                 self.start(name)
-            self.until(self._is_loaded, timeout_s=120)
+            self.until(self._is_loaded, timeout_s=600)
         except BaseException:
             self.__exit__()
             raise
@@ -102,7 +102,7 @@ class Served:
             raise RuntimeError(str(answer["errors"])[:1000])
         return answer["data"]
 
-    def until(self, found: Callable[[], Answer], *, timeout_s: float = 240) -> Answer:
+    def until(self, found: Callable[[], Answer], *, timeout_s: float = 240, pause_s: float = 1.0) -> Answer:
         """Ask again and again until the answer is true; one without what was asked for is asked again."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -114,7 +114,7 @@ class Served:
                 problem = repr(error)
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not within {timeout_s:g} s: {problem}")
-            time.sleep(1.0)  # each question costs the webserver as much as a run
+            time.sleep(pause_s)  # each question to the webserver costs it as much as a run
 
     def _here(self, word: str) -> str:
         local = self._ports.get(word, word).replace("/opt/dagster", str(self.home))
@@ -142,6 +142,16 @@ class Served:
         params = {"assetSelection": selection, "partitionNames": partitions}
         return self.ask(_LAUNCH, params=params)["launchPartitionBackfill"]["backfillId"]
 
+    def launch(self, job: str, run_config: dict[str, Any]) -> str:
+        """Launch a run of a job, as the launchpad does; its id."""
+        selector = {**LOCATION, "jobName": job}
+        launched = self.ask(_LAUNCH_JOB, params={"selector": selector, "runConfigData": run_config})[
+            "launchRun"
+        ]
+        if "run" not in launched:
+            raise RuntimeError(str(launched))
+        return launched["run"]["id"]
+
     def backfill_status(self, backfill_id: str) -> str:
         """`REQUESTED`, then `COMPLETED_SUCCESS` or another end."""
         return self.ask(_BACKFILL, id=backfill_id)["partitionBackfillOrError"]["status"]
@@ -164,6 +174,9 @@ _PARTITIONS = """query ($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key)
 _LAUNCH = """mutation ($params: LaunchBackfillParams!) {
     launchPartitionBackfill(backfillParams: $params) {
         __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
+_LAUNCH_JOB = """mutation ($params: ExecutionParams!) { launchRun(executionParams: $params) {
+    __typename ... on LaunchRunSuccess { run { id } } ... on PythonError { message }
+    ... on RunConfigValidationInvalid { errors { message } } } }"""
 _BACKFILL = """query ($id: String!) { partitionBackfillOrError(backfillId: $id) {
     ... on PartitionBackfill { status } } }"""
 _RUNS = "{ runsOrError { ... on Runs { results { id status } } } }"

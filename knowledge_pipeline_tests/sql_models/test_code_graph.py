@@ -41,15 +41,24 @@ def __getattr__(name):
     "tests/test_a.py": "from shop.a import alpha\n\n\ndef test_alpha():\n    assert alpha()\n",
 }
 
+WEB = {
+    "pages/index.vue": "<script setup>\nimport Card from '../Card.vue'\n</script>\n<Card @a='x.shut()'/>",
+    "Card.vue": "<script setup>\nimport { sell } from './shop'\n</script>\n<a @click='sell'/>",
+    "Lost.vue": "<a/>",
+    "shop.ts": "export function sell() {}\nexport function shut() {}",
+}
+
 
 @pytest.fixture(scope="module")
 def graphed(template: Project) -> Project:
     """Two sources, indexed; nobody changes them."""
-    for name, text in FILES.items():
-        path = template.root / "repo" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    for folder, files in (("repo", FILES), ("web", WEB)):
+        for name, text in files.items():
+            path = template.root / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
     template.declare("shop", "code", template.root / "repo")
+    template.declare("web", "code", template.root / "web")
     other = template.root / "other"
     other.mkdir()
     (other / "uses.py").write_text("from shop.c import gamma\n\n\ndef far():\n    return gamma()\n")
@@ -99,8 +108,11 @@ def test_fan_out_counts_what_a_definition_uses(graphed: Project):
 
 
 def test_what_nothing_uses_is_a_candidate_and_entry_points_tests_and_hooks_are_none(graphed: Project):
-    found = {(row["source"], row["name"]) for row in rows(graphed, "dead_code_candidates")}
-    assert found == {("shop", "forgotten"), ("other", "far")}
+    found = {
+        (row["source"], row["name"]): row["unresolved_uses"] for row in rows(graphed, "dead_code_candidates")
+    }
+    unused = {("shop", "forgotten"): 0, ("other", "far"): 0}
+    assert found == unused | {("web", "Lost"): 0, ("web", "shut"): 1}  # `x.shut()` of another language
 
 
 def test_what_is_resolved_is_told_by_language(graphed: Project):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from knowledge_pipeline.config.settings import Settings, compute_settings_digest
 from knowledge_pipeline.sql_models import run
 from knowledge_pipeline.sql_models.configured_sources import build_configured_sources
 from knowledge_pipeline.sql_models.files import load_models
+from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.code_versions import compute_code_versions
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.pipeline import SourceRefresh
+from knowledge_pipeline.stages.store_summary import list_failures
+from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import append_rows
 from knowledge_pipeline_tests.conftest import Project
@@ -124,3 +128,29 @@ def test_what_is_stored_of_a_source_is_told_with_its_state(
     del project.sources["main"]
     row = read(project.lake, project.settings, config)["main"]
     assert (row["state"], row["trigger"], row["source_type"]) == ("fresh", None, "markdown")
+
+
+def test_a_source_whose_last_refresh_failed_says_since_when_and_why(
+    project: Project, tmp_path: Path, config: Path
+) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A\n\nThe zeppelin leaves at noon.\n")
+    project.declare("main", "markdown", folder)
+    project.refresh()
+    folder.rename(tmp_path / "away")
+    for _ in range(2):
+        outcome = pipeline.refresh(project.lake, project.settings, project.settings.sources)
+        assert "main" in outcome.failures
+    row = read(project.lake, project.settings, config)["main"]
+    assert row["state"] == "stale" and re.match(
+        rf"failed since \d{{4}}-\d\d-\d\d \d\d:\d\d because the folder {folder} does not exist", row["reason"]
+    )
+    (failure,) = list_failures(project.lake)
+    assert failure["source"] == "main" and "does not exist" in failure["problem"]
+    failures = project.lake.log_table("refreshes").read_rows(["at"], eq("stage", "failed"))
+    assert datetime.fromisoformat(failure["since"]) <= min(failures["at"].to_pylist())
+    (tmp_path / "away").rename(folder)
+    project.refresh()  # which changes nothing
+    assert read(project.lake, project.settings, config)["main"]["state"] == "fresh"
+    assert list_failures(project.lake) == []

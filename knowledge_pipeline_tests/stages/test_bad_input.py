@@ -107,7 +107,7 @@ def test_each_bad_file_is_skipped_with_its_reason_or_taken(
 def test_a_line_of_a_megabyte_is_taken_where_the_limit_allows_it(project: Project, tmp_path: Path) -> None:
     folder = tmp_path / "repo"
     folder.mkdir()
-    (folder / "one_line.js").write_text("x=[" + "'word', " * 150_000 + "]\n")
+    (folder / "one_line.py").write_text("x=[" + "'word', " * 150_000 + "]\n")
     project.declare("main", "code", folder, max_bytes=2_000_000, chunking={"max_tokens": 2000})
     assert project.refresh().failures == {}
     chunks = rows(project, "chunks", "main", "code")

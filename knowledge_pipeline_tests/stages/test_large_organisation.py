@@ -62,8 +62,8 @@ def test_two_thousand_repositories_are_listed_and_loaded_fast(
 
     def plan() -> tuple[int, int, int]:
         """What ticks of Dagster compute where nothing changed."""
-        additions = plan_additions(keys, keys, keys, [])
-        removals = plan_removals(keys, keys, keys, RemovalCursor())
+        additions = plan_additions(keys, keys, keys, keys, [])
+        removals = plan_removals(keys, keys, keys, RemovalCursor(), now_s=0.0, grace_s=0.0)
         queries = build_queries(group_by_watched_branch(settings.sources))
         due = list_scheduled_sources(settings, "daily")
         return len(additions.refresh) + len(removals.purge), len(queries), len(due)

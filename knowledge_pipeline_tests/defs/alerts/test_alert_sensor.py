@@ -9,6 +9,7 @@ import pytest
 
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.defs.alerts import ALERT_TAG, GROUPED_TAG, build_failed_runs_sensor
+from knowledge_pipeline.defs.code_location import build_defs
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.fakes.mail_server import MailServer
 from knowledge_pipeline_tests.fakes.slack.webhook import Answer, SlackWebhook
@@ -43,6 +44,10 @@ class Operator:
         self._cursor: str | None = None
         self.log: list[str] = []
         self.tick()  # the first one only takes note of what was before
+
+    def configure(self) -> None:
+        path = self.workplace.path
+        path.write_text(path.read_text() + "alerts:\n  slack_webhook: ${SLACK_WEBHOOK}\n")
 
     def breaks(self, reason: str = "", *, bug: str = "", **tags: str) -> dg.DagsterRun:
         config = {"ops": {"refresh_sources": {"config": {"reason": reason, "bug": bug}}}}
@@ -83,9 +88,9 @@ def operator(
 ) -> Operator:
     monkeypatch.setenv("SLACK_WEBHOOK", slack.url)
     monkeypatch.setenv("KNOWLEDGE_DAGSTER_URL", "https://dagster.example.com/")
-    path = workplace.path
-    path.write_text(path.read_text() + "alerts:\n  slack_webhook: ${SLACK_WEBHOOK}\n")
-    return Operator(workplace, instance, slack)
+    operator = Operator(workplace, instance, slack)
+    operator.configure()
+    return operator
 
 
 def test_a_failure_is_told_in_full(operator: Operator) -> None:
@@ -210,3 +215,36 @@ def test_every_example_of_the_page_is_valid(
     path.write_text(f"version: 1\n{example}")
     alerts = load_settings(path).alerts
     assert alerts.slack_webhook or alerts.email
+
+
+@dg.asset(key=["marts", "orders"])
+def orders(context: dg.AssetExecutionContext) -> None:
+    """Somebody's own, with a key that a SQL model could have."""
+    raise dg.Failure("the warehouse is closed", allow_retries=False)
+
+
+@pytest.mark.storage
+def test_without_a_prefix_only_what_failed_of_its_own_is_told(operator: Operator) -> None:
+    folder = operator.workplace.declare("shop", a_py="def find():\n    return 1\n")
+    operator.configure()
+    own = dg.AssetSelection.assets(dg.AssetKey(["code", "snapshot"])).without_checks()
+    others = dg.AssetSelection.assets(orders.key)
+    jobs = [dg.define_asset_job("ordering", others), dg.define_asset_job("of_both", others | own)]
+    strange = dg.Definitions(assets=[orders], jobs=jobs, executor=dg.in_process_executor)
+    defs = dg.Definitions.merge(build_defs(operator.workplace.path), strange)
+    operator.sensor = defs.resolve_sensor_def("failed_runs")
+
+    def materialize(name: str, source: str | None = None) -> None:
+        job, instance = defs.resolve_job_def(name), operator.instance
+        done = job.execute_in_process(instance=instance, partition_key=source, raise_on_error=False)
+        assert not done.success
+
+    materialize("ordering")
+    materialize("of_both", "shop")  # of which the other's failed
+    operator.tick()
+    assert operator.slack.texts == []
+    folder.rename(folder.with_name("gone"))
+    materialize("of_both", "shop")
+    operator.tick()
+    (text,) = operator.slack.texts
+    assert "shop" in text and "warehouse" not in text

@@ -83,10 +83,15 @@ def change(shown: Shown, source: str, **settings: Any) -> None:
     """What an edit of the file and the sensor's next tick do."""
     shown.project.sources[source] |= settings
     settings_now = shown.project.settings
-    for observation in iter_unreported(
-        shown.instance, settings_now, settings_now.sources, include_unseen=False
-    ):
-        shown.instance.report_runless_asset_event(observation)
+    changed = iter_unreported(shown.instance, settings_now, settings_now.sources, include_unseen=False)
+    for materialization in changed:
+        shown.instance.report_runless_asset_event(materialization)
+
+
+def partitions(*sources: str) -> set[str]:
+    """All stages of some sources, as `Shown.stale` names them."""
+    stages = ("snapshot", "chunks", "embeddings", "index")
+    return {f"{id_}: {stage}" for id_ in sources for stage in (*stages, *(["graph"] if id_ == "d" else []))}
 
 
 EACH_WAY = [
@@ -97,12 +102,12 @@ EACH_WAY = [
 
 
 @pytest.mark.parametrize("run", EACH_WAY)
-def test_a_changed_setting_marks_its_stage_of_its_source_and_materializing_it_clears(shown, run) -> None:
+def test_a_changed_setting_marks_its_source_alone_and_materializing_it_clears(shown, run) -> None:
     definitions = definitions_of(shown.project)
     run(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
     assert shown.stale(definitions) == {}
     change(shown, "b", chunking={"max_tokens": 64})
-    assert shown.stale(definitions) == {"b: chunks": [f"markdown/chunking {SETTING_CHANGED}"]}
+    assert shown.stale(definitions) == {stage: [f"sources {SETTING_CHANGED}"] for stage in partitions("b")}
     run(shown, definitions, list(STAGES), ["b"])
     assert shown.stale(definitions) == {}
     another_code_version(shown, run)
@@ -127,42 +132,38 @@ def test_materializing_stage_by_stage_what_is_stale_ends_with_nothing_stale(show
     while stale := shown.stale(definitions):
         stages = {line.split(": ")[1] for line in stale}
         seen.append(sorted(stages))
-        run(shown, definitions, [stage for stage in STAGES if stage in stages], ["a", "b"])
-    assert seen == [["chunks"], ["embeddings", "index"]]
+        run(shown, definitions, [next(stage for stage in STAGES if stage in stages)], ["a", "b"])
+    chain = [stage for stage in STAGES if stage != "graph"]
+    assert seen == [sorted(chain[first:]) for first in range(len(chain))]
 
 
 @pytest.mark.slow
-def test_each_setting_marks_what_it_decides(shown: Shown, tmp_path: Path, monkeypatch) -> None:
+def test_each_setting_marks_its_source(shown: Shown, tmp_path: Path, monkeypatch) -> None:
     definitions = definitions_of(shown.project)
     by_an_op(shown, definitions, list(STAGES), ["a", "b", "c", "d"])
     a_setting_changed_back_is_no_change(shown, definitions)
     change(shown, "a", exclude=["*.txt"])
     change(shown, "b", access={"visibility": "tenant", "tenant": "acme"})
-    change(shown, "c", sanitize={"personal_data": "redact"})
+    assert shown.stale(definitions).keys() == partitions("a", "b")
     model = shown.project.embedding.model_copy(update={"model": "another"})
     change(shown, "d", embedding=model)
-    assert set(shown.stale(definitions)) == {
-        "a: snapshot",
-        "b: index",
-        "c: chunks",
-        "d: chunks",
-        "d: embeddings",
-    }
-    by_an_op(shown, definitions, list(STAGES), ["a", "c"])
-    assert set(shown.stale(definitions)) == {"b: index", "d: chunks", "d: embeddings"}
-    one_by_one(shown, definitions, ["chunks", "embeddings"], ["d"])  # its vectors make the index stale
-    assert set(shown.stale(definitions)) == {"b: index", "d: index"}
-    by_an_op(shown, definitions, list(STAGES), ["b", "d"])
+    assert shown.stale(definitions).keys() == partitions("a", "b", "d")
+    by_an_op(shown, definitions, list(STAGES), ["a", "d"])
+    assert shown.stale(definitions).keys() == partitions("b")
+    one_by_one(shown, definitions, ["index"], ["b"])  # no stage is fresh that did not read them
+    assert shown.stale(definitions).keys() == partitions("b") - {"b: index"}
+    by_an_op(shown, definitions, list(STAGES), ["b"])
     assert shown.stale(definitions) == {}
 
     settings_that_a_run_used_first_are_not_reported_as_changed(shown, definitions)
     a_setting_changed_while_a_run_reads_is_a_change(shown, definitions, monkeypatch)
     new_documents_in_a_snapshot_alone_make_the_chunks_stale(shown, definitions, tmp_path)
+    what_an_earlier_version_recorded_is_cleared_by_one_refresh(shown, definitions)
 
 
 def a_setting_changed_back_is_no_change(shown: Shown, definitions: dg.Definitions) -> None:
     change(shown, "a", chunking={"max_tokens": 64})
-    assert set(shown.stale(definitions)) == {"a: chunks"}
+    assert set(shown.stale(definitions)) == partitions("a")
     change(shown, "a", chunking={})
     assert shown.stale(definitions) == {}
 
@@ -189,7 +190,7 @@ def a_setting_changed_while_a_run_reads_is_a_change(
     with monkeypatch.context() as patched:
         patched.setattr(Provenance, "build_tags", edited_meanwhile)
         by_an_op(shown, definitions, list(STAGES), ["a"])
-    assert set(shown.stale(definitions)) == {"a: chunks"}
+    assert set(shown.stale(definitions)) == partitions("a")
     by_an_op(shown, definitions, list(STAGES), ["a"])
     assert shown.stale(definitions) == {}
 
@@ -200,6 +201,23 @@ def new_documents_in_a_snapshot_alone_make_the_chunks_stale(
     (tmp_path / "a" / "more.md").write_text("# More\n\nWords.\n")
     one_by_one(shown, definitions, ["snapshot"], ["a", "b"])
     assert set(shown.stale(definitions)) == {"a: chunks"}
+    by_an_op(shown, definitions, list(STAGES), ["a"])
+
+
+def what_an_earlier_version_recorded_is_cleared_by_one_refresh(
+    shown: Shown, definitions: dg.Definitions
+) -> None:
+    """It had four assets of settings for each type."""
+    tags = {"dagster/code_version": "1", "dagster/data_version": "1"}
+    tags["dagster/input_data_version/markdown/model"] = tags["dagster/input_event_pointer/markdown/model"] = (
+        "1"
+    )
+    key = dg.AssetKey(["markdown", "embeddings"])
+    shown.instance.report_runless_asset_event(dg.AssetMaterialization(key, partition="a", tags=tags))
+    causes = shown.stale(definitions)["a: embeddings"]
+    assert "markdown/embeddings removed dependency on markdown/model" in causes
+    by_an_op(shown, definitions, list(STAGES), ["a"])
+    assert shown.stale(definitions) == {}
 
 
 @pytest.mark.slow
@@ -207,16 +225,12 @@ def test_the_tags_are_those_that_dagster_writes(shown: Shown) -> None:
     """But for the versions of settings, which Dagster does not look up, and the pointers' numbers."""
     by_an_op(shown, definitions_of(shown.project), list(STAGES), ["a", "b", "c"])
     specs = build_stage_specs("markdown", shown.project.settings)
-    settings = {
-        dg.AssetKey(["markdown", name]).to_user_string() for name in ("source", "chunking", "model", "access")
-    }
-    looked_up = {f"dagster/input_data_version/{name}" for name in settings}
+    looked_up = {"dagster/input_data_version/sources"}
 
     @dg.multi_asset(name="plain", specs=specs, partitions_def=source_partitions("markdown"), can_subset=True)
     def plain(context: dg.AssetExecutionContext):
-        provenance = track_refresh_inputs(
-            shown.instance, shown.project.settings, shown.project.settings.sources
-        )
+        project = shown.project.settings
+        provenance = track_refresh_inputs(shown.instance, project, project.select_sources(["b"]))
         for spec in specs:
             expected[spec.key] = provenance.build_tags(spec.key, "b", "7")
             yield dg.MaterializeResult(spec.key, data_version=dg.DataVersion("7"))

@@ -2,13 +2,15 @@
 
 import shutil
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from math import ceil
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from knowledge_pipeline.defs.assets import build_release_job
+from knowledge_pipeline.defs import sensors
+from knowledge_pipeline.defs.assets import build_release_job, stage_asset_keys
 from knowledge_pipeline.defs.sensors import (
     ADDITIONS_PER_TICK,
     build_release_sensor,
@@ -108,6 +110,20 @@ def test_a_removed_source_is_purged_and_its_partition_goes(
     assert said(watch, instance) == QUIET
 
 
+def test_a_removed_source_stays_for_a_day(watch: Watch, instance: dg.DagsterInstance) -> None:
+    watch.keep_removed_days = 1
+    watch.declare("one")
+    watch.declare("two")
+    watch.tick(instance)
+    store(watch, "code/one", "code/two")
+    gone = watch.sources.pop("one")
+    for _ in range(3):
+        assert "hidden, and purged after a day: one" in said(watch, instance)[1]
+    assert partitions(instance) == ["one", "two"]
+    watch.sources["one"] = gone
+    assert said(watch, instance) == QUIET
+
+
 @pytest.mark.storage
 def test_a_source_that_is_back_at_the_next_look_is_not_purged(
     watch: Watch, instance: dg.DagsterInstance
@@ -181,11 +197,76 @@ def test_a_wrong_file_leaves_everything_as_it_is(watch: Watch, instance: dg.Dags
 @pytest.mark.storage
 def test_a_partition_of_a_type_without_assets_goes_too(watch: Watch, instance: dg.DagsterInstance) -> None:
     watch.declare("one")
-    instance.add_dynamic_partitions("files_sources", ["papers"])
+    watch.declare("papers", "files", over=watch.root)
+    requested(watch, instance)
+    del watch.sources["papers"]
     requested(watch, instance)
     assert requested(watch, instance) == {"purge": [["papers"]]}
     requested(watch, instance)
     assert partitions(instance, "files") == []
+
+
+@pytest.mark.storage
+def test_code_locations_leave_each_others_partitions_alone(
+    tmp_path: Path, watch: Watch, instance: dg.DagsterInstance
+) -> None:
+    other = Watch(tmp_path / "other", *watch.sensors)
+    other.location = "two"
+    watch.declare("one")
+    watch.declare("both")
+    other.declare("two")
+    other.declare("both")
+    other.declare("one", "markdown")
+    for _ in range(2):
+        for place in (watch, other):
+            requested(place, instance)
+    store(watch, "code/one", "code/both")
+    store(other, "code/two", "code/both", "markdown/one")
+    for _ in range(4):
+        for place in (watch, other):
+            assert said(place, instance)[1] == QUIET[1]
+    del watch.sources["one"]
+    assert requested(watch, instance) == {}
+    assert requested(watch, instance) == {"purge": [["one"]]}
+    assert requested(watch, instance) == {}
+    assert partitions(instance) == ["both", "two"] and partitions(instance, "markdown") == ["one"]
+    assert said(other, instance) == QUIET
+
+
+@pytest.mark.storage
+def test_a_store_that_two_files_share_loses_nothing(
+    tmp_path: Path, watch: Watch, instance: dg.DagsterInstance
+) -> None:
+    other = Watch(watch.root, *watch.sensors)
+    other.location, other.path = "two", watch.root / "other.yaml"
+    watch.declare("one")
+    other.declare("two")
+    requested(watch, instance)
+    requested(other, instance)
+    store(watch, "code/one", "code/two")
+    for _ in range(4):
+        assert said(other, instance)[0] == said(watch, instance)[0] == QUIET[0]
+    assert "stored, but not configured (two)" in said(watch, instance)[1]
+    assert partitions(instance) == ["one", "two"]
+
+
+@pytest.mark.storage
+def test_an_instance_of_an_earlier_version_keeps_its_partitions(
+    watch: Watch, instance: dg.DagsterInstance
+) -> None:
+    watch.declare("one")
+    watch.known(instance)
+    store(watch, "code/one")
+    watch.cursors["removed_sources"] = '{"missing": {"code/of-another": 1.0}, "purging": []}'
+    instance.add_dynamic_partitions("code_sources", ["of-another"])
+    assert requested(watch, instance) == {}
+    for _ in range(3):
+        assert said(watch, instance) == QUIET
+    assert partitions(instance) == ["of-another", "one"]
+    del watch.sources["one"]
+    watch.declare("two")
+    assert requested(watch, instance) == {"refresh": [["two"]]}
+    assert requested(watch, instance) == {"purge": [["one"]]}
 
 
 @pytest.mark.storage
@@ -263,9 +344,11 @@ def test_a_run_of_many_sources_that_failed_is_followed_by_a_release(
 ) -> None:
     workplace.declare("a", x_py="x = 1\n")
     workplace.declare("b")
-    many = workplace.run_range(instance, "refresh_code", "a", "b")
-    one = workplace.run(instance, "refresh_code", "b")
-    requested, sensor = [], build_release_sensor(build_release_job())
+    chain = list(stage_asset_keys("code").values())  # as in a run that *Materialize* launches
+    both = {"dagster/asset_partition_range_start": "a", "dagster/asset_partition_range_end": "b"}
+    many = workplace.run(instance, "refresh_code", tags=both, asset_selection=chain)
+    one = workplace.run(instance, "refresh_code", "b", asset_selection=chain)
+    requested, sensor = [], build_release_sensor(build_release_job(workplace.settings))
     for result in (many, one):
         with dg.build_run_status_sensor_context(
             sensor_name="release_after_failures",
@@ -277,3 +360,28 @@ def test_a_run_of_many_sources_that_failed_is_followed_by_a_release(
     assert isinstance(requested[0], dg.RunRequest)
     assert requested[0].run_key == many.run_id
     assert isinstance(requested[1], dg.SkipReason)
+
+
+def test_a_run_that_was_never_queued_holds_nothing_up(instance: dg.DagsterInstance, monkeypatch) -> None:
+    @dg.op(config_schema={"sources": [str]})
+    def refresh_sources() -> None:
+        pass
+
+    @dg.job(config={"ops": {"refresh_sources": {"config": {"sources": ["one"]}}}})
+    def refresh() -> None:
+        refresh_sources()
+
+    instance.create_run_for_job(
+        refresh,
+        status=dg.DagsterRunStatus.NOT_STARTED,
+        run_config={"ops": {"refresh_sources": {"config": {"sources": ["one"]}}}},
+    )
+    assert sensors.list_unfinished_sources(instance) == {"one"}
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + timedelta(minutes=11)
+
+    monkeypatch.setattr(sensors, "datetime", Later)
+    assert sensors.list_unfinished_sources(instance) == set()

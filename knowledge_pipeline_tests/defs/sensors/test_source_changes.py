@@ -25,6 +25,7 @@ class World:
 
     def __init__(self) -> None:
         self.held: set[SourceKey] = set()
+        self.own: set[SourceKey] = set()
         self.stored: set[SourceKey] = set()
         self.added_cursor = self.removed_cursor = ""
         self.refreshed: list[SourceKey] = []
@@ -33,14 +34,18 @@ class World:
         self, configured: list[SourceKey], *, dies: bool = False, works: bool = True
     ) -> tuple[Additions, Removals]:
         """One tick of each sensor; `dies` before runs and cursors are kept; runs do their work, or fail."""
-        added = plan_additions(configured, self.held, self.stored, parse_requested(self.added_cursor))
+        requested = parse_requested(self.added_cursor)
+        added = plan_additions(configured, self.held, self.own, self.stored, requested)
         self.held |= set(added.add)
+        self.own |= set(added.add)
         if not dies:
             self.added_cursor = added.to_cursor()
             self.refreshed += added.refresh
             self.stored |= set(added.refresh) if works else set()
-        removed = plan_removals(configured, self.held, self.stored, parse_removal_cursor(self.removed_cursor))
+        cursor = parse_removal_cursor(self.removed_cursor)
+        removed = plan_removals(configured, self.own, self.stored, cursor, now_s=0.0, grace_s=0.0)
         self.held -= set(removed.delete)
+        self.own -= set(removed.delete)
         if not dies:
             self.removed_cursor = removed.cursor.to_json()
             self.stored -= set(removed.purge) if works else set()
@@ -60,7 +65,7 @@ def test_after_any_edits_and_deaths_everything_follows_the_file(
         world.look(configured, dies=dies)
     for _ in range(3):
         world.look(last)
-    assert world.held == world.stored == set(last)
+    assert world.held == world.own == world.stored == set(last)
     added, removed = world.look(last)
     assert not (added.add or added.refresh or removed.purge or removed.delete or removed.orphaned)
 
@@ -102,6 +107,24 @@ def test_more_new_sources_than_a_look_takes_follow_at_the_next_ones() -> None:
     assert world.held == {many[0]}
 
 
+def test_what_is_missing_is_purged_after_its_time_and_not_where_it_came_back() -> None:
+    cursor, purged, keys = RemovalCursor(), list[list[SourceKey]](), ["code/a", "code/b"]
+    for now_s, configured in (
+        (0, ["code/a"]),
+        (50, ["code/a"]),
+        (60, keys),
+        (70, ["code/a"]),
+        (169, ["code/a"]),
+    ):
+        found = plan_removals(configured, keys, keys, cursor, now_s=now_s, grace_s=100)
+        cursor = parse_removal_cursor(found.cursor.to_json())
+        purged.append(found.purge)
+    assert purged == [[], [], [], [], []]
+    assert plan_removals(["code/a"], keys, keys, cursor, now_s=170, grace_s=100).purge == ["code/b"]
+    replaced = plan_removals(["code/a", "markdown/b"], keys, keys, cursor, now_s=71, grace_s=100)
+    assert replaced.purge == ["code/b"], "another source has its id"
+
+
 def test_a_cursor_that_cannot_be_read_is_an_empty_one() -> None:
     for nonsense in ("", "{", "[]", '{"requested": 3, "missing": 3}', "null", '"x"'):
         assert parse_requested(nonsense) == []
@@ -109,6 +132,6 @@ def test_a_cursor_that_cannot_be_read_is_an_empty_one() -> None:
 
 
 def test_a_cursor_survives_being_written() -> None:
-    cursor = RemovalCursor(["code/b"], ["code/c"])
+    cursor = RemovalCursor({"code/b": 12.5}, ["code/c"])
     assert parse_removal_cursor(cursor.to_json()) == cursor
     assert parse_requested(Additions([], [], ["code/a"]).to_cursor()) == ["code/a"]
