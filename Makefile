@@ -64,7 +64,7 @@ test: setup  ## run the tests of what every part promises, in minutes
 	$(BIN)/pytest -n $(BUSY) --dist loadscope
 
 test-all: setup  ## run every test, as CI does: the long ones, each set of parameters, more examples; or ONLY=pytorch
-	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(WAITING) --dist loadscope --no-loadscope-reorder -m "$(ONLY)"
+	KNOWLEDGE_TEST_ALL=1 $(BIN)/pytest -n $(WAITING) --dist loadscope --no-loadscope-reorder --durations=30 -m "$(ONLY)"
 
 test-postgres: setup  ## run what could depend on Dagster's storage on PostgreSQL, installed before; ONLY=storage: the long ones too
 	KNOWLEDGE_TEST_STORAGE=postgres $(BIN)/pytest -n $(CORES) -m "$(or $(ONLY),storage and not slow)" \
