@@ -37,9 +37,9 @@ def measure_memory(pid: int) -> float:
     return _read_status(str(pid), "VmRSS")
 
 
-def measure_peak_memory() -> float:
-    """The most memory that this process ever held, in millions of bytes."""
-    return _read_status("self", "VmHWM")
+def measure_peak_memory(process: int | str = "self") -> float:
+    """The most memory that a process ever held, in millions of bytes; 0 of one that has ended."""
+    return _read_status(str(process), "VmHWM")
 
 
 def _read_status(process: str, name: str) -> float:

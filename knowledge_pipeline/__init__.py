@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from knowledge_pipeline.contract.requests import Task as Task
     from knowledge_pipeline.defs.code_location import build_defs as build_defs
     from knowledge_pipeline.defs.component import KnowledgePipeline as KnowledgePipeline
+    from knowledge_pipeline.defs.resources import KnowledgeBaseResource as KnowledgeBaseResource
     from knowledge_pipeline.knowledge_base import AsyncKnowledgeBase as AsyncKnowledgeBase
     from knowledge_pipeline.knowledge_base import KnowledgeBase as KnowledgeBase
     from knowledge_pipeline.query.access import Access as Access
@@ -22,6 +23,7 @@ _LAZY_EXPORTS = {
     "ChatTurn": "knowledge_pipeline.contract.requests",
     "Filters": "knowledge_pipeline.contract.filters",
     "KnowledgeBase": "knowledge_pipeline.knowledge_base",
+    "KnowledgeBaseResource": "knowledge_pipeline.defs.resources",
     "KnowledgePipeline": "knowledge_pipeline.defs.component",
     "Task": "knowledge_pipeline.contract.requests",
     "build_defs": "knowledge_pipeline.defs.code_location",

@@ -169,7 +169,7 @@ class RateLimiter:
 MAX_RETRY_AFTER_S = 120.0  # an endpoint that asks for a longer wait is unavailable
 RETRY_IF_UNAVAILABLE = tenacity.retry_if_exception_type(EndpointUnavailable)
 
-_BACKOFF = tenacity.wait_exponential_jitter(multiplier=0.5, max=30, jitter=0.5)  # seconds
+_BACKOFF = tenacity.wait_exponential(multiplier=0.5, max=30) + tenacity.wait_random(0, 0.5)  # seconds
 
 
 class Endpoint:
@@ -218,8 +218,7 @@ class Endpoint:
     def reserve(self, tokens: int, *, max_wait_s: float = float("inf")) -> float:
         """Take a place in the queue of requests; the seconds to wait until it is due.
 
-        Raises:
-            TransientError: the wait is not shorter than `max_wait_s`; no place is taken.
+        Raises `TransientError`: the wait is not shorter than `max_wait_s`; no place is taken.
         """
         with self._lock:  # of those who ask at once, none takes a place that it then refuses
             wait_s = max(self._request_limiter.estimate_wait_s(), self._token_limiter.estimate_wait_s())
@@ -230,8 +229,7 @@ class Endpoint:
     def parse(self, response: httpx2.Response, *, max_pause_s: float = MAX_RETRY_AFTER_S) -> dict[str, Any]:
         """The JSON object of a response; a busy endpoint holds back all requests, not this one alone.
 
-        Raises:
-            EndpointUnavailable, EndpointRefused: as `parse_response`.
+        Raises `EndpointUnavailable`, `EndpointRefused`: as `parse_response`.
         """
         try:
             return parse_response(response, self._section)
@@ -252,8 +250,7 @@ class Endpoint:
 def parse_base_url(base_url: str, *, section: str) -> httpx2.URL:
     """The URL that an endpoint's paths are relative to.
 
-    Raises:
-        ConfigError: it is not an HTTP URL; the message names the section of `knowledge.yaml`.
+    Raises `ConfigError`: it is not an HTTP URL; the message names the section of `knowledge.yaml`.
     """
     try:
         url = httpx2.URL(base_url.rstrip("/"))

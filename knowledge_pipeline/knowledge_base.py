@@ -225,8 +225,7 @@ class AsyncKnowledgeBase:
     ) -> AsyncKnowledgeBase:
         """Open by settings, by a `knowledge.yaml`, or by a folder in or under the one that has it.
 
-        Raises:
-            ConfigError: there is no `knowledge.yaml`, or it is wrong.
+        Raises `ConfigError`: there is no `knowledge.yaml`, or it is wrong.
         """
         settings, config = _load_settings(location)
         return cls(settings, config=config, access=access)
@@ -337,8 +336,7 @@ class AsyncKnowledgeBase:
     async def trace(self, id: str, *, access: Access | None = None) -> TraceResponse:
         """What made a result: see `trace_result`. Of a document, its first chunk.
 
-        Raises:
-            NotFound: there is none that the caller may see.
+        Raises `NotFound`: there is none that the caller may see.
         """
         limits.check_id(self.settings.limits, id)
         access = await self._resolve_access(access)
@@ -473,8 +471,7 @@ class AsyncKnowledgeBase:
     ) -> ModelCallResponse:
         """Record a call of a language model that an agent made itself, on the account of the caller.
 
-        Raises:
-            InvalidQuery: see `build_reported_call`.
+        Raises `InvalidQuery`: see `build_reported_call`.
         """
         from knowledge_pipeline.contract.operation import ModelCallResponse  # most processes only search
 

@@ -313,8 +313,7 @@ def refresh(
     how many releases and log entries to keep, which share of unused vectors to tolerate
     (`checks.orphaned_share`), and which repositories are in use.
 
-    Raises:
-        Busy: another maintenance is running.
+    Raises `Busy`: another maintenance is running.
     """
     work, started = MaintenanceRun(lake, options or MaintenanceOptions()), time.perf_counter()
     if lake.root.is_dir():

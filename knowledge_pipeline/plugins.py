@@ -121,8 +121,7 @@ def describe_settings(use: str, settings: dict[str, Any]) -> dict[str, Any]:
 def validate_settings(plugin: Plugin, settings: dict[str, Any]) -> BaseModel:
     """The settings of a source as its class checks them.
 
-    Raises:
-        ConfigError: the class has no `settings_model`, or it refuses them; no value is shown.
+    Raises `ConfigError`: the class has no `settings_model`, or it refuses them; no value is shown.
     """
     model = getattr(plugin.value, "settings_model", None)
     if not (isinstance(model, type) and issubclass(model, BaseModel)):

@@ -62,8 +62,7 @@ class PushInbox:
     def put(self, source: str, uri: str, content: str) -> None:
         """Keep a document in place of what waits under its uri; without content, that it is deleted.
 
-        Raises:
-            TooManyRequests: too many of the source wait.
+        Raises `TooManyRequests`: too many of the source wait.
         """
         revision = hash_strings(content) if content else ""
         with self._open(create=True) as connection:

@@ -31,6 +31,9 @@ def is_branch_tag(tag: object) -> bool:
 SPACE_BEFORE_KEY = "space_before"
 """Key of `Chunk.space_before` in the metadata that the index stores."""
 
+FAILED_STAGE = "failed"
+"""What a row of the log of refreshes has in place of a stage where none was done."""
+
 RECORD_KINDS: Mapping[str, str] = {
     **{kind: kind for kind in ("adr", "discussion", "plan", "session", "spec")},
     **{"decision": "adr", "specification": "spec"},

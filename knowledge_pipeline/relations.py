@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from unicodedata import normalize
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from knowledge_pipeline.records import Mention, Metadata
@@ -22,12 +23,13 @@ SHA = r"[0-9a-f]{7,40}"
 NUMBER = r"(?:[\w.-]+(?:/[\w.-]+)+)?[#!]\d{1,7}"
 URL = r"https?://[^\s<>\"'`|\\^{}\[\]]+"
 
-_KEY, _SHA, _NUMBER = (re.compile(rf"^{pattern}$") for pattern in (KEY, SHA, NUMBER))
+_WHOLE_SHA = r"[0-9a-f]{7,64}"  # of SHA-256, too, which in a text is of anything
+_KEY, _SHA, _NUMBER = (re.compile(rf"^{pattern}$") for pattern in (KEY, _WHOLE_SHA, NUMBER))
 _SHORT_SHA_CHARS = 7
 _ISSUE_URL = re.compile(
     r"^(?P<repo>[^?#]+?)(?:/-)?/(?P<kind>issues|pull|merge_requests)/(?P<number>\d+)(?:/|$)"
 )
-_COMMIT_URL = re.compile(rf"^[^?#]+?(?:/-)?/commits?/(?P<sha>{SHA})(?:/|$)")
+_COMMIT_URL = re.compile(rf"^[^?#]+?(?:/-)?/commits?/(?P<sha>{_WHOLE_SHA})(?:/|$)")
 _FILE_URL = re.compile(r"^(?P<repo>[^?#]+?)(?:/-)?/(?:blob|raw|blame)/[^/]+/(?P<path>.+)$")
 _TICKET_URL = re.compile(rf"/(?:browse|issues|selectedIssue)/(?P<key>{KEY})(?:/|$)")
 _PAGE_URL = re.compile(r"/spaces/[^/]+/(?:blog|pages)/(?:\d+/\d+/\d+/)?(?P<id>\d+)(?:/|$)")
@@ -47,7 +49,8 @@ class DocumentContext:
     def fingerprint(self) -> str:
         """Equal for contexts in which names mean the same. Part of stored fingerprints: never reformat it."""
         return (
-            f"Ground(source={self.source!r}, source_type={self.source_type!r}, path={self.path!r}, "
+            f"Ground(source={self.source!r}, source_type={self.source_type!r}, "
+            f"path={normalize('NFC', self.path)!r}, "  # other names since names are in NFC
             f"repo={self.repo!r}, host={self.host!r})"
         )
 
@@ -78,10 +81,15 @@ def list_names(
 
 
 def resolve_name(reference: str, context: DocumentContext) -> str | None:
-    """The name that a link, an id, a path or a title means, as written in a document.
+    """The name that a link, an id, a path or a title means, as written in a document, in NFC.
 
     None if it means the document itself (`#section`) or nothing of any source (`mailto:`).
     """
+    name = _resolve_name(reference, context)
+    return name and normalize("NFC", name)
+
+
+def _resolve_name(reference: str, context: DocumentContext) -> str | None:
     target = reference.strip()
     if not target or target.startswith(("mailto:", "tel:", "data:", "javascript:")):
         return None
@@ -157,8 +165,11 @@ def _format_file_name(context: DocumentContext, path: str) -> str:
 
 
 def iter_spellings(name: str) -> Iterator[str]:
-    """A name, and that of an issue in a clone on this machine, which knows its folder and no owner."""
-    yield name
+    """A name, with its accents as mentions have them, and that of an issue in a clone on this machine.
+
+    Such a clone knows its folder and no owner.
+    """
+    yield from dict.fromkeys((name, normalize("NFC", name)))
     kind, _, rest = name.partition(":")
     if kind == "issue" and "/" in rest:
         yield f"issue:{rest.rpartition('/')[2]}"

@@ -48,8 +48,7 @@ def parse_age(text: str) -> timedelta:
 def parse_since(since: str, now: datetime | None = None) -> datetime:
     """The moment of a source's `since`: a date, a time, or a duration before `now` ("180 days").
 
-    Raises:
-        ConfigError: it is none of these.
+    Raises `ConfigError`: it is none of these.
     """
     text = since.strip()
     try:
@@ -67,8 +66,7 @@ def parse_query_time(name: str, value: str, now: datetime | None = None) -> date
 
     A name that ends with `since` means the start of a period, one with `until` its end.
 
-    Raises:
-        InvalidQuery: it is none of these.
+    Raises `InvalidQuery`: it is none of these.
     """
     try:
         if (duration := parse_duration(value, _QUERY_UNITS)) is not None:

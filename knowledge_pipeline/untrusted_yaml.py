@@ -51,8 +51,7 @@ class PositionedYaml:
 def parse_yaml(text: str) -> PositionedYaml:
     """Read a JSON text, or the first document of a YAML text. Keys are strings; dates stay strings.
 
-    Raises:
-        DocumentSkipped: it is neither, or too large, too deep, or grows by its aliases.
+    Raises `DocumentSkipped`: it is neither, or too large, too deep, or grows by its aliases.
     """
     if len(text) > _MAX_CHARS:
         raise DocumentSkipped(f"it has more than {_MAX_CHARS} characters")

@@ -375,8 +375,7 @@ def apply_assignments(entry: dict[str, Any], assignments: Sequence[str]) -> None
 
     Of a list, a value has one or several, separated by commas, and repeating the key adds to it.
 
-    Raises:
-        WrongUsage: an assignment is not `KEY=VALUE`, or its key has an option of its own.
+    Raises `WrongUsage`: an assignment is not `KEY=VALUE`, or its key has an option of its own.
     """
     for assignment in assignments:
         name, equals, text = assignment.partition("=")

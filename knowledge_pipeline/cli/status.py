@@ -11,6 +11,7 @@ from knowledge_pipeline import __version__
 from knowledge_pipeline.cli.screen import format_size, format_time, one_line
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.errors import StoreUnavailable
+from knowledge_pipeline.records import FAILED_STAGE
 from knowledge_pipeline.text import format_share, truncate
 
 if TYPE_CHECKING:
@@ -35,13 +36,14 @@ def status(
     ] = False,
 ) -> None:
     """Show what is live and what is stored of every source."""
-    from knowledge_pipeline.store.local_state import CountsCache
+    from knowledge_pipeline.store.local_state import CountsCache, has_waiting_rows
 
     settings = session.settings
     sources = {source.id: source.type for source in settings.sources}
     cache = CountsCache(settings.store, sources=sources, version=__version__)
     is_federation = bool(settings.federation.stores)
-    counts: dict[str, Any] | None = None if detailed or is_federation else cache.recall()
+    has_failed = has_waiting_rows(session.lake.folder, "refreshes", stage=FAILED_STAGE)
+    counts: dict[str, Any] | None = None if detailed or is_federation or has_failed else cache.recall()
     if is_federation:
         counts = _count_federation(session, detailed=detailed)
     elif counts is None:
@@ -51,7 +53,7 @@ def status(
         summary = _summarize(session.lake, settings, detailed=detailed)
         states = {"states": _list_states(session)} if detailed else {}
         counts = {"release": _describe(release) if release else None, **summary, **states}
-        if not detailed:
+        if not (detailed or counts["failures"]):
             cache.keep(counts)
     report = {"config": str(session.config_path), "store": str(settings.store), **counts}
     if not is_federation:  # each store of one has its own
@@ -92,7 +94,8 @@ def _count_federation(session: Session, *, detailed: bool) -> dict[str, Any]:
     for store, summary in zip(stores.opened, summaries, strict=True):
         sources += [{**row, "store": store.name} for row in summary["sources"]]
     release = _describe(unite_releases(live)) if live else None
-    counts: dict[str, Any] = {"release": release, "sources": sources}
+    failures = [row for summary in summaries for row in summary["failures"]]
+    counts: dict[str, Any] = {"release": release, "sources": sources, "failures": failures}
     if detailed:
         for table in ("spaces", "code_graph"):
             counts[table] = [row for summary in summaries for row in summary[table]]
@@ -117,10 +120,11 @@ def _summarize(lake: Lake, settings: Settings, *, detailed: bool) -> dict[str, A
     from knowledge_pipeline.store.lance_storage import compute_size
 
     sources = store_summary.summarize_sources(lake, settings, detailed=detailed)
+    summary = {"sources": sources, "failures": store_summary.list_failures(lake)}
     if not detailed:
-        return {"sources": sources}
+        return summary
     return {
-        "sources": sources,
+        **summary,
         "spaces": store_summary.summarize_spaces(lake),
         "code_graph": store_summary.summarize_code_graph(lake),
         "disk_bytes": compute_size(lake.root),
@@ -163,7 +167,13 @@ def _show_status(screen: Screen, report: dict[str, Any], *, detailed: bool) -> N
         screen.print_text("No source is declared: run `knowledge index --repo PATH_OR_URL`.")
     numbers = ("documents", "archived", "skipped", "chunks", "rows", "embedded", "versions", "disk")
     screen.print_table([_format_row(row) for row in sources], right_aligned=numbers)
+    for row in sources:
+        for note, count in row["left_out"].items():
+            screen.print_text(f"{row['source']}: not read: {count:,} {one_line(note)}.")
     screen.print_table([_format_event(row) for row in report.get("events", ())])
+    for row in report["failures"]:
+        since = format_time(row["since"])
+        screen.print_text(f"{row['source']}: failed since {since}: {truncate(one_line(row['problem']), 300)}")
     if not detailed:
         return
     for table in ("spaces", "code_graph"):
@@ -180,8 +190,11 @@ def _show_status(screen: Screen, report: dict[str, Any], *, detailed: bool) -> N
     screen.print_text(f"The store takes {format_size(report['disk_bytes'])}.")
 
 
+_NO_CELLS = ("skipped_reasons", "disk_bytes", "left_out")
+
+
 def _format_row(row: dict[str, Any]) -> dict[str, Any]:
-    cells = {name: value for name, value in row.items() if name not in ("skipped_reasons", "disk_bytes")}
+    cells = {name: value for name, value in row.items() if name not in _NO_CELLS}
     if "last_change" in cells:
         cells["last_change"] = format_time(cells["last_change"])
     return cells | ({"disk": format_size(row["disk_bytes"])} if "disk_bytes" in row else {})

@@ -135,9 +135,8 @@ class Transport:
     async def send(self, request: ApiRequest) -> Any:
         """The JSON of the response; None if it is empty.
 
-        Raises:
-            KnowledgeError: as the server reports it; `TransientError` if it does not answer. Where errors
-                give empty responses, a request that has one raises only what is the caller's mistake.
+        Raises `KnowledgeError`: as the server reports it; `TransientError` if it does not answer. Where
+        errors give empty responses, a request that has one raises only what is the caller's mistake.
         """
         if self._breaker is None or request.empty is None:
             return await self._send_patiently(request)

@@ -41,9 +41,8 @@ class GitAddress:
 def parse_git_address(text: str) -> GitAddress:
     """Read an address as git does, but refuse what could be read in two ways.
 
-    Raises:
-        ValueError: it names a helper or another scheme, or has a space or a control character where none
-            belongs. The message does not repeat the address, which may hold a password.
+    Raises `ValueError`: it names a helper or another scheme, or has a space or a control character where none
+    belongs. The message does not repeat the address, which may hold a password.
     """
     if not text or text != text.strip() or any(ord(char) < 32 or ord(char) == 127 for char in text):
         raise ValueError("it has a space around it, or a control character")

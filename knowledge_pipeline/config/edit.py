@@ -40,7 +40,13 @@ from knowledge_pipeline.config.problems import ParsedConfig, parse_config
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.errors import Busy, ConfigError, NotFound
-from knowledge_pipeline.file_languages import PARSED_LANGUAGES, detect_language, is_openapi
+from knowledge_pipeline.file_languages import (
+    PARSED_LANGUAGES,
+    VENDORED_FOLDERS,
+    detect_language,
+    is_openapi,
+    is_package,
+)
 
 _DASH = re.compile(r" *-(?=[ \t\r\n])")
 _BLANK_LINE = re.compile(r"\n[ \t]*\r?\n")
@@ -343,9 +349,9 @@ _MAX_FILES = 50_000
 _MAX_SPECIFICATIONS = 2_000  # YAML and JSON files that are opened
 _MAX_SPECIFICATION_BYTES = 5_000_000
 _MAX_OPENED_BYTES = 200_000_000  # of all of them
-_SKIPPED_FOLDERS = {
-    *("node_modules", "vendor", "venv", "site-packages", "__pycache__", "dist", "build", "target")
-}
+_SKIPPED_FOLDERS = VENDORED_FOLDERS.union(
+    ("node_modules", "venv", "site-packages", "__pycache__", "build", "target")
+)
 _MARKDOWN_SUFFIXES = {".md", ".markdown", ".mdx", ".rst"}
 _PAGED_SUFFIXES = {".pdf", ".docx", ".pptx", ".xlsx"}
 _SPECIFICATION_SUFFIXES = {".yaml", ".yml", ".json"}
@@ -457,7 +463,12 @@ def _walk_files(folder: Path) -> Iterator[Path]:
     """Up to a bound, without links, hidden folders, and folders of dependencies and build results."""
     left = _MAX_FILES
     for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS and name[0] != ".")
+        inside = Path(root).relative_to(folder).as_posix()
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name[0] != "." and (name not in _SKIPPED_FOLDERS or is_package(f"{inside}/{name}"))
+        )
         yield from (Path(root, name) for name in names[:left])
         left -= len(names)
         if left <= 0:

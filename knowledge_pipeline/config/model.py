@@ -13,6 +13,7 @@ from pydantic import (
     PrivateAttr,
     SecretStr,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
@@ -124,21 +125,24 @@ class VariableModel(SettingsModel):
             raise ConfigError("; ".join(self._unset))
 
 
-_ADDRESS_KEYS = (
+_TEXT_KEYS = (  # text that is shown as written, and numbers of an app
     *("url", "endpoint_url", "repository", "project", "organisation", "user", "group", "topic"),
-    *("bucket", "account", "container", "id", "installation_id"),
+    *("bucket", "account", "container", "id", "installation_id", "encoding", "delimiter", "use"),
 )
+_CHOICE_KEYS = ("anonymous", "wiki", "personal", "private", "subgroups", "depth")
 
 
 class ConnectionModel(SettingsModel):
     """A connection, or a part of one: it is not opened while a variable is missing, only shown."""
 
-    @field_validator(*_ADDRESS_KEYS, mode="wrap", check_fields=False)
+    @field_validator(*_TEXT_KEYS, *_CHOICE_KEYS, mode="wrap", check_fields=False)
     @classmethod
-    def _leave_unset_text(cls, value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    def _keep_unset(cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        """Keep the text; what must be true, false or a number has its default until the variable is set."""
         try:
             return validate(value)
         except ValidationError:
             if isinstance(value, UnsetText):
-                return value
+                default = cls.model_fields[str(info.field_name)].default
+                return default if info.field_name in _CHOICE_KEYS else value
             raise

@@ -168,9 +168,10 @@ class ScheduleSettings(SettingsModel):
 
 
 class ReleaseSettings(SettingsModel):
-    """How many releases can be rolled back to."""
+    """How long what was released is kept."""
 
-    keep: int = Field(default=10, ge=1, le=1000)
+    keep: int = Field(default=10, ge=1, le=1000)  # releases that can be rolled back to
+    keep_removed_days: float = Field(default=1.0, ge=0, le=3650)  # what sources had that are removed
 
 
 class CheckSettings(SettingsModel):
@@ -356,9 +357,7 @@ class ContextSettings(SettingsModel):
     max_tokens: int = Field(default=4000, ge=1)  # of the whole prompt
     tokenizer: str = Field(default="estimate", min_length=1)  # or where the reader's tokenizer.json is
     templates: Path | None = None  # a folder; its templates come before those of the package
-    sections: dict[str, tuple[SectionSettings, ...]] = Field(
-        default_factory=dict
-    )  # by the name of a template
+    sections: dict[str, tuple[SectionSettings, ...]] = Field(default_factory=dict)  # by template's name
 
     @model_validator(mode="after")
     def _check_sections(self) -> Self:

@@ -29,7 +29,7 @@ from knowledge_pipeline.config.sources import (
     resolve_sanitize,
 )
 from knowledge_pipeline.config.store import FolderOrUrl, ObjectStore, StoreOptions, VectorIndexSettings
-from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.errors import ConfigError, NotFound
 from knowledge_pipeline.plugins import describe_settings
 from knowledge_pipeline.records import hash_strings
 
@@ -311,6 +311,17 @@ class Settings(VariableModel):
             is_complete = chunking == source.chunking
             completed.append(source if is_complete else source.model_copy(update={"chunking": chunking}))
         return tuple(completed)
+
+    @model_validator(mode="after")
+    def _require_fitting_vectors(self) -> Settings:
+        """Those of models of this machine, which have fewer dimensions at times, are known as they embed."""
+        for embedding in self.list_embeddings() if self.vector_index.sub_vectors else ():
+            try:
+                if embedding.provider != "local":
+                    self.vector_index.require_divisor(embedding.dimensions or 0)
+            except ConfigError as error:
+                raise ValueError(str(error)) from None
+        return self
 
     @model_validator(mode="after")
     def _apply_retrieval(self) -> Settings:

@@ -119,8 +119,7 @@ class SourceFilters(SettingsModel):
     parts: Annotated[tuple[_WrittenPart, ...], Field(min_length=1), AfterValidator(_tidy_parts)] = (
         DEFAULT_PARTS  # of a pull request or a ticket
     )
-    # documents with any of them
-    labels: NameList = Field(default=(), validation_alias=spell("labels"))
+    labels: NameList = Field(default=(), validation_alias=spell("labels"))  # documents with any of them
     projects: NameList = ()  # keys
     jql: str | None = None  # in addition to the other filters
     issue_types: NameList = ()

@@ -65,7 +65,7 @@ _VECTOR_INDEX_KEYS = {"sub_vectors": "pq", "bits": "pq", "m": "hnsw", "ef_constr
 
 
 class VectorIndexSettings(SettingsModel):
-    """How the index of vectors is built. None: as suits the table."""
+    """How the index of vectors is built, and how far a question looks in it. None: as suits the table."""
 
     type: Literal["hnsw_sq", "hnsw_pq", "ivf_flat", "ivf_sq", "ivf_pq"] = "hnsw_sq"
     min_rows: int | None = Field(default=None, ge=256)  # of a table; with fewer, all vectors are compared
@@ -74,6 +74,8 @@ class VectorIndexSettings(SettingsModel):
     bits: int | None = Field(default=None, ge=4, le=8, multiple_of=4)  # pq: of a code
     m: int | None = Field(default=None, ge=4, le=128)  # hnsw: neighbours of a vector in the graph
     ef_construction: int | None = Field(default=None, ge=10, le=2_000)  # hnsw: candidates for them
+    nprobes: int | None = Field(default=None, ge=1, le=65_536)  # partitions that a question looks at
+    refine_factor: int = Field(default=1, ge=1, le=100)  # of so many times the results, vectors are compared
 
     @model_validator(mode="after")
     def _require_read_keys(self) -> VectorIndexSettings:
@@ -84,17 +86,18 @@ class VectorIndexSettings(SettingsModel):
             raise ValueError(f"bits 4 need an even number of sub_vectors, found {self.sub_vectors}")
         return self
 
-    def describe(self, dimensions: int) -> str | None:
-        """The keys that differ from the defaults, as JSON; None where none does.
-
-        Raises:
-            ConfigError: vectors of so many dimensions have no such parts.
-        """
+    def require_divisor(self, dimensions: int) -> None:
+        """Raises `ConfigError` if vectors of so many dimensions have no such parts."""
         if self.sub_vectors and dimensions % self.sub_vectors:
+            step = 2 if self.bits == 4 else 1
+            fitting = [parts for parts in range(step, dimensions + 1, step) if dimensions % parts == 0]
             raise ConfigError(
                 f"vector_index.sub_vectors ({self.sub_vectors}) must divide the {dimensions} dimensions of "
-                "the vectors: correct it, or remove it"
+                f"the vectors: use one of {', '.join(map(str, fitting))}, or remove it"
             )
+
+    def describe(self) -> str | None:
+        """The keys that differ from the defaults, as JSON; None where none does."""
         return self.model_dump_json(exclude_defaults=True) if self != VectorIndexSettings.defaults() else None
 
 

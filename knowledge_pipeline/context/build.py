@@ -72,8 +72,7 @@ async def find_similar(engine: Engine, access: Access, task: Task, limit: int) -
 
     A file that is not in the index is a skipped step, unless a snippet says what to look for.
 
-    Raises:
-        KnowledgeError: nothing could be searched for; the first error.
+    Raises `KnowledgeError`: nothing could be searched for; the first error.
     """
     text, paths = get_example(task), task.paths
     example = SearchQuestion(text, "similar", task.filters, limit=limit, explain=True, source=task.source)
@@ -189,8 +188,7 @@ async def run_task_searches(
 
     The run of a search that fails has a problem; the others go on.
 
-    Raises:
-        KnowledgeError: none could be run; the first one's error.
+    Raises `KnowledgeError`: none could be run; the first one's error.
     """
     query, is_truncated = build_query(task)
     all_types = task.filters.source_types

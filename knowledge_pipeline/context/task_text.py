@@ -88,14 +88,10 @@ def fit_code_around_cursor(prefix: str, suffix: str, max_tokens: int, count: Cou
     What one does not need is left to the other. Whole lines are kept, unless the nearest one is too long.
     """
     suffix_room = max(max_tokens // _SUFFIX_SHARE, max_tokens - count(prefix))
-    suffix = _keep_beginning(suffix, suffix_room, count)
-    return _keep_end(prefix, max_tokens - count(suffix), count), suffix
-
-
-def _keep_beginning(text: str, max_tokens: int, count: CountTokens) -> str:
-    kept = text[: _find_length(len(text), lambda length: count(text[:length]) <= max_tokens)]
+    kept = suffix[: _find_length(len(suffix), lambda length: count(suffix[:length]) <= suffix_room)]
     lines, line_break, _ = kept.rpartition("\n")
-    return kept if kept == text or not line_break else lines + line_break
+    suffix = kept if kept == suffix or not line_break else lines + line_break
+    return _keep_end(prefix, max_tokens - count(suffix), count), suffix
 
 
 def _keep_end(text: str, max_tokens: int, count: CountTokens) -> str:

@@ -287,7 +287,14 @@ def build_filters(given: FiltersLike | None) -> Filters:
     if given is None or given is _NO_FILTERS:
         return _NO_FILTERS
     if isinstance(given, Filters):
-        return _normalize_class(given)
+        # One that is made with lists, which cannot be compared with what was asked before
+        values = {name: getattr(given, name) for name in FILTER_NAMES}
+        checked = _check(normalize_filters(values))
+        return (
+            given
+            if all(checked.get(name) == value for name, value in values.items() if value)
+            else (type(given)(**checked))
+        )
     if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
         raise InvalidQuery(f"the filters are {type(given).__name__}: give `Filters`, or a mapping")
     names = (*FILTER_NAMES, *list_aliases(Filters))
@@ -301,17 +308,6 @@ def _normalize_mapping(values: Mapping[str, Any]) -> dict[str, Any]:
     return normalize_filters(rename_aliases(Filters, drop_unset(values)))
 
 
-def _normalize_class(given: FiltersT) -> FiltersT:
-    """One that is made with lists, which cannot be compared with what was asked before."""
-    values = {name: getattr(given, name) for name in FILTER_NAMES}
-    checked = _check(normalize_filters(values))
-    return (
-        given
-        if all(checked.get(name) == value for name, value in values.items() if value)
-        else (type(given)(**checked))
-    )
-
-
 def _check(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values in the types that `Filters` declares. Raises `InvalidQuery`: one is of another type."""
     checked = dict[str, Any]()
@@ -319,7 +315,10 @@ def _check(values: Mapping[str, Any]) -> dict[str, Any]:
         if name in TIME_FILTERS:
             checked[name] = _check_time(name, value)
         elif name == "include_archived":
-            checked[name] = _check_flag(name, value)
+            flag = {"true": True, "1": True, "false": False, "0": False}.get(str(value).strip().lower())
+            if flag is None:
+                raise InvalidQuery(f"found {name} {str(value)[:40]}; allowed: true, false")
+            checked[name] = flag
         else:
             checked[name] = _check_names(name, value)
     return checked
@@ -331,13 +330,6 @@ def _check_time(name: str, value: Any) -> datetime:
     if isinstance(value, date):
         return datetime.combine(value, time())
     return parse_query_time(name, str(value))
-
-
-def _check_flag(name: str, value: Any) -> bool:
-    flag = {"true": True, "1": True, "false": False, "0": False}.get(str(value).strip().lower())
-    if flag is None:
-        raise InvalidQuery(f"found {name} {str(value)[:40]}; allowed: true, false")
-    return flag
 
 
 def _check_names(name: str, value: Any) -> tuple[str, ...]:

@@ -53,8 +53,7 @@ class UsageLabels:
 def read_labels(values: Mapping[str, object] | None, names: Mapping[str, str]) -> UsageLabels:
     """The labels among headers, variables or other values, by their names there; empty ones are not set.
 
-    Raises:
-        InvalidQuery: a value is no label.
+    Raises `InvalidQuery`: a value is no label.
     """
     labels = {label: (values or {}).get(name) for label, name in names.items()}
     return UsageLabels(**{label: value or None for label, value in labels.items()})  # pyright: ignore[reportArgumentType]  # checked there

@@ -136,8 +136,7 @@ class StaticEncoder:
 def is_encoder(folder: Path) -> bool:
     """Whether `load_encoder` can run a model, as its small files say.
 
-    Raises:
-        OSError, ValueError, KeyError: they are damaged.
+    Raises `OSError`, `ValueError`, `KeyError`: they are damaged.
     """
     modules = model_folders.read_modules(folder)
     kinds = [kind for kind, _ in modules if kind != "Normalize"]
@@ -169,8 +168,7 @@ def has_8_bit_table(folder: Path) -> bool:
 def load_encoder(folder: Path, space: str) -> Encoder:
     """A model for which `is_encoder` holds, loaded once in a process; a space's name changes with its files.
 
-    Raises:
-        ModelError: the files are damaged.
+    Raises `ModelError`: the files are damaged.
     """
     with _load_lock:
         return _load_encoder(folder, space)
@@ -296,8 +294,7 @@ PACKAGED_MODELS = {
 def read_packaged_space(settings: EmbeddingSettings) -> Space:
     """The space of an exported model, from both ends of its file.
 
-    Raises:
-        ModelError: the package is not installed, or damaged.
+    Raises `ModelError`: the package is not installed, or damaged.
     """
     model, path = PACKAGED_MODELS[settings.model], find_packaged_folder(settings.model) / "model.onnx"
     try:

@@ -139,8 +139,7 @@ class RemoteEmbedder(ABC):
     def check_model(self) -> list[str]:
         """Ask the endpoint for one vector; what the settings leave out or ask too much, as sentences.
 
-        Raises:
-            ModelError, EmbeddingUnavailable: it has no such model, or does not answer.
+        Raises `ModelError`, `EmbeddingUnavailable`: it has no such model, or does not answer.
         """
         self.embed_query("is the model there")
         return []
@@ -407,7 +406,17 @@ class OllamaEmbedder(RemoteEmbedder):
         endpoint = Endpoint(settings, section, "Ollama at", EmbeddingUnavailable)
         limits = RequestLimits(settings.batch_size or _OLLAMA_BATCH_SIZE, _OLLAMA_REQUEST_TOKENS)
         super().__init__(settings, space, endpoint, limits, Tasks())
-        self._fields = _list_fields(settings)
+        fields: dict[str, Any] = {
+            "model": settings.model,
+            "truncate": True,
+            "dimensions": settings.dimensions,
+        }
+        if settings.keep_alive is not None:  # a number is seconds, and below zero for ever
+            is_number = settings.keep_alive.lstrip("-").isdigit()
+            fields["keep_alive"] = int(settings.keep_alive) if is_number else settings.keep_alive
+        if settings.options is not None:
+            fields["options"] = settings.options.model_dump(exclude_none=True)
+        self._fields = fields
 
     def check_model(self) -> list[str]:
         """See `RemoteEmbedder.check_model`; Ollama also says how much of a text the model reads."""
@@ -458,20 +467,6 @@ class OllamaEmbedder(RemoteEmbedder):
         return vectors, tokens if isinstance(tokens, int) and tokens > 0 else None
 
 
-def _list_fields(settings: EmbeddingSettings) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "model": settings.model,
-        "truncate": True,
-        "dimensions": settings.dimensions,
-    }
-    if settings.keep_alive is not None:  # a number is seconds, and below zero for ever
-        is_number = settings.keep_alive.lstrip("-").isdigit()
-        fields["keep_alive"] = int(settings.keep_alive) if is_number else settings.keep_alive
-    if settings.options is not None:
-        fields["options"] = settings.options.model_dump(exclude_none=True)
-    return fields
-
-
 _BATCH_SIZE = 128
 _REQUEST_TOKENS = 100_000  # estimated; OpenAI takes 300,000
 
@@ -479,8 +474,7 @@ _REQUEST_TOKENS = 100_000  # estimated; OpenAI takes 300,000
 def build_openai_space(settings: EmbeddingSettings) -> Space:
     """The space of an endpoint's model; no request is sent.
 
-    Raises:
-        ConfigError: `dimensions` is missing, or `base_url` is not a URL.
+    Raises `ConfigError`: `dimensions` is missing, or `base_url` is not a URL.
     """
     url = parse_base_url(settings.base_url, section=SECTION).copy_with(userinfo=b"")
     model, dimensions, max_tokens = settings.model, require_dimensions(settings), settings.max_input_tokens

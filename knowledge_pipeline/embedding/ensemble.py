@@ -36,8 +36,7 @@ def is_ensemble(settings: EmbeddingSettings) -> bool:
 def split_member_settings(settings: EmbeddingSettings) -> list[EmbeddingSettings]:
     """The settings of each model.
 
-    Raises:
-        ConfigError: a name is missing, or vectors are to be cut, which only one model's can be.
+    Raises `ConfigError`: a name is missing, or vectors are to be cut, which only one model's can be.
     """
     names = [name.strip() for name in settings.model.split(MODEL_SEPARATOR)]
     if not all(names) or len(set(names)) < len(names):

@@ -35,8 +35,7 @@ class GoogleIdentity:
     def __init__(self, service_account: SecretStr | None, *, timeout_s: float) -> None:
         """Nothing is sent. Without a key, or the path of a file with one, it is this machine's identity.
 
-        Raises:
-            ConfigError: it is not the key of a service account.
+        Raises `ConfigError`: it is not the key of a service account.
         """
         self._credentials: Any = _load_key(service_account) if service_account else None
         self._transport = _HttpTransport(timeout_s)

@@ -187,8 +187,7 @@ _GPU_DEVICES = (Path("/dev/nvidiactl"), Path("/dev/kfd"))
 def read_local_space(settings: EmbeddingSettings) -> Space:
     """The space of a local model, from its configuration and both ends of its weights.
 
-    Raises:
-        ModelError: there is no such model, or its files are damaged.
+    Raises `ModelError`: there is no such model, or its files are damaged.
     """
     return _build_space(_read_model_files(settings.model), settings)
 

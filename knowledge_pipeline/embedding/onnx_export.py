@@ -58,8 +58,7 @@ def export_to_onnx(transformer: Any, path: Path, *, int8: bool) -> None:
 
     One process at a time does. The weights of `int8` are quantised, channel by channel.
 
-    Raises:
-        ModelError: the export fails, gives other vectors, or cannot be written.
+    Raises `ModelError`: the export fails, gives other vectors, or cannot be written.
     """
     from filelock import FileLock
 
@@ -274,8 +273,7 @@ _WORDS = "embeddings.word_embeddings.weight"
 def is_bert(folder: Path, weights: Path) -> bool:
     """Whether a folder's `config.json` and a safetensors file are those of a BERT encoder of 32 bits.
 
-    Raises:
-        OSError, ValueError: its files are damaged.
+    Raises `OSError`, `ValueError`: its files are damaged.
     """
     config = read_json(folder / "config.json")
     if any(config.get(key) != value for key, value in _EXPECTED.items()):
@@ -295,8 +293,7 @@ def build_bert_graph(folder: Path, weights: Path) -> bytes:
     computes what `transformers.BertModel` does (Devlin et al. 2018, https://arxiv.org/abs/1810.04805). It is
     built in milliseconds; the weights stay in the model's file, mapped into memory.
 
-    Raises:
-        OSError, ValueError, KeyError: the files are damaged.
+    Raises `OSError`, `ValueError`, `KeyError`: the files are damaged.
     """
     return _GraphBuilder(read_json(folder / "config.json"), weights.name, read_tensors(weights)).build()
 

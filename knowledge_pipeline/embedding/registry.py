@@ -132,7 +132,10 @@ def open_embedder(settings: EmbeddingSettings) -> Embedder:
     if is_outline(settings):
         return OutlineEmbedder(open_embedder(remove_outline_suffix(settings)))
     _, open_model = _load_provider(settings)
-    return _add_prompts(open_model(settings), settings)
+    embedder = open_model(settings)
+    prompts, space = resolve_prompts(settings), _add_prompts_to_space(embedder.space, settings)
+    is_bare = prompts == Prompts() and space == embedder.space
+    return embedder if is_bare else PromptedEmbedder(embedder, prompts, space)
 
 
 def resolve_space(settings: EmbeddingSettings) -> Space:
@@ -182,12 +185,6 @@ def _load_provider(
     from knowledge_pipeline.embedding.local import LocalEmbedder, read_local_space
 
     return read_local_space, LocalEmbedder
-
-
-def _add_prompts(embedder: Embedder, settings: EmbeddingSettings) -> Embedder:
-    prompts, space = resolve_prompts(settings), _add_prompts_to_space(embedder.space, settings)
-    is_bare = prompts == Prompts() and space == embedder.space
-    return embedder if is_bare else PromptedEmbedder(embedder, prompts, space)
 
 
 def _add_prompts_to_space(space: Space, settings: EmbeddingSettings) -> Space:

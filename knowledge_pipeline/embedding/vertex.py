@@ -57,8 +57,7 @@ _MODELS = {
 def build_vertex_space(settings: EmbeddingSettings) -> Space:
     """The space of a model of Google, which is the same in all projects and locations; no request is sent.
 
-    Raises:
-        ConfigError: the model is missing, or of another protocol; or nothing tells its `dimensions`.
+    Raises `ConfigError`: the model is missing, or of another protocol; or nothing tells its `dimensions`.
     """
     model = settings.model
     if not model:

@@ -70,8 +70,7 @@ def read_beir(
 
     Format: https://github.com/beir-cellar/beir/wiki/Load-your-custom-dataset
 
-    Raises:
-        ConfigError: a file is missing or wrong; the message names file and line.
+    Raises `ConfigError`: a file is missing or wrong; the message names file and line.
     """
     texts: dict[str, str] = {}
     path = folder / "queries.jsonl"
@@ -180,8 +179,7 @@ class QuestionFile(_QuestionDefaults):
 def load_golden_set(paths: Sequence[Path]) -> GoldenSet:
     """Read YAML files and BEIR folders.
 
-    Raises:
-        ConfigError: one is missing or wrong; the message names the file, the line and the entry.
+    Raises `ConfigError`: one is missing or wrong; the message names the file, the line and the entry.
     """
     questions: list[GoldenQuestion] = []
     for path in paths:

@@ -256,8 +256,7 @@ class ChangedQuestion:
 def compare(before: Sequence[QuestionResponse], after: Sequence[QuestionResponse]) -> list[Comparison]:
     """A comparison of all questions, then one for each search type, by name; none of no responses.
 
-    Raises:
-        ValueError: they are not responses to the same questions in the same order.
+    Raises `ValueError`: they are not responses to the same questions in the same order.
     """
     groups = group_by_type(_pair_responses(before, after), lambda pair: pair[0].question.type)
     return [
@@ -271,8 +270,7 @@ def list_changed_questions(
 ) -> list[ChangedQuestion]:
     """Every question whose nDCG@10 by place changed, from the largest loss to the largest gain.
 
-    Raises:
-        ValueError: as `compare`.
+    Raises `ValueError`: as `compare`.
     """
     pairs = _pair_responses(before, after)
     judged = [[judge_by_place(response) for response in responses] for responses in (before, after)]

@@ -69,8 +69,7 @@ class RequestDialect:
 def parse_choice(payload: dict[str, Any]) -> ChatChoice:
     """The first choice; its text may be empty.
 
-    Raises:
-        EndpointUnavailable: there is no choice, or it has no text.
+    Raises `EndpointUnavailable`: there is no choice, or it has no text.
     """
     try:
         choice = payload["choices"][0]

@@ -85,8 +85,7 @@ def build_reported_call(
 ) -> ModelCall:
     """A call that an agent reports, as it is recorded: through which interface, with the token of which id.
 
-    Raises:
-        InvalidQuery: a name is no label, or a number is negative, or too large to be true.
+    Raises `InvalidQuery`: a name is no label, or a number is negative, or too large to be true.
     """
     for name in ("provider", "model", "error"):
         require_label(name, getattr(request, name))
@@ -144,8 +143,7 @@ def on_behalf_of(
 ) -> Generator[None]:
     """Everything that is asked inside, in this task and those it starts, goes on this account.
 
-    Raises:
-        InvalidQuery: one of them is no label: see `UsageLabels`.
+    Raises `InvalidQuery`: one of them is no label: see `UsageLabels`.
     """
     with charge_to(UsageAccount(session, project, on_behalf_of)):
         yield

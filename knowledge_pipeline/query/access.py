@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from knowledge_pipeline.config import file
+from knowledge_pipeline.config.model import read_word
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import AccessSettings, SourceConfig
 from knowledge_pipeline.contract.usage_labels import UsageLabels, merge_labels
@@ -448,7 +449,7 @@ class DeclaredSources:
         """
         managed = self.list_managed(access)
         matches = [source for source in managed if source.id == name]
-        matches = matches or [source for source in managed if source.type == name]
+        matches = matches or [source for source in managed if source.type == read_word(name)]
         if not matches:
             raise NotFound(f"there is no source, and no type with a source, called {name[:200]!r}")
         return tuple(matches)

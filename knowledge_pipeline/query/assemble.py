@@ -36,6 +36,7 @@ from knowledge_pipeline.query.visible_graph import MIN_CONFIDENCE, VisibleGraph,
 from knowledge_pipeline.records import SPACE_BEFORE_KEY, VARIANT_MARK, is_variant_uri
 from knowledge_pipeline.store.graph import WHOLE_EDGE_COLUMNS, RowLookup
 from knowledge_pipeline.store.search import Row
+from knowledge_pipeline.text import is_list
 
 MAX_PER_KIND = 5
 
@@ -436,6 +437,7 @@ async def assemble_best(
     """The chunks and results of the best hits, in the order given; of equal contents only the first.
 
     Of a diverse plan also only the first of nearly equal ones. Many are read only where contents are alike.
+    What restrictions leave out of a chunk is not shown.
     """
     plan, count = scope.plan, 2 * scope.plan.limit
     while True:
@@ -448,47 +450,72 @@ async def assemble_best(
             distinct = (
                 hit for at, (hit, first) in enumerate(zip(distinct, firsts, strict=True)) if first == at
             )
-        shown = list(islice(distinct, plan.limit))
+        narrowed = ((chunk, hit) for hit in distinct if (chunk := _narrow(hit.chunk, plan.restrictions)))
+        shown = list(islice(narrowed, plan.limit))
         if len(shown) == plan.limit or count >= len(hits):
             break
         count *= 4
     explain = plan.question.explain
-    chunks = [_drop_other_diffs(hit.chunk, plan.restrictions) for hit in shown]
-    results = (
-        to_result(chunk, hit.score, hit.explanation, explain=explain)
-        for chunk, hit in zip(chunks, shown, strict=True)
-    )
-    return chunks, tuple(results)
+    results = (to_result(chunk, hit.score, hit.explanation, explain=explain) for chunk, hit in shown)
+    return [chunk for chunk, _ in shown], tuple(results)
 
 
-_DIFF_START = re.compile(r"^diff (?P<path>\S[^\n]*)\n(?=@@ )", re.MULTILINE)
+_PART_START = {
+    "git_history": re.compile(r"^diff (?P<path>\S[^\n]*)\n(?=@@ )", re.MULTILINE),
+    "github_pr": re.compile(  # turns, as connectors head them; of a path that is cut nothing is known
+        r"(?:\A|(?<=\n\n))[A-Z][a-z]+(?: [a-z]+){0,2}(?: by [^\n]{1,100}?)?"
+        r"(?: on (?P<path>[^\n…][^\n]{0,180}?)(?: lines? \d+(?:-\d+)?(?: in [^\n]{1,80}?)?)?)?"
+        r", \d{4}-\d\d-\d\d:(?=\n)"
+    ),
+}
+"""Where parts of a change begin that are about one path: diffs of a commit, turns of a pull request."""
 
 
-def _drop_other_diffs(chunk: IndexedChunk, restrictions: Sequence[Filters]) -> IndexedChunk:
-    """A part of a commit without the diffs of paths that restrictions leave out; its message stays."""
-    paths: Sequence[str] = chunk.metadata.get("paths", ()) if chunk.source_type == "git_history" else ()
-    selected = select_changes(paths, restrictions)
-    if not paths or len(selected) == len({*paths}):
+def _narrow(chunk: IndexedChunk, restrictions: Sequence[Filters]) -> IndexedChunk | None:
+    """What restrictions take of a chunk: of a change the parts at their paths, of a text their section on.
+
+    The message of a commit and what a pull request says of no path stay. None where nothing is left.
+    """
+    pattern = _PART_START.get(chunk.source_type)
+    if pattern is None:
+        start, heading = _find_section(chunk, [word for it in restrictions for word in it.sections])
+        return _keep_spans(chunk, [(start, len(chunk.text))], section=heading) if start else chunk
+    is_commit = chunk.source_type == "git_history"
+    changed: Sequence[str] = chunk.metadata.get("paths" if is_commit else "files", ())
+    selected = select_changes(changed, restrictions)
+    if not selected or len(selected) == len({*changed}):
         return chunk
-    goes_on = paths[0] if chunk.metadata.get("anchor", "").startswith("diff ") else None
-    starts = [(0, goes_on), *((match.start(), match["path"]) for match in _DIFF_START.finditer(chunk.text))]
+    goes_on = changed[0] if chunk.metadata.get("anchor", "").startswith("diff ") else None
+    starts = [(0, goes_on), *((match.start(), match["path"]) for match in pattern.finditer(chunk.text))]
     ends = [*(start for start, _ in starts[1:]), len(chunk.text)]
     kept = [
         (start, end)
         for (start, path), end in zip(starts, ends, strict=True)
-        if path is None or path in selected
+        if start < end and (path is None or path in selected)
     ]
-    if not kept:
-        return chunk
-    text = "".join(chunk.text[start:end] for start, end in kept).rstrip()
-    first = chunk.start_line + chunk.text.count("\n", 0, kept[0][0])
+    facts = {"paths": [path for path in changed if path in selected]} if is_commit else {}
+    return _keep_spans(chunk, kept, **facts) if kept else None
+
+
+def _find_section(chunk: IndexedChunk, sections: Sequence[str]) -> tuple[int, str]:
+    """Where the first asked section begins in a chunk of several, and its heading; 0 where none is found."""
+    headings: Any = chunk.metadata.get("sections") if sections else None  # a plugin may give anything
+    words = re.compile("|".join(rf"(?:^|\W){re.escape(word)}(?:\W|$)" for word in sections), re.IGNORECASE)
+    heading = next(filter(words.search, map(str, headings)), "") if is_list(headings) else ""
+    match = heading and re.search(rf"(?m)^[^\w\n]*{re.escape(heading)}[^\w\n]*$", chunk.text)
+    return (match.start(), heading) if match else (0, "")
+
+
+def _keep_spans(chunk: IndexedChunk, spans: Sequence[tuple[int, int]], **facts: Any) -> IndexedChunk:
+    text = "".join(chunk.text[start:end] for start, end in spans).rstrip()
+    first = chunk.start_line + chunk.text.count("\n", 0, spans[0][0])
     return replace(
         chunk,
         text=text,
-        start_char=chunk.start_char + kept[0][0],
+        start_char=chunk.start_char + spans[0][0],
         start_line=first,
         end_line=first + text.count("\n"),
-        metadata={**chunk.metadata, "paths": [path for path in paths if path in selected]},
+        metadata={**chunk.metadata, **facts},
     )
 
 

@@ -419,7 +419,7 @@ async def _find_by_path(graph: VisibleGraph, target: str) -> ResolvedTarget | No
     path = target.removeprefix("./").strip("/")
     if not path:
         return None
-    for where in (filters.eq("path", path), filters.ends_with_parts("path", path, "/")):
+    for where in (filters.equals_path("path", path), filters.ends_with_parts("path", path, "/")):
         if rows := await graph.read_symbols(where & _IS_FILE):
             nodes = tuple(to_nodes(rows).values())
             return ResolvedTarget(nodes) if len(nodes) == 1 else _build_candidates(nodes)
@@ -460,7 +460,7 @@ async def _find_in_file(graph: VisibleGraph, path: str, rest: str) -> ResolvedTa
 
 async def _find_exact_in_file(graph: VisibleGraph, path: str, dotted: str) -> ResolvedTarget | None:
     """What the one file of exactly this path defines by exactly this name, in one read."""
-    in_file = filters.eq("path", path.removeprefix("./")) & IS_DEFINITION
+    in_file = filters.equals_path("path", path.removeprefix("./")) & IS_DEFINITION
     by_name = filters.eq("simple", dotted.rpartition(".")[2])
     rows = await graph.read_symbols(in_file & (_IS_FILE | by_name))
     if sum(row["kind"] == "file" for row in rows) != 1:
@@ -595,8 +595,7 @@ async def find_used_types(index: Index, places: Collection[CodePlace], access: A
 
     A place that the code graph does not have, or that may mean several things, is passed over.
 
-    Raises:
-        NotFound: nothing is released yet, or there is no code graph.
+    Raises `NotFound`: nothing is released yet, or there is no code graph.
     """
     graph = await open_code_graph(await index.open_release(), access)
 

@@ -36,7 +36,7 @@ from knowledge_pipeline.query.filters import compile_filter, replace_invalid_cha
 from knowledge_pipeline.query.hits import CHUNK_COLUMNS, IndexedChunk
 from knowledge_pipeline.query.open_release import Index, find_rows
 from knowledge_pipeline.query.places import Place, parse_place
-from knowledge_pipeline.records import Mention
+from knowledge_pipeline.records import FAILED_STAGE, Mention
 from knowledge_pipeline.relations import (
     KINDS,
     DocumentContext,
@@ -46,7 +46,7 @@ from knowledge_pipeline.relations import (
     resolve_name,
 )
 from knowledge_pipeline.store import filters
-from knowledge_pipeline.store.filters import Filter, eq
+from knowledge_pipeline.store.filters import Filter, eq, equals_path
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.release import list_releases
@@ -229,12 +229,12 @@ def _iter_conditions(target: str) -> Iterator[Filter]:
     """What a target may mean, the most exact first."""
     source, _, uri = target.partition(":")
     exact = eq("id", target)
-    yield exact | (eq("source", source) & eq("uri", uri)) if uri else exact
+    yield exact | (eq("source", source) & equals_path("uri", uri)) if uri else exact
     if name := _parse_global_name(target):
         yield filters.has_any("names", [name])
     for path in dict.fromkeys((target, parse_place(target).path)):
         if path := path.removeprefix("./").lstrip("/"):
-            yield eq("path", path)
+            yield equals_path("path", path)
             yield filters.ends_with_parts("path", path, "/")
 
 
@@ -274,7 +274,7 @@ async def read_by_id(readers: Sequence[IndexReader], name: str, access: Access) 
     rows = await find_rows(readers, visible & eq("id", name), CHUNK_COLUMNS)
     source, _, uri = name.partition(":")
     if not rows and uri:
-        document = eq("source", source) & eq("uri", uri)
+        document = eq("source", source) & equals_path("uri", uri)
         rows = await find_rows(readers, visible & document, CHUNK_COLUMNS)
     place, named = Place(name), compile_filter(access, Filters(include_archived=True))
     if not rows and (global_name := _parse_global_name(name)):
@@ -311,7 +311,9 @@ async def _read_at_place(readers: Sequence[IndexReader], visible: Filter, place:
     within = [(visible & eq("source", source), rest)] if rest else []
     for condition, path in (*within, (visible, place.path)):
         path = path.removeprefix("./").lstrip("/")
-        for at_path in (eq("path", path), filters.ends_with_parts("path", path, "/")) if path else ():
+        for at_path in (
+            (equals_path("path", path), filters.ends_with_parts("path", path, "/")) if path else ()
+        ):
             if rows := await find_rows(readers, condition & at_path, CHUNK_COLUMNS):
                 chunks = map(IndexedChunk.from_row, rows)
                 _require_one_file(path, {(chunk.source, chunk.uri, chunk.path) for chunk in chunks})
@@ -353,7 +355,7 @@ async def read_example(
     """
     condition = compile_filter(access, Filters(sources=(source,) if source else ()))
     path = replace_invalid_characters(path).removeprefix("./").lstrip("/")
-    for at_path in (eq("path", path), filters.ends_with_parts("path", path, "/")):
+    for at_path in (equals_path("path", path), filters.ends_with_parts("path", path, "/")):
         by_reader = await gather_all(
             find_rows([reader], condition & at_path, _EXAMPLE_COLUMNS) for reader in readers
         )
@@ -447,7 +449,8 @@ def _find_refresh(lake: Lake, source: str, written: datetime) -> tuple[TracedRef
     if not log.exists:
         return ()
     # The stages before the index were done earlier; those of one refresh follow each other in the log.
-    rows = sorted(log.read_rows(list(_LOGGED), eq("source", source)).to_pylist(), key=lambda row: row["at"])
+    of_stages = eq("source", source) & ~eq("stage", FAILED_STAGE)
+    rows = sorted(log.read_rows(list(_LOGGED), of_stages).to_pylist(), key=lambda row: row["at"])
     done = next((n for n, row in enumerate(rows) if row["stage"] == "index" and row["at"] >= written), None)
     if done is None:
         return ()

@@ -89,8 +89,7 @@ class RowWriter:
     def add(self, row: LogRow) -> None:
         """Take one row; takes microseconds.
 
-        Raises:
-            StoreUnavailable: the row is required, and the state cannot take it.
+        Raises `StoreUnavailable`: the row is required, and the state cannot take it.
         """
         is_durable = False
         if self._state:
@@ -204,8 +203,7 @@ class QueryLog(RowWriter):
     ) -> None:
         """Record one answered query; takes microseconds.
 
-        Raises:
-            StoreUnavailable: the log is required, and cannot take it.
+        Raises `StoreUnavailable`: the log is required, and cannot take it.
         """
         labels, scores, rankings = access.caller.labels, None, None
         if isinstance(answer, SearchResponse) and kind not in _LOOKED_UP:

@@ -191,8 +191,7 @@ def understand(
     `since:30d` counts back from `now`, by default the present. `as_words`: terms that have the form of a
     filter, and are words of the question all the same.
 
-    Raises:
-        InvalidQuery: it is empty, or all filters.
+    Raises `InvalidQuery`: it is empty, or all filters.
     """
     if not text.strip():
         raise InvalidQuery(_EMPTY)

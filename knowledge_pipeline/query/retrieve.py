@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
@@ -39,13 +39,16 @@ from knowledge_pipeline.store.fragments import Outlines
 from knowledge_pipeline.store.search import NO_ROWS, IndexReader, ScoredRows
 from knowledge_pipeline.store.vectors import compute_cosines
 from knowledge_pipeline.sync_facade import gather_all
-from knowledge_pipeline.words import expand_identifiers, stem
+from knowledge_pipeline.words import expand_identifiers, split_words, stem
 
 _PLAIN_WORD = re.compile(r"(?<![\w./:`-])[A-Za-z][a-z]{4,}(?![\w`(]|[./:-]\w)")
 _MAX_CORRECTED_CHARS, _MAX_CORRECTIONS = 1_000, 4
 _MAX_EDITS = 2  # of a stem, as it is indexed
+_QUALIFIER = re.compile(r"\W+")
 _SIMILAR_ROWS = 10  # of each space, whose words are compared
 _MIN_LIKENESS = 0.83  # of two words, by `difflib`
+_JOINED_SIZES = (2, 3, 4)  # words of a question that may be one name
+_MAX_JOINED_WORDS = 8  # of a question, so that few are looked up
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,13 @@ class SubQuery:
         query = parse_plain_text(replace_words(self.query.text))
         texts = tuple(map(replace_words, self.embedded_texts))
         return SubQuery(query, replace_words(self.keywords), texts)
+
+    def add_names(self, names: Sequence[str]) -> SubQuery:
+        """The same that asks for some names in code as well."""
+        if not names:
+            return self
+        query = replace(self.query, identifiers=(*self.query.identifiers, *names))
+        return replace(self, query=query, keywords=" ".join((self.keywords, *names)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +123,30 @@ async def _find_nearest_word(scope: SearchScope, word: str) -> str | None:
     by_stem = {stem(word): word for word in sorted(words, reverse=True)}
     near = difflib.get_close_matches(word, by_stem, n=1, cutoff=_MIN_LIKENESS)
     return by_stem[near[0]] if near else None
+
+
+async def find_joined_names(scope: SearchScope, query: ParsedQuery) -> list[str]:
+    """Names in code that are words of a short question joined, as `foreach sql node` is of `ForEachSqlNode`.
+
+    Only those whose own words are others: by equal words they are found anyway.
+    """
+    words = split_words(query.text[:_MAX_CORRECTED_CHARS])
+    if len(words) > _MAX_JOINED_WORDS or query.identifiers:
+        return []
+    runs = {
+        "".join(words[at : at + size]): words[at : at + size]
+        for size in _JOINED_SIZES
+        for at in range(len(words) - size + 1)
+    }
+    names = set[str]()
+    for reader in scope.readers if runs else ():
+        matches = await reader.search_text(" ".join(runs), scope.plan.condition, limit=_SIMILAR_ROWS)
+        outlines = await scope.cache.read_outlines(reader, np.sort(matches.row_ids))
+        for symbol in chain.from_iterable(outlines.symbols):
+            parts = split_words(_QUALIFIER.split(symbol)[-1])
+            if (name := "".join(parts)) in runs and runs[name] != parts:
+                names.add(name)
+    return sorted(names)
 
 
 async def retrieve(scope: SearchScope, sub_query: SubQuery) -> tuple[SpaceCandidates, ...]:

@@ -83,6 +83,7 @@ from knowledge_pipeline.query.retrieve import (
     SubQuery,
     apply_relevance_feedback,
     find_corrections,
+    find_joined_names,
     list_vector_problems,
     read_hits,
     retrieve,
@@ -338,8 +339,9 @@ class Engine:
         """Steps 2 to 4 for one sub-query."""
         plan, corrections, signals = scope.plan, dict[str, str](), None
         if not plan.profile.is_example:
+            names = await find_joined_names(scope, sub_query.query)
             corrections = await find_corrections(scope, sub_query.query, self._words)
-            sub_query = sub_query.correct(corrections)
+            sub_query = sub_query.correct(corrections).add_names(names)
         fused, candidates = await self._find_hits(sub_query, scope, keep_candidates)
         hits: Sequence[Hit[RankedChunk]] = fused
         if not plan.profile.is_example:

@@ -126,7 +126,7 @@ _MAX_RESULTS = 20  # of one response, that git is asked about
 _MAX_KEPT = 2_000  # answers of git
 _MAX_MESSAGE_CHARS = 2_000
 
-_Key = tuple[Path, str, str, int, int]  # repository, commit, path, first and last line
+_Key = tuple[Path, frozenset[str], str, str, int, int]  # repository, grafts, commit, path, lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +219,12 @@ class Blame:
 
         checkouts: dict[str, Checkout | None] = {}
         blamed_by_id: dict[str, _Blamed] = {}
+        unreadable: set[str] = set()
         problem: str | None = None
         for result in results:
             name = result.citation.source
+            if name in unreadable:
+                continue
             try:
                 if name not in checkouts:
                     checkouts[name] = find_checkout(self._sources[name], self._cache)
@@ -230,11 +233,17 @@ class Blame:
                     problem = f"{name} has no git repository on this machine"
                 elif blamed := self._blame(checkout, result):
                     blamed_by_id[result.id] = blamed
+                    lines = sum(range_.last_line - range_.first_line + 1 for range_ in blamed.ranges)
+                    if checkout.grafts and lines <= result.span.end_line - result.span.start_line:
+                        problem = f"the clone of {name} is shallow: older commits wrote some lines"
                 else:
                     problem = f"{result.citation.path} is not committed as it was indexed"
             except (GitError, KnowledgeError) as error:
-                checkouts[name] = None
+                unreadable.add(name)
                 reason = "git took too long" if getattr(error, "timed_out", False) else "git cannot read it"
+                if "promisor remote" in getattr(error, "stderr", ""):
+                    unreadable.discard(name)  # of other files it may have all
+                    reason = "it is a partial clone, which lacks earlier contents of files"
                 problem = f"the repository of {name} was not asked: {reason}"
         return blamed_by_id, problem
 
@@ -251,7 +260,8 @@ class Blame:
         commit = find_commit_with(checkout, path, matches)
         if commit is None:
             return None
-        key = (checkout.repository, commit, f"{checkout.prefix}{path}", span.start_line, span.end_line)
+        name = f"{checkout.prefix}{path}"
+        key = (checkout.repository, checkout.grafts, commit, name, span.start_line, span.end_line)
         with self._lock:
             blamed = self._kept.get(key)
         if blamed is None:

@@ -44,8 +44,7 @@ def sanitize(text: str, settings: SanitizeSettings) -> SanitizedText:
 
     What custom sanitizers find is always redacted. A class of findings that is `off` is not looked for.
 
-    Raises:
-        ConfigError, SanitizerFailed: a custom sanitizer cannot be loaded, or failed. None other.
+    Raises `ConfigError`, `SanitizerFailed`: a custom sanitizer cannot be loaded, or failed. None other.
     """
     detectors = [(find_secrets, settings.secrets), (find_personal_data, settings.personal_data)]
     counts: Counter[str] = Counter()

@@ -22,7 +22,10 @@ def find_secrets(text: str) -> Iterator[Finding]:
     """Every secret of a text, by kind; findings may overlap."""
     yield from _find_private_keys(text)
     yield from _find_tokens(text)
-    yield from _find_url_passwords(text)
+    for at in find_occurrences(text, "://"):
+        match = _URL_LOGIN.match(text, at)
+        if match and match["password"] != match["user"] and not _NON_PASSWORD.fullmatch(match["password"]):
+            yield Finding(*match.span("password"), "url_password")
     yield from _find_assigned_secrets(text)
 
 
@@ -319,10 +322,3 @@ def _find_key_end(text: str, start: int, limit: int) -> int | None:
             return end.end()
     lines = _BODY_LINES.match(text, start, limit)
     return lines.end() if lines and _KEY_BODY.search(text, start, lines.end()) else None
-
-
-def _find_url_passwords(text: str) -> Iterator[Finding]:
-    for at in find_occurrences(text, "://"):
-        match = _URL_LOGIN.match(text, at)
-        if match and match["password"] != match["user"] and not _NON_PASSWORD.fullmatch(match["password"]):
-            yield Finding(*match.span("password"), "url_password")

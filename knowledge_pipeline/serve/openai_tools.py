@@ -48,8 +48,7 @@ def build_search_tool(format: ToolFormat = "chat_completions") -> dict[str, Any]
 def parse_arguments(arguments: str | Mapping[str, Any] | None) -> KnowledgeQueryInput:
     """The arguments that a model wrote: JSON, or the object read from it.
 
-    Raises:
-        InvalidQuery: they are not a JSON object, or invalid.
+    Raises `InvalidQuery`: they are not a JSON object, or invalid.
     """
     if isinstance(arguments, str):
         try:
@@ -79,11 +78,7 @@ async def acall_tool(
 async def stream_results(
     base: AsyncKnowledgeBase, arguments: str | Mapping[str, Any], *, access: Access | None = None
 ) -> AsyncIterator[dict[str, Any]]:
-    """The results as JSON, one by one, best first.
-
-    Raises:
-        KnowledgeError: the call cannot be answered.
-    """
+    """The results as JSON, one by one, best first. Raises `KnowledgeError`: the call cannot be answered."""
     for result in (await _search(base, arguments, access)).as_json()["results"]:
         yield result
 

@@ -66,8 +66,7 @@ def write_audiences(table: Table, audiences: Mapping[str, Requirements], *, keep
 def read_audiences(lake: Lake, source_type: str, source: str) -> dict[str, Requirements]:
     """The audiences of a source, by the principal that its rows name.
 
-    Raises:
-        StoreError: the table cannot be read.
+    Raises `StoreError`: the table cannot be read.
     """
     rows = lake.audiences(source_type, source).read_rows(["audience", "requires"]).to_pylist()
     return {

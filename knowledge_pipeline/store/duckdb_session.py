@@ -125,8 +125,7 @@ class DuckSession:
     def run_user_query(self, select: str, *, limit: int | None) -> pa.Table:
         """The first rows of a user's select; call `disable_external_access` before.
 
-        Raises:
-            InvalidQuery: DuckDB cannot run it, or it needs external access.
+        Raises `InvalidQuery`: DuckDB cannot run it, or it needs external access.
         """
         import duckdb
 
@@ -141,10 +140,16 @@ class DuckSession:
         self.connection.unregister("incoming")
 
     def _create(self, kind: str, name: str, select: str) -> None:
+        with self.naming_errors(name):
+            self.connection.execute(f'create temp {kind} "{name}" as {select}')
+
+    @contextmanager
+    def naming_errors(self, name: str) -> Generator[None]:
+        """Raise as ConfigError, with the name of a model, what DuckDB says while it runs."""
         import duckdb
 
         try:
-            self.connection.execute(f'create temp {kind} "{name}" as {select}')
+            yield
         except duckdb.Error as error:
             raise ConfigError(f"{name}.sql cannot be run: {_first_line(error)}") from None
 

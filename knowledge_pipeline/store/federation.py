@@ -452,8 +452,7 @@ class FederatedReader(IndexReader):
     ) -> list[ResultT]:
         """The results of some stores, by default of all, which are asked at once.
 
-        Raises:
-            StoreUnreadable: one cannot be read, or does not answer in time.
+        Raises `StoreUnreadable`: one cannot be read, or does not answer in time.
         """
 
         async def ask_one(at: int) -> ResultT:

@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial, reduce
 from typing import Any, Literal
+from unicodedata import normalize
 
 from knowledge_pipeline.records import VARIANT_TAG
 
@@ -231,9 +233,22 @@ def lists_ending(column: str, value: str) -> Filter:
     return _match_regex(column, rf"(?im)(^|\.){re.escape(value)}$", of_list=True)
 
 
+def in_any_form(build: Callable[[str], Filter], text: str) -> Filter:
+    """What is built of a text, whether its accents are parts of letters or, as on macOS, apart."""
+    forms = dict.fromkeys((text, normalize("NFC", text), normalize("NFD", text)))
+    return reduce(lambda one, other: one | other, map(build, forms))
+
+
+def equals_path(column: str, value: str) -> Filter:
+    """The column holds this path or uri, in whatever form its accents are written."""
+    return in_any_form(partial(eq, column), value)
+
+
 def ends_with_parts(column: str, value: str, separator: str) -> Filter:
     """The value, or one that ends with it after a separator: `Store.get` in "lake.Store.get" by dots."""
-    return _match_regex(column, f"(^|{re.escape(separator)}){re.escape(value)}$")
+    return in_any_form(
+        lambda form: _match_regex(column, f"(^|{re.escape(separator)}){re.escape(form)}$"), value
+    )
 
 
 def glob(column: str, pattern: str) -> Filter:
@@ -312,7 +327,7 @@ def gitignore(column: str, pattern: str) -> Filter:
 
     Source: https://git-scm.com/docs/gitignore#_pattern_format
     """
-    return _match_regex(column, f"^{_PLAIN_PATHS.translate(pattern)}$")
+    return in_any_form(lambda form: _match_regex(column, f"^{_PLAIN_PATHS.translate(form)}$"), pattern)
 
 
 def select_paths(paths: Sequence[str], patterns: Iterable[str]) -> set[str]:
@@ -322,7 +337,8 @@ def select_paths(paths: Sequence[str], patterns: Iterable[str]) -> set[str]:
 
     compute: Any = pc
     column = pa.array(paths, pa.string())
-    conditions = (f"^{_PLAIN_PATHS.translate(pattern)}$" for pattern in patterns)
+    forms = {form for it in patterns for form in (it, normalize("NFC", it), normalize("NFD", it))}
+    conditions = (f"^{_PLAIN_PATHS.translate(form)}$" for form in forms)
     matches = [compute.match_substring_regex(column, pattern=it).to_pylist() for it in conditions]
     return {path for path, *fits in zip(paths, *matches, strict=True) if any(fits)}
 
@@ -332,9 +348,12 @@ def gitignore_in_json_list(column: str, key: str, pattern: str) -> Filter:
 
     The JSON is as `json.dumps` writes it.
     """
-    path = _JSON_PATHS.translate(pattern)
-    pattern = rf'"{re.escape(key)}": \[(?:"{_JSON_TEXT}", )*"{path}"'
-    return Filter(ColumnPattern(column, pattern).sql)  # not by values: hardly two rows have the same JSON
+
+    def match(form: str) -> Filter:
+        listing = rf'"{re.escape(key)}": \[(?:"{_JSON_TEXT}", )*"{_JSON_PATHS.translate(form)}"'
+        return Filter(ColumnPattern(column, listing).sql)  # not by values: hardly two rows have the same JSON
+
+    return in_any_form(match, pattern)
 
 
 def equals_in_json(column: str, key: str, value: str) -> Filter:

@@ -427,8 +427,7 @@ class GraphReader:
 async def open_graph(root: StorePath, versions: Mapping[str, int]) -> GraphReader:
     """Open the code graph at the versions that a release names.
 
-    Raises:
-        StoreError: one of them cannot be opened.
+    Raises `StoreError`: one of them cannot be opened.
     """
     files = open_file_cache(root)
     try:

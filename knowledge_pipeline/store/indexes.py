@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -38,6 +38,7 @@ _HNSW_OPTIONS: dict[str, Any] = {"m": 20, "ef_construction": 150}
 """Lance's 300 candidates take 1.8 times the processor, and find as many neighbours."""
 
 _VECTOR_OPTIONS = "vector_index"  # the note of a table with what settings say of the index of its vectors
+_SEARCH_OPTIONS = ("nprobes", "refine_factor")  # those that say how it is searched
 _VECTOR_PARAMETERS = {"partitions": "num_partitions", "sub_vectors": "num_sub_vectors", "bits": "num_bits"}
 
 FTS_OPTIONS: dict[str, Any] = {
@@ -92,13 +93,17 @@ def choose_vector_options(table: Table, options: str | None) -> None:
     """Let the index of vectors be built as settings say; one that was built otherwise is dropped."""
     if has_vector_options(table, options):
         return
-    if name := table.indexes.get("vector"):
+    built, _ = read_vector_options(table.metadata_notes)
+    wanted, _ = read_vector_options({_VECTOR_OPTIONS: options or ""})
+    if built != wanted and (name := table.indexes.get("vector")):
         table.build_index(partial(table.open_newest().drop_index, name))
     table.write_notes(**{_VECTOR_OPTIONS: options})
 
 
-def _load_vector_options(table: Table) -> dict[str, Any]:
-    return json.loads(table.metadata_notes.get(_VECTOR_OPTIONS) or "{}")
+def read_vector_options(notes: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, int]]:
+    """What settings say of the index of a table's vectors: how it is built, and how it is searched."""
+    options = json.loads(notes.get(_VECTOR_OPTIONS) or "{}")
+    return options, {name: options.pop(name) for name in _SEARCH_OPTIONS if name in options}
 
 
 def merge_segments(table: Table) -> None:
@@ -163,7 +168,7 @@ def _required_indexes(table: Table, built: Collection[str] = ()) -> dict[str, st
         required |= _SCALAR_INDEXES
     if rows > MAX_TABLE_ROWS:
         required |= _LARGE_TABLE_INDEXES
-    min_rows = _load_vector_options(table).get("min_rows", VECTOR_INDEX_MIN_ROWS)
+    min_rows = read_vector_options(table.metadata_notes)[0].get("min_rows", VECTOR_INDEX_MIN_ROWS)
     if rows < min_rows or ("vector" not in built and rows - table.count_rows(UNEMBEDDED) < min_rows):
         return required
     return {**required, "vector": "VECTOR"}
@@ -185,7 +190,7 @@ def _configure_index(table: Table, kind: str) -> Any:
     from lancedb import index
 
     if kind == "VECTOR":
-        return _configure_vector_index(table, **_load_vector_options(table))
+        return _configure_vector_index(table, **read_vector_options(table.metadata_notes)[0])
     if kind == "FTS":
         return index.FTS(**FTS_OPTIONS)
     return {"BITMAP": index.Bitmap, "BTREE": index.BTree, "LABEL_LIST": index.LabelList}[kind]()
@@ -268,8 +273,7 @@ def list_vector_tables(lake: Lake) -> dict[str, list[Table]]:
 def discard_path(lake: Lake, path: StorePath) -> None:
     """Remove a table, a folder or a file of the store: a kill leaves it whole, or nameless.
 
-    Raises:
-        StoreError: it lies elsewhere, behind a link; nothing was removed.
+    Raises `StoreError`: it lies elsewhere, behind a link; nothing was removed.
     """
     if isinstance(path, ObjectPath):
         return path.remove()

@@ -232,8 +232,7 @@ def commit_transaction(path: StorePath, transaction: Any) -> None:
 def commit_operation(path: StorePath, dataset: Any, operation: Any) -> None:
     """Commit what was uploaded for a version that still is the newest.
 
-    Raises:
-        Busy: another process has written the table since; Lance would let both add one key.
+    Raises `Busy`: another process has written the table since; Lance would let both add one key.
     """
     from lance import LanceDataset
 

@@ -36,8 +36,7 @@ def load_shared_settings(path: Path, **options: bool) -> Settings:
 def publish_listing(settings: Settings, organisation: str) -> None:
     """Give the listing of this machine to the others; nothing for a store that is a folder.
 
-    Raises:
-        StoreError, StoreUnavailable: the object store refuses us, or does not answer.
+    Raises `StoreError`, `StoreUnavailable`: the object store refuses us, or does not answer.
     """
     if isinstance(store := settings.store, ObjectStore):
         content = (settings.local_folder / LISTINGS / f"{organisation}.json").read_bytes()

@@ -244,9 +244,10 @@ class SharedState:
             connection.executemany("insert into waiting (log, row) values (?, ?)", encoded)
         return True
 
-    def has_rows(self, log: str) -> bool:
-        """Whether any wait."""
-        return bool(self._select("select 1 from waiting where log = ? limit 1", log))
+    def has_rows(self, log: str, *, stage: str = "") -> bool:
+        """Whether any wait, or any of a stage."""
+        pattern = f'%"stage": {json.dumps(stage)}%' if stage else "%"
+        return bool(self._select("select 1 from waiting where log = ? and row like ? limit 1", log, pattern))
 
     def take_rows(self, log: str) -> TakenRows:
         """The oldest rows that wait; the caller holds the log's lock until `remove_taken`."""
@@ -448,10 +449,10 @@ def leave_rows(folder: Path, log: str, rows: Sequence[Row]) -> bool:
     return False
 
 
-def has_waiting_rows(folder: Path, log: str) -> bool:
-    """Whether rows wait for a log, as far as the state can be read."""
+def has_waiting_rows(folder: Path, log: str, *, stage: str = "") -> bool:
+    """Whether rows wait for a log, or some of a stage, as far as the state can be read."""
     with suppress(StoreUnavailable), SharedState(folder) as state:
-        return state.has_rows(log)
+        return state.has_rows(log, stage=stage)
     return False
 
 
@@ -517,6 +518,7 @@ _COUNTED = (
     "chunks/*/*.lance",
     "index/*.lance",
     "releases.lance",
+    "logs/refreshes.lance",
 )  # of lake.py's layout
 
 

@@ -81,8 +81,7 @@ class Lease:
     def release(self) -> None:
         """Release it, so that the next process can take it at once.
 
-        Raises:
-            Busy: it was lost because it could not be renewed, and another process may have it.
+        Raises `Busy`: it was lost because it could not be renewed, and another process may have it.
         """
         self._released.set()
         if self._thread:
@@ -195,8 +194,7 @@ def acquire_lock(folder: StorePath, name: str, *, timeout_s: float, description:
 
     The description says what is locked, in words: "source 'docs'"; by default the name in quotes.
 
-    Raises:
-        Busy: another process held it all that time; or, on an object store, the lease was lost.
+    Raises `Busy`: another process held it all that time; or, on an object store, the lease was lost.
     """
     path, description = _lock_path(folder, name), description or repr(name)
     with (
@@ -213,8 +211,7 @@ def confirm_lock(table: StorePath) -> None:
     Costs a request where the table is in an object store, and nothing elsewhere: a paused process keeps the
     lock on a file.
 
-    Raises:
-        Busy: the lock was lost, and another process may have written.
+    Raises `Busy`: the lock was lost, and another process may have written.
     """
     if not isinstance(table, ObjectPath) or (name := _table_lock(table.key)) is None:
         return

@@ -287,11 +287,7 @@ class StoreVersions:
 
 
 def read_versions(lake: Lake) -> StoreVersions:
-    """Which schema wrote every table.
-
-    Raises:
-        StoreError: a newer program wrote one, or none of ours.
-    """
+    """Which schema wrote every table. Raises `StoreError`: a newer program wrote one, or none of ours."""
     tables = list(_iter_tables(lake))
     for table in tables:
         if table.version != VERSION and table.version not in STEPS:

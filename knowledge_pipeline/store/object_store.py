@@ -133,8 +133,7 @@ def _create_client(url: str, keys: tuple[tuple[str, str], ...]) -> Any:
 def open_client(store: ObjectStore) -> Any:
     """obstore's client for a store's URL, created once in a process.
 
-    Raises:
-        ConfigError: obstore is not installed, or refuses the options.
+    Raises `ConfigError`: obstore is not installed, or refuses the options.
     """
     try:
         return _create_client(store.url, tuple(sorted(store.storage_options.items())))

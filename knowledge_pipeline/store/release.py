@@ -156,8 +156,7 @@ def publish_ranker(lake: Lake, ranker: str | None, *, keep: int) -> Release:
 
     Needs the index lock.
 
-    Raises:
-        NotFound: nothing is released yet.
+    Raises `NotFound`: nothing is released yet.
     """
     if (live := find_live_release(lake)) is None:
         raise NotFound("nothing is released yet: run `knowledge index`")
@@ -208,8 +207,7 @@ def _has_same_rows(table: Table, version: int | None) -> bool:
 def restore_release(lake: Lake, release: int, *, keep: int, pin: bool = False) -> Release:
     """Make the versions of an earlier release live again, pinned or not. Needs the index lock.
 
-    Raises:
-        NotFound: no such release, or its versions are gone.
+    Raises `NotFound`: no such release, or its versions are gone.
     """
     kept = {release.release: release for release in list_releases(lake)}
     if (restored := kept.get(release)) is None:

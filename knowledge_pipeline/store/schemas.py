@@ -250,8 +250,9 @@ REFRESHES = _build_schema(
     *_allow_null("run"),  # the Dagster run, if there was one
     # of what changed anything alone: versions of the package and the stage, JSON of digests of the settings
     *_allow_null("code", "settings"),
+    *_allow_null("problem"),  # of a refresh that failed, whose stage is `FAILED_STAGE`
 )
-"""A log, one row per stage of a source's refresh, whether it changed anything or not."""
+"""A log, one row per stage of a source's refresh, whether it changed anything or not, and per failure."""
 
 LLM_CALLS = _build_schema(
     *_require("at", type_=_TIMESTAMP),

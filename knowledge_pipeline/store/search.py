@@ -43,6 +43,7 @@ from knowledge_pipeline.store.filters import (
     one_of,
 )
 from knowledge_pipeline.store.fragments import OutlineColumns, find_covered_fragments
+from knowledge_pipeline.store.indexes import read_vector_options
 from knowledge_pipeline.store.lance_internals import set_indexes_aside, take_rows
 from knowledge_pipeline.store.lance_storage import StorePath, open_dataset
 from knowledge_pipeline.store.matching_rows import (
@@ -386,6 +387,7 @@ class IndexReader:
     memory: VectorMemory
     listed: ListedValues
     locations: Locations
+    search_options: Mapping[str, int] = field(default_factory=dict[str, int], kw_only=True)  # of the vectors
     fragments: Sequence[Any] | None = field(default=None, kw_only=True)  # of Lance: searches look at no other
     damage: IndexDamage = field(default_factory=IndexDamage, kw_only=True)
 
@@ -475,7 +477,8 @@ class IndexReader:
             rows = matches.few
         else:
             many = matches.many if matches else None
-            nearest = self._find_in_index(vector, where, many, limit)
+            candidates = limit * self.search_options.get("refine_factor", 1)
+            nearest = self._find_in_index(vector, where, many, candidates)
             rows = np.concatenate([nearest, indexed.list_newer_rows(where)])
         return _to_scored_rows(*indexed.keep_nearest(rows, vector, limit=limit))
 
@@ -509,9 +512,11 @@ class IndexReader:
         """Rows by distance; of the index alone, by one that tells only which are nearest."""
         values = np.ascontiguousarray(vector, np.float32)
         query = pa.FloatArray.from_buffers(pa.float32(), len(values), [None, pa.py_buffer(values.data)])
-        nearest = {"column": "vector", "q": query, "k": limit, "ef": depth, "metric": "cosine"}
-        if not in_index_alone:
-            nearest["refine_factor"] = 1
+        options = {"refine_factor": 1, **self.search_options}
+        if in_index_alone:
+            del options["refine_factor"]  # who asks for them compares more rows
+        depth = max(depth, limit * options.get("refine_factor", 1))  # Lance refuses to find more than it sees
+        nearest = {"column": "vector", "q": query, "k": limit, "ef": depth, "metric": "cosine", **options}
         columns = ["_distance", "_rowid"]
         return self._scan(matching, columns, nearest=nearest, in_index_alone=in_index_alone)
 
@@ -706,4 +711,5 @@ async def open_index(root: StorePath, space: str, version: int) -> IndexReader:
         raise _to_space_unreadable(space, version, error) from error
     memory, listed = VectorMemory(dataset, dimensions, locations.resolve), ListedValues(dataset)
     is_local = isinstance(root, Path)
-    return IndexReader(space, version, dimensions, dataset, is_local, files, memory, listed, locations)
+    parts = space, version, dimensions, dataset, is_local, files, memory, listed, locations
+    return IndexReader(*parts, search_options=read_vector_options(dataset.metadata)[1])

@@ -167,8 +167,7 @@ class Table:
     def open_newest(self) -> Any:
         """Lance's dataset at the newest version, to change or to read.
 
-        Raises:
-            StoreError: the table was written with another schema.
+        Raises `StoreError`: the table was written with another schema.
         """
         dataset = self._open_dataset()
         if self._migrate(dataset.schema):

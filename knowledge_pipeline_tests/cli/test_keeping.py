@@ -48,6 +48,18 @@ def test_status_without_a_change_opens_no_table_and_says_the_same(indexed: Path,
     assert {"lance", "pyarrow", "numpy"}.isdisjoint(list_imports(again.stderr))
 
 
+def test_status_says_which_source_failed_until_it_is_read_again(indexed: Path, shop: Path, run: Run):
+    assert run("status", "--json").json["failures"] == []
+    shop.rename(shop.with_name("away"))
+    run("refresh", "--source", "shop-docs", code=1)
+    (failure,) = run("status", "--json").json["failures"]
+    assert failure["source"] == "shop-docs" and str(shop) in failure["problem"]
+    assert "shop-docs: failed since 20" in run("status").out
+    shop.with_name("away").rename(shop)
+    run("refresh", "--source", "shop-docs")
+    assert run("status", "--json").json["failures"] == []
+
+
 def test_status_says_what_became_of_the_last_event_of_each_source(indexed: Path, run: Run):
     assert run("status", "--json").json["events"] == []
     history = RefreshHistory(Path(run("status", "--json").json["store"]))

@@ -120,7 +120,7 @@ def test_what_was_not_valid_or_not_read_is_told(indexed: Path, run: Run):
     told = run("sources", "test", "mails", "--json").json["document"]
     assert (told["title"], told["note"]) == ("Größe", None)
     config.write_text(f"{without}    encoding: latin-17\n")
-    assert "encoding 'latin-17' is not known" in run("sources", "test", "mails", code=2).err
+    assert "found an unknown encoding" in run("sources", "test", "mails", code=2).err
 
 
 def test_the_endpoint_that_embeds_a_source_is_asked_too(indexed: Path, run: Run):
@@ -172,7 +172,7 @@ def test_adding_without_a_file_writes_one(nowhere: Path, repository: Path, run: 
         (["add", "files", "--url", "https://example.com/a"], "files"),
         (["add", "code", "--url", "https://ann:hunter2@example.com/a"], "URL"),
         (["add", "code", "--url", "ext::sh -c id"], "neither"),
-        (["add", "code", "--path", ".", "--encoding", "latin-17"], "encoding 'latin-17' is not known"),
+        (["add", "code", "--path", ".", "--encoding", "latin-17"], "found an unknown encoding"),
         (
             ["add", "snippets", "--url", "https://gitlab.com/a/b", "--encoding", "cp1252"],
             "encoding does not apply",
@@ -641,3 +641,10 @@ def test_files_of_other_formats_are_counted_and_named(home: Path, tmp_path: Path
         assert "files of other formats (9 .msg, 3 .doc) 12" in run("refresh", "--source", "papers").out
     (folder / "0.msg").unlink()
     assert "files of other formats (8 .msg, 3 .doc) 11" in run("refresh", "--source", "papers").out
+    assert "papers: not read: 11 files of other formats (8 .msg, 3 .doc).\n" in run("status").out
+    [papers] = [row for row in run("status", "--json").json["sources"] if row["source"] == "papers"]
+    assert papers["left_out"] == {"files of other formats (8 .msg, 3 .doc)": 11}
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+    run("refresh", "--source", "papers")
+    assert "not read" not in run("status").out

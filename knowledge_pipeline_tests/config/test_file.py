@@ -276,6 +276,60 @@ def test_what_reads_no_source_needs_none_of_its_variables(load):
     assert compute_settings_digests(settings, settings.sources[0]) == before
 
 
+@pytest.mark.parametrize(
+    ("kind", "connection", "key", "value"),
+    [
+        ("files", "{type: s3, bucket: abc, anonymous: '${X}'}", "anonymous", "true"),
+        ("markdown", "{type: github, repository: a/b, wiki: '${X}'}", "wiki", "true"),
+        ("code", "{type: github, repository: a/b, app: {id: '${X}', private_key: '${KEY}'}}", "app.id", "7"),
+        ("files", "{type: gcs, bucket: abc, credentials: '${X}'}", "credentials", "key.json"),
+        ("code", "{type: local, path: '${X}'}", "path", "folder"),
+        ("custom", "{type: custom, use: '${X}'}", "use", "package.module:read"),
+        ("custom", "{type: custom, use: a.b:c, settings: {a: [1, '${X}']}}", "settings.a[1]", "2"),
+        ("table", "{type: table_files, path: x.csv, encoding: '${X}'}", "encoding", "latin-1"),
+        ("table", "{type: table_files, path: x.csv, delimiter: '${X}'}", "delimiter", ";"),
+    ],
+)
+def test_a_variable_may_stand_in_every_value_of_a_connection(load, monkeypatch, kind, connection, key, value):
+    lines = ["columns: {id: a, text: [b]}"] if kind == "table" else []
+    text = one_source(*lines, kind=kind, connection=connection)
+    monkeypatch.setenv("KEY", SECRET)
+    (unset,) = load(text).sources
+    assert unset.connection.location
+    with pytest.raises(
+        ConfigError, match=rf"^sources\[0\].connection.{re.escape(key)}: .* X is not set: set"
+    ):
+        unset.require_variables()
+    monkeypatch.setenv("X", value)
+    load(text).sources[0].require_variables()
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        "{type: checkouts, path: x, depth: '${X}'}",
+        "{type: gitlab_group, group: x, token: '${KEY}', subgroups: '${X}'}",
+        "{type: slack_channels, token: '${KEY}', private: '${X}'}",
+        "{type: confluence_spaces, url: 'https://x.example', personal: '${X}'}",
+    ],
+)
+def test_a_variable_may_stand_in_every_value_of_an_organisation(load, monkeypatch, connection):
+    kind = {"{type: sl": "slack", "{type: co": "confluence"}.get(connection[:9], "code")
+    text = f"organisations: [{{id: acme, connection: {connection}, sources: [{{type: {kind}}}]}}]"
+    monkeypatch.setenv("KEY", SECRET)
+    with pytest.raises(ConfigError, match=r"^organisations\[0\].connection.\w+: .* X is not set: set it$"):
+        load(text).organisations[0].require_variables()
+    monkeypatch.setenv("X", "1")
+    load(text).organisations[0].require_variables()
+
+
+def test_a_value_of_a_variable_that_is_no_encoding_is_not_shown(refusal, monkeypatch):
+    monkeypatch.setenv("X", SECRET)
+    message = refusal(one_source("encoding: '${X}'"))
+    assert "sources[0].encoding: found an unknown encoding; allowed: a label such as windows-1252" in message
+    assert SECRET not in message
+
+
 def test_sources_of_an_organisation_lack_its_variables(load):
     connection = "{type: github_organisation, organisation: acme, token: '${NOT_SET}'}"
     organisation = f"organisations: [{{id: acme, connection: {connection}, sources: [{{type: code}}]}}]"
@@ -291,7 +345,6 @@ def test_sources_of_an_organisation_lack_its_variables(load):
         (["access: {visibility: private, tenant: '${X}', principals: [a]}"], "", "access.tenant"),
         (["access: {visibility: '${X}'}"], "", "access.visibility"),
         ([], "{type: '${X}', path: .}", "connection.type"),
-        ([], "{type: s3, bucket: abc, anonymous: '${X}'}", "connection.anonymous"),
         (
             [],
             "{type: github, repository: '${X}', app: {id: 1, private_key: '${Y}'}}",
@@ -521,6 +574,13 @@ def test_syntax_errors_name_line_and_column(refusal, text, where, remedy):
             "found '180'; allowed: a span such",
         ),
         ("retrieval: {top_k: 5}\n", "found an unknown key; allowed: default_k, max_context_tokens, rerank_k"),
+        (
+            "vector_index: {type: ivf_pq, sub_vectors: 5}\n"
+            "embedding: {provider: openai, model: m, dimensions: 12}\n",
+            "vector_index.sub_vectors (5) must divide the 12 dimensions of the vectors: use one of 1, 2, 3,",
+        ),
+        ("vector_index: {nprobes: 0}\n", "vector_index.nprobes: found '0'; allowed: a number of at least 1"),
+        ("vector_index: {refine_factor: 101}\n", "found '101'; allowed: a number of at most 100"),
         ("vector_index: {type: hnsw}\n", "1: vector_index.type: found 'hnsw'; allowed: hnsw_sq, hnsw_pq,"),
     ],
 )

@@ -57,18 +57,22 @@ def test_all_that_is_there_is_declared(folder):
         ("a.json", '{"openapi": "3.0.1"}', "openapi"),
         ("a.json", '{"components": "' + "x" * 100_000 + '", "openapi": "3.0.1"}', "openapi"),
         ("a.docx", "", "files"),
+        ("com/acme/vendor/A.java", "", "code"),
     ],
 )
 def test_one_file_is_enough(tmp_path, name, content, kind):
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text(content)
     write_initial_config(tmp_path / "knowledge.yaml", tmp_path)
     assert list(sources(tmp_path / "knowledge.yaml")) == [kind]
 
 
-@pytest.mark.parametrize("name", ["node_modules/a.js", ".hidden/a.py", "a.yaml", "x.bin", "pipe.yaml"])
+@pytest.mark.parametrize(
+    "name", ["node_modules/a.js", "vendor/com/acme/A.java", ".hidden/a.py", "a.yaml", "x.bin", "pipe.yaml"]
+)
 def test_other_peoples_files_and_plain_ones_are_no_source(tmp_path, name):
     place = tmp_path / name
-    place.parent.mkdir(exist_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     if name == "pipe.yaml":
         os.mkfifo(place)
     else:

@@ -125,6 +125,9 @@ def test_a_source_is_declared_and_removed(operator, own_world):
     assert "NO_SUCH_VARIABLE" not in operator.get(f"{API}/sources").text
     again = operator.post(f"{API}/sources", json=entry)
     assert "already" in refused(again, 422, "ConfigError")
+    other = operator.post(f"{API}/sources", json=NEW | {"id": "more-docs", "type": "documentation"})
+    assert (other.status_code, other.json()["type"]) == (201, "markdown")
+    assert operator.delete(f"{API}/sources/more-docs").status_code == 200
     assert operator.delete(f"{API}/sources/new-docs").json() == {"source_id": "new-docs", "purge": None}
     assert file.load_settings(own_world.config).sources == own_world.settings.sources
     gone = refused(operator.delete(f"{API}/sources/new-docs"), 404, "NotFound")

@@ -359,7 +359,7 @@ def test_settings_decide_how_the_index_of_vectors_is_built(
     write(table, vectors, 0)
     indexes.maintain_indexes(table)
     assert "vector" not in table.indexes, "too few rows, where nothing is said"
-    options = VectorIndexSettings.model_validate({"min_rows": 500, **keys}).describe(DIMENSIONS)
+    options = VectorIndexSettings.model_validate({"min_rows": 500, **keys}).describe()
     indexes.choose_vector_options(table, options)
     indexes.maintain_indexes(table)
     built = {index.name: index.index_type for index in table.open_newest().describe_indices()}
@@ -391,6 +391,58 @@ def test_an_index_of_vectors_that_cannot_be_built_is_refused(keys: dict[str, obj
 
 
 def test_parts_of_a_vector_have_to_divide_it() -> None:
-    with pytest.raises(ConfigError, match=r"vector_index\.sub_vectors \(5\) must divide the 32 dimensions"):
-        VectorIndexSettings.model_validate({"type": "ivf_pq", "sub_vectors": 5}).describe(32)
-    assert VectorIndexSettings().describe(32) is None
+    with pytest.raises(
+        ConfigError, match=r"sub_vectors \(5\) must divide the 32 .* one of 1, 2, 4, 8, 16, 32,"
+    ):
+        VectorIndexSettings.model_validate({"type": "ivf_pq", "sub_vectors": 5}).require_divisor(32)
+    with pytest.raises(ConfigError, match=r"sub_vectors \(10\) must divide the 12 .* one of 2, 4, 6, 12,"):
+        VectorIndexSettings.model_validate({"type": "ivf_pq", "bits": 4, "sub_vectors": 10}).require_divisor(
+            12
+        )
+    VectorIndexSettings.model_validate({"type": "ivf_pq", "sub_vectors": 4}).require_divisor(32)
+    assert VectorIndexSettings().describe() is None
+
+
+async def find_nearest(lake: Lake, vector: np.ndarray, limit: int) -> set[str]:
+    """By the index: an open version reads the vectors themselves for its later questions."""
+    reader = await open_index(lake.root, "space", lake.index("space", DIMENSIONS).version)
+    return await ids_of(reader, list(await reader.search_vector(vector, Filter("true"), limit=limit)))
+
+
+def test_settings_decide_how_far_questions_look_in_the_index(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    table = lake.index("space", DIMENSIONS)
+    vectors = np.random.default_rng(10).normal(size=(1300, DIMENSIONS)).astype("f4")
+    write(table, vectors, 0)
+    similarity = vectors @ vectors[0] / np.linalg.norm(vectors, axis=1)
+    nearest = {f"i{number}" for number in np.argsort(-similarity)[:40]}
+
+    def count_nearest(**keys: object) -> tuple[int, str]:
+        """Of the 40 nearest rows, those that are found, and the index that was built."""
+        options = VectorIndexSettings.model_validate({"min_rows": 500, **keys}).describe()
+        indexes.choose_vector_options(table, options)
+        indexes.maintain_indexes(table)
+        built = table.open_newest().describe_indices()
+        (uuid,) = [segment.uuid for index in built for segment in index.segments if "vector" in index.name]
+        return len(nearest & asyncio.run(find_nearest(lake, vectors[0], 40))), uuid
+
+    parts: dict[str, object] = {"type": "ivf_flat", "partitions": 8}
+    few, of_one = count_nearest(**parts, nprobes=1)
+    all_found, of_all = count_nearest(**parts, nprobes=8)
+    assert few < 30 < all_found == 40 and of_one == of_all
+    codes: dict[str, object] = {"type": "ivf_pq", "partitions": 1, "sub_vectors": 4, "bits": 4}
+    coded, of_codes = count_nearest(**codes)
+    refined, of_refined = count_nearest(**codes, refine_factor=30)
+    assert coded < 30 < refined and of_codes == of_refined != of_all
+    refined, _ = count_nearest(type="hnsw_sq", refine_factor=10)
+    assert refined == 40
+
+
+def test_more_results_than_the_index_looks_at_are_found(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    table = lake.index("space", DIMENSIONS)
+    vectors = np.random.default_rng(10).normal(size=(600, DIMENSIONS)).astype("f4")
+    write(table, vectors, 0)
+    indexes.choose_vector_options(table, VectorIndexSettings(min_rows=500).describe())
+    indexes.maintain_indexes(table)
+    assert len(asyncio.run(find_nearest(lake, vectors[0], 300))) == 300

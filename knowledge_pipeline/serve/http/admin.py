@@ -17,9 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from knowledge_pipeline import pushed
 from knowledge_pipeline.config import edit as config_edit
-from knowledge_pipeline.config.sources import SourceConfig, SourceId, resolve_trigger
+from knowledge_pipeline.config.sources import SourceConfig, SourceId, WrittenType, resolve_trigger
 from knowledge_pipeline.contract import operation
-from knowledge_pipeline.contract.filters import SourceType
 from knowledge_pipeline.contract.requests import (
     MAX_DOCUMENT_ID_CHARS,
     FeedbackRequest,
@@ -76,7 +75,7 @@ class SourceEntry(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     id: SourceId
-    type: SourceType
+    type: WrittenType
     connection: ConnectionEntry = Field(
         examples=[{"type": "git", "url": "https://github.com/pallets/flask", "token": "${GITHUB_TOKEN}"}]
     )

@@ -36,7 +36,12 @@ def complete_openapi(schema: dict[str, Any], settings: Settings) -> dict[str, An
     schemas.pop("Step", None)  # of traces: no response has it
     schema["servers"] = [{"url": "/"}]
     _add_limits(schema, settings.limits)
-    _allow_empty_texts(schema)
+    # An optional text may be empty: then it is not set
+    for node in _iter_objects(schema):
+        options = node.get("anyOf", ())
+        if any(option.get("type") == "null" for option in options):
+            for option in options:
+                option.pop("minLength", None)
     _add_aliases(schema)
     serve = settings.serve
     _add_security(schema, is_anonymous=serve.anonymous == "public" or answers_this_machine(serve))
@@ -96,15 +101,6 @@ def _add_aliases(schema: dict[str, Any]) -> None:
             for node in _iter_objects(operation["responses"]):
                 if "$ref" in node:
                     node["$ref"] = further.get(node["$ref"], node["$ref"])
-
-
-def _allow_empty_texts(schema: dict[str, Any]) -> None:
-    """An optional text may be empty: then it is not set."""
-    for node in _iter_objects(schema):
-        options = node.get("anyOf", ())
-        if any(option.get("type") == "null" for option in options):
-            for option in options:
-                option.pop("minLength", None)
 
 
 def _limit_filter(name: str, schema: dict[str, Any], limits: LimitSettings) -> None:

@@ -240,6 +240,57 @@ def test_a_part_of_a_commit_is_shown_without_the_diff_of_another_path(
     assert base.get(result.id).results[0].content == text
 
 
+def _turn(kind: str, path: str, date: str = "2026-03-01") -> str:
+    return f"{kind} by Ada on {path}, {date}:\n```diff\n@@ -1 +1 @@\n+token\n```\n\nWhy?"
+
+
+_COMMENT = "Comment by Bo, 2026-03-02:\nOk"
+
+
+@pytest.mark.parametrize(
+    ("turns", "wanted", "shown"),
+    [
+        (["Fix token", _turn("Review comment", "docs/a.md line 3"), _COMMENT], "src", [0, 2]),
+        (["Fix token", _turn("Review comment", "docs/a.md line 3"), _COMMENT], "*.md", [0, 1, 2]),
+        ([_turn("Review comment", "src/b.py"), _turn("Diff", "docs/a.md lines 1-9 in on x")], "docs/", [1]),
+        ([_turn("Review comment", "src/b.py"), _turn("Diff", "docs/a.md line 1")], "src/b.py", [0]),
+        ([_turn("Diff", "src/b.py line 1"), _turn("Diff", "src/b.py line 9")], "docs/", []),
+        ([_turn("Diff", "…/long/b.py line 1"), _turn("Diff", "src/b.py line 9")], "docs/", [0]),
+    ],
+)
+def test_a_part_of_a_pull_request_is_shown_without_what_is_about_another_path(
+    base: KnowledgeBase, lake: Lake, space: str, turns: list[str], wanted: str, shown: list[int]
+):
+    metadata = json.dumps({"files": ["docs/a.md", "src/b.py"]})
+    write(lake, space, [row("\n\n".join(turns), "pr/1", source_type="github_pr", metadata=metadata)])
+    publish(lake)
+    results = base.search("token", type="historical", filters=Filters(paths=(wanted,))).results
+    expected = ["\n\n".join(turns[at] for at in shown)] if shown else []
+    assert [result.content for result in results] == expected
+    (result,) = base.search("token", type="historical").results
+    assert result.content == "\n\n".join(turns)
+
+
+def test_a_text_of_several_sections_is_shown_from_the_wanted_one_on(
+    base: KnowledgeBase, lake: Lake, space: str
+):
+    text = "# Guide\n\nA token.\n\n## Set-up (`x`)\n\nIt is set up.\n\n### Retry, again\n\nIt is retried."
+    metadata = json.dumps({"sections": ["Guide", "Set-up (x)", "Retry, again"]})
+    columns = {"section": "Guide", "metadata": metadata, "source_type": "markdown", "start_line": 5}
+    write(lake, space, [row(text, "guide.md", **columns)])
+    publish(lake)
+
+    def show(section: str) -> tuple[str, str, str]:
+        (result,) = base.search("token", filters=Filters(sections=(section,))).results
+        return result.content, result.citation.lines, result.metadata["section"]
+
+    assert show("retry") == ("### Retry, again\n\nIt is retried.", "L13-L15", "Retry, again")
+    assert show("guide") == (text, "L5-L15", "Guide")
+    assert show("set-up") == (text, "L5-L15", "Guide"), "its heading stands there in another form"
+    (result,) = base.search("token section:retry").results
+    assert result.content.startswith("### Retry") and base.get(result.id).results[0].content == text
+
+
 @pytest.mark.usefixtures("shelf")
 def test_filters_of_the_text_and_of_the_caller_hold_together(base: KnowledgeBase):
     assert paths(base.search("token path:src/auth lang:go")) == ["src/auth/token.go"]
