@@ -27,6 +27,13 @@ _ADDRESS = re.compile(r"(?:[a-zA-Z][a-zA-Z+.-]{1,9}:)?//[^/?#\s]*")
 _PLACEHOLDER = re.compile(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)?\}")
 _VARYING = re.compile(r"\{\}|^[:*]|[<>*]|^\d+$|^[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}$|^[0-9a-f]{16,64}$")
 _SEGMENT = re.compile(r"\{\}|[\w.~%@:+,;=!()'&-]+")
+_COMMON_SEGMENTS = frozenset(
+    (
+        "",
+        "{}",
+        *["health", "healthz", "healthy", "metrics", "ready", "readyz", "live", "livez", "ping", "version"],
+    )
+)
 _NAME = re.compile(r"[\w{}][\w.:{}/$-]*")
 
 
@@ -118,5 +125,5 @@ def _list_endings(name: str) -> Iterable[tuple[str, str]]:
 
 
 def has_word(route: str) -> bool:
-    """Whether a part of a route's path is written, so that it tells routes apart."""
-    return any(segment not in ("", "{}") for segment in route.split("/")[1:])
+    """Whether a part of a route's path tells it apart from those of other services."""
+    return any(segment not in _COMMON_SEGMENTS for segment in route.split("/")[1:])

@@ -160,21 +160,19 @@ def _build_name_command(kind: str, name: str, summary: str) -> Callable[..., int
         return _answer(session, f"{kind} {name}", options, lambda it: it.find_usages, limit=limit)
 
     command.__name__, command.__doc__ = kind, summary
-    return example(f"""
-        knowledge graph {kind} {name}
-        knowledge graph impact "{kind} {name.strip('"')}"
-    """)(command)
+    return example(f"knowledge graph {kind} {name}\nknowledge graph {kind} {name} --json")(command)
 
 
-_NAME_COMMANDS = tuple(
-    _build_name_command(*row)
-    for row in (
-        ("route", '"POST /orders"', "Show what declares a route and what calls it, in all repositories."),
-        ("topic", "orders", "Show what sends to a topic or queue, and what reads from it."),
-        ("table", "orders", "Show what defines a table, in SQL or as a model, and which queries name it."),
-        ("variable", "ORDERS_URL", "Show what sets an environment variable, and what reads it."),
-        ("flag", "new-checkout", "Show what asks for a feature flag."),
-    )
+_NAME_COMMANDS = (
+    _build_name_command(
+        "route", '"POST /orders"', "Show what declares a route and what calls it, everywhere."
+    ),
+    _build_name_command("topic", "orders", "Show what sends to a topic or queue, and what reads from it."),
+    _build_name_command("table", "orders", "Show what defines a table, and which queries name it."),
+    _build_name_command(
+        "variable", "ORDERS_URL", "Show what sets an environment variable, and what reads it."
+    ),
+    _build_name_command("flag", "new-checkout", "Show what asks for a feature flag."),
 )
 COMMANDS = (usages, references, calls, hierarchy, dependencies, impact, related, *_NAME_COMMANDS)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from knowledge_pipeline.code_graph.system_uses import FoundUse, is_outer, read_sql
+from knowledge_pipeline.code_graph.system_uses import OUTER_HOST, FoundUse, read_sql
 from knowledge_pipeline.file_languages import is_openapi
-from knowledge_pipeline.system_names import ANY_METHOD, METHODS, OWNERS, build_route
+from knowledge_pipeline.system_names import ANY_METHOD, METHODS, OWNERS, build_route, has_word
 
 _LANGUAGES = frozenset({"yaml", "sql", "dockerfile", "ini"})
 _FILE = re.compile(
@@ -55,7 +55,8 @@ def find_settings(path: str, text: str, language: str) -> list[FoundUse]:
         return list(_read_operations(text))
     uses = [FoundUse("uses", f"variable {match[1]}", match.start()) for match in _READ.finditer(text)]
     for match in _ADDRESS.finditer(text):
-        if not is_outer(match[0]) and (name := build_route(ANY_METHOD, match[0])):
+        name = None if OUTER_HOST.match(match[0]) else build_route(ANY_METHOD, match[0])
+        if name and has_word(name):
             uses.append(FoundUse("uses", name, match.start(), 60))
     return sorted([*uses, *_read_blocks(text)], key=lambda use: (use.at, use.name))
 

@@ -175,22 +175,19 @@ class Walk:
         nodes = [self.nodes[id_] for id_ in frontier if self.nodes[id_].source]
         if not nodes:
             return []
-        own_members = self.member_scope if distance == 1 else MemberScope()
-        scope = MemberScope.from_nodes(nodes) if between_files else own_members
+        scope = self.member_scope if distance == 1 else MemberScope()
         where = filters.one_of("source_id", sorted(node.id for node in nodes))
-        for condition in scope.outgoing_conditions():
+        for condition in (MemberScope.from_nodes(nodes) if between_files else scope).outgoing_conditions():
             where |= condition
         edges = await self._read_edges([DECLARES], where, (*OUTGOING_EDGE_COLUMNS, "path"))
-        edges = [edge for edge in edges if "…" not in edge["target_name"]]
-        if not between_files and distance == 1:
+        if not between_files:
             await self._admit_members(edge["source_id"] for edge in edges)
         by_file = {(node.source, node.path): node.id for node in nodes if node.kind == "file"}
         hops: list[_Hop] = []
         for edge in edges:
-            id_ = edge["source_id"]
+            node, id_ = build_external_node(edge["target_name"]), edge["source_id"]
             end = id_ if id_ in self.nodes else by_file.get((edge["source"], edge["path"]))
-            if end is not None:
-                node = build_external_node(edge["target_name"])
+            if end is not None and "…" not in node.name:
                 self._add_nodes([node], "in", distance)
                 hops.append(_Hop({**edge, "kind": "declared_by"}, node.id, end))
         return [hop for hop in hops if hop.start in self.nodes]
@@ -205,11 +202,11 @@ class Walk:
         return ids
 
     def _weigh(self, edge: Row, end: str) -> Row:
-        """An edge with the confidence with which its name is that of a node."""
-        worth = 1.0
-        if edge["target_id"] is None and is_system_name(edge["target_name"]):
-            worth = list_matching_names(self.nodes[end].full_name)[edge["target_name"]]
-        return {**edge, "confidence": min(edge["confidence"], worth)} if worth < 1.0 else edge
+        """An edge, no surer than it is that its name is that of a node."""
+        if edge["target_id"] or not is_system_name(edge["target_name"]):
+            return edge
+        worth = list_matching_names(self.nodes[end].full_name)[edge["target_name"]]
+        return {**edge, "confidence": min(edge["confidence"], worth)}
 
     async def _step_out(self, frontier: set[str], kinds: Collection[str], distance: int) -> set[str]:
         """Walk along the edges, to other sources and to names outside, too."""

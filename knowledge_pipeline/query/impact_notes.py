@@ -16,8 +16,7 @@ from knowledge_pipeline.query.open_release import OpenRelease
 from knowledge_pipeline.query.visible_graph import VisibleGraph
 from knowledge_pipeline.relations import DocumentContext, resolve_name
 from knowledge_pipeline.store import filters
-from knowledge_pipeline.store.search import IndexReader, Row
-from knowledge_pipeline.store.tables import split_batches
+from knowledge_pipeline.store.search import Row
 from knowledge_pipeline.sync_facade import gather_all
 
 _MAX_FILES = 200  # whose changes are looked for, the nearest first
@@ -75,41 +74,31 @@ async def _find_tickets(
 ) -> list[str]:
     """Tickets that name the files, or that commits and pull requests name which change them."""
     readers, visible = await opened.open_readers(), compile_filter(access, Filters())
-    names = await _list_file_names(graph, files)
-    changes = await _find_listing(readers, "mentions", names, visible, ("title", "url", "names", "metadata"))
-    mentions = (mention for row in changes for mention in json.loads(row["metadata"]).get("mentions", ()))
+
+    async def find_listing(column: str, values: Iterable[str], *read: str) -> list[Row]:
+        columns, names = ("source_type", "uri", "title", *read), sorted(values)
+        listings = (
+            reader.find_rows_listing(column, names, visible, limit=_MAX_ROWS, columns=columns)
+            for reader in readers
+        )
+        return [row for rows in await gather_all(listings) for row in rows] if names else []
+
+    changes = await find_listing("mentions", await _list_names(graph, files), "metadata")
+    mentions = [mention for row in changes for mention in json.loads(row["metadata"]).get("mentions", ())]
     keys = {mention["name"] for mention in mentions if mention["name"].startswith(("key:", "issue:"))}
-    named = await _find_listing(readers, "names", sorted(keys), visible, ("title", "url"))
-    tickets = (row for row in [*changes, *named] if row["source_type"] in _TICKET_TYPES)
-    return list(dict.fromkeys(f"{row['uri']} {row['title']}" for row in tickets))
+    tickets = [*changes, *await find_listing("names", keys)]
+    titles = (f"{row['uri']} {row['title']}" for row in tickets if row["source_type"] in _TICKET_TYPES)
+    return list(dict.fromkeys(titles))
 
 
-async def _list_file_names(graph: VisibleGraph, files: Sequence[_File]) -> list[str]:
+async def _list_names(graph: VisibleGraph, files: Sequence[_File]) -> set[str]:
     """The names by which other documents mention files."""
-    names: set[str] = set()
-    for source in sorted({source for source, _ in files}):
-        for batch in split_batches([path for of_source, path in files if of_source == source]):
-            where = filters.eq("kind", "file") & filters.eq("source", source) & filters.one_of("path", batch)
-            found = await graph.reader.find_symbols(
-                graph.visibility & where, limit=len(batch), columns=("repo", "path")
-            )
-            contexts = ((DocumentContext(source, "code", "", row["repo"]), row["path"]) for row in found)
-            names |= {name for context, path in contexts if (name := resolve_name(f"/{path}", context))}
-    return sorted(names)
-
-
-async def _find_listing(
-    readers: Sequence[IndexReader],
-    column: str,
-    values: Sequence[str],
-    visible: filters.Filter,
-    read: Sequence[str],
-) -> list[Row]:
-    if not values:
-        return []
-    columns = ("source", "source_type", "uri", *read)
-    by_space = await gather_all(
-        reader.find_rows_listing(column, values, visible, limit=_MAX_ROWS, columns=columns)
-        for reader in readers
+    where = filters.eq("kind", "file") & filters.one_of("path", sorted({path for _, path in files}))
+    visible, columns = graph.visibility & where, ("source", "repo", "path")
+    rows = await graph.reader.find_symbols(visible, limit=10 * len(files), columns=columns)
+    contexts = {(row["source"], row["path"]): row["repo"] for row in rows}
+    names = (
+        resolve_name(f"/{path}", DocumentContext(source, "code", "", contexts.get((source, path))))
+        for source, path in files
     )
-    return [row for rows in by_space for row in rows]
+    return {name for name in names if name}

@@ -185,7 +185,7 @@ paths:
         (
             "a.py",
             REQUESTS,
-            "uses variable ORDERS_URL|uses route * /api|uses route * /orders/{}/items in place"
+            "uses variable ORDERS_URL|uses route * /api|uses route * /api/{}|uses route * /orders/{}/items in place"
             "|uses route PUT /orders/{}/items in place|uses route POST /api/orders/{} in place"
             "|uses route DELETE /orders/{} in place",
         ),
