@@ -26,7 +26,7 @@ from knowledge_pipeline.code_graph import (
     IndexedFile,
     Project,
     extract,
-    is_manifest,
+    has_facts,
     list_defined_names,
     resolve,
 )
@@ -132,7 +132,10 @@ def unpack_package(name: str, folder: str, work: Path) -> tuple[Path, list[str]]
         _install(root)
     paths = [path.relative_to(root).as_posix() for path in sorted((root / folder).rglob("*"))]
     sources = [path for path in paths if path.endswith(_SUFFIXES) and "node_modules" not in path]
-    return root, [*sources, *(path.name for path in sorted(root.glob("*.json")) if is_manifest(path.name))]
+    return root, [
+        *sources,
+        *(path.name for path in sorted(root.glob("*.json")) if has_facts(path.name, "json")),
+    ]
 
 
 def answered(root: Path, paths: list[str], work: Path) -> dict[Site, Answer]:

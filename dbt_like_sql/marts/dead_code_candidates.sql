@@ -8,6 +8,10 @@ with used as (
     select distinct node
     from int_uses
     where user_node <> node
+    union
+    select source_id -- whom a route or a queue calls
+    from stg_edges
+    where kind in ('declares', 'uses')
 ),
 unresolved as (
     select split_part(rtrim(target_name, '()'), '.', -1) as simple, count(*) as uses -- of any language: templates

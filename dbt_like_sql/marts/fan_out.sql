@@ -9,7 +9,7 @@ with used as (
         count(distinct target_path) filter (where target_path <> path) as uses_files,
         count(distinct target_name) filter (where target_id is null and confidence = 0) as unresolved
     from stg_edges
-    where kind not in ('contains', 'depends')
+    where kind not in ('contains', 'depends', 'declares', 'uses', 'owns')
     group by source_id
 )
 select

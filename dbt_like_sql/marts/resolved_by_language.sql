@@ -11,6 +11,6 @@ select
     count(*) filter (where confidence = 0) as unresolved,
     round(count(*) filter (where confidence > 0) / count(*), 4) as resolved_share
 from stg_edges
-where kind not in ('contains', 'depends')
+where kind not in ('contains', 'depends', 'declares', 'uses', 'owns')
 group by source, language
 order by uses desc, source, language

@@ -5,7 +5,7 @@ select
     source,
     path,
     language,
-    kind, -- "calls", "references", "extends", "implements", "imports", "contains"; "depends": of files, in any way
+    kind, -- "calls", "references", "extends", "implements", "imports", "contains"; "declares", "uses", "owns": names of a system; "depends": of files, in any way
     source_id, -- node of the definition that it goes out from
     source_name,
     target_id, -- node; empty: outside of the source, or not known

@@ -224,7 +224,7 @@ def _build_size_row(row: dict[str, Any], wrong: str) -> dict[str, Any]:
 
 
 _BATCH_ROWS = 65_536
-_DERIVED = frozenset({"contains", "depends"})  # always certain
+_DERIVED = frozenset({"contains", "depends", "declares", "uses", "owns"})  # always certain
 
 
 @dataclass(frozen=True, slots=True)

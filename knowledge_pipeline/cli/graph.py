@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Target = Annotated[
     str, Argument(metavar="TARGET", help="A name, a path, PATH:LINE or PATH:NAME, or a folder.")
 ]
+Name = Annotated[str, Argument(metavar="NAME", help="Its name, as it is written.")]
 Depth = Annotated[int, Option("--depth", "-d", metavar="N", help="How many steps.", min=1)]
 Direction = Annotated[CallDirection, Option("--direction", help="Which way to follow calls.")]
 Limit = Annotated[int, Option("--limit", "-n", metavar="N", help="How many nodes.", min=1)]
@@ -152,7 +153,28 @@ def related(session: Session, target: Target, limit: Limit = 20, *, options: Gra
     return _answer(session, target, options, lambda it: it.find_related_code, limit=limit)
 
 
-COMMANDS = (usages, references, calls, hierarchy, dependencies, impact, related)
+def _build_name_command(kind: str, name: str, summary: str) -> Callable[..., int | None]:
+    """`knowledge graph route NAME`, and the same of the other names at which the parts of a system meet."""
+
+    def command(session: Session, name: Name, limit: Limit = 100, *, options: GraphOptions) -> int | None:
+        return _answer(session, f"{kind} {name}", options, lambda it: it.find_usages, limit=limit)
+
+    command.__name__, command.__doc__ = kind, summary
+    return example(f"knowledge graph {kind} {name}\nknowledge graph {kind} {name} --json")(command)
+
+
+_NAME_COMMANDS = (
+    _build_name_command(
+        "route", '"POST /orders"', "Show what declares a route and what calls it, everywhere."
+    ),
+    _build_name_command("topic", "orders", "Show what sends to a topic or queue, and what reads from it."),
+    _build_name_command("table", "orders", "Show what defines a table, and which queries name it."),
+    _build_name_command(
+        "variable", "ORDERS_URL", "Show what sets an environment variable, and what reads it."
+    ),
+    _build_name_command("flag", "new-checkout", "Show what asks for a feature flag."),
+)
+COMMANDS = (usages, references, calls, hierarchy, dependencies, impact, related, *_NAME_COMMANDS)
 
 
 def _answer(
@@ -198,7 +220,7 @@ def _answer(
 
 _MAX_LINES_SHOWN = 5  # of one file
 _TITLES = {
-    "usages": {"used_by": "used by"},
+    "usages": {"uses": "declared by", "used_by": "used by"},
     "references": {"used_by": "named by"},
     "calls": {"used_by": "called by", "uses": "calls"},
     "hierarchy": {"used_by": "extended by", "uses": "extends"},
@@ -276,8 +298,8 @@ class _TreeBuilder:
 
 
 def _format_detail(node: GraphNode) -> str:
-    if node.kind == "outside":
-        return "outside"
+    if node.source is None:
+        return node.kind
     return f"{node.source}:{_format_location(node)}" if node.kind != "file" else f"{node.source}"
 
 

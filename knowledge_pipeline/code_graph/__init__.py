@@ -4,7 +4,7 @@
 `renew_trace` says whether they still hold after other files have changed.
 """
 
-from knowledge_pipeline.code_graph.extraction import FACTS_VERSION, extract, is_manifest
+from knowledge_pipeline.code_graph.extraction import FACTS_VERSION, extract, has_facts
 from knowledge_pipeline.code_graph.facts import CHAIN, Edge, FileFacts, from_json, to_json
 from knowledge_pipeline.code_graph.project import ChangedNames, find_changed_names, list_defined_names
 from knowledge_pipeline.code_graph.resolution import (
@@ -22,6 +22,6 @@ from knowledge_pipeline.code_graph.traces import USES, IndexedFile, Project, Tra
 __all__ = [
     "CHAIN", "FACTS_VERSION", "RESOLVER_VERSION", "USES", "Alias", "ChangedNames", "Earlier",
     "Edge", "FileFacts", "IndexedFile", "Project", "ResolvedFile", "Trace", "extract",
-    "find_changed_names", "from_json", "full_name", "is_manifest", "list_asked_names",
+    "find_changed_names", "from_json", "full_name", "has_facts", "list_asked_names",
     "list_defined_names", "renew_trace", "resolve", "to_json",
 ]  # fmt: skip

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import chain
 
-from knowledge_pipeline.code_graph.facts import Binding, FileFacts, parent_scope, split_head
+from knowledge_pipeline.code_graph.facts import Binding, FileFacts, SystemUse, parent_scope, split_head
+from knowledge_pipeline.code_graph.facts_builder import FactsBuilder
 from knowledge_pipeline.code_graph.file_index import FileIndex, build_index
 from knowledge_pipeline.code_graph.languages.ecmascript_components import extract_component
 from knowledge_pipeline.code_graph.languages.embedded import extract_notebook
 from knowledge_pipeline.code_graph.languages.registry import find_manifest_parser, get_language
+from knowledge_pipeline.code_graph.system_settings import find_settings, has_settings
+from knowledge_pipeline.code_graph.system_uses import FoundUse, find_system_uses
 from knowledge_pipeline.file_languages import EMBEDDING_LANGUAGES, GRAPH_LANGUAGES
 from knowledge_pipeline.syntax.grammars import run_queries
 from knowledge_pipeline.syntax.outline import open_outline
 
-FACTS_VERSION = 3
+FACTS_VERSION = 4
 """Part of the fingerprint of each file's facts: raise it when the same text gives other facts."""
 
 
@@ -34,7 +37,21 @@ def extract(path: str, text: str, language: str) -> FileFacts:
         return extract_notebook(path, text, _extract_code)
     if language in EMBEDDING_LANGUAGES:
         return extract_component(path, text, language, _extract_code)
+    if has_settings(path, language):
+        uses = _place(find_settings(path, text, language), text)
+        return FileFacts(path, language, system_uses=uses)
     return _extract_code(path, text, language)
+
+
+def _place(uses: list[FoundUse], text: str, builder: FactsBuilder | None = None) -> tuple[SystemUse, ...]:
+    """The lines of system uses, and the definitions that they stand in, or before."""
+    placed: list[SystemUse] = []
+    line = at = 0
+    for use in uses:  # in the order of the text
+        line, at = line + text.count("\n", at, use.at), use.at
+        scope = builder.scope_at(use.at, is_mark=use.is_mark) if builder else ""
+        placed.append(SystemUse(use.kind, use.name, scope, line + 1, use.percent))
+    return tuple(dict.fromkeys(placed))
 
 
 def _extract_code(path: str, text: str, language: str) -> FileFacts:
@@ -47,12 +64,14 @@ def _extract_code(path: str, text: str, language: str) -> FileFacts:
         if captures is None:
             return FileFacts(path, language)
         builder.read(captures)
-    return builder.build_facts()
+    system_uses = _place(find_system_uses(text, language), text, builder)
+    return replace(builder.build_facts(), system_uses=system_uses)
 
 
-def is_manifest(path: str) -> bool:
-    """Whether a file has facts because it says how modules are named, whatever its language."""
-    return find_manifest_parser(path) is not None
+def has_facts(path: str, language: str) -> bool:
+    """Whether a file has facts: as a program, or because it names modules or says how a system is set up."""
+    is_program = language in GRAPH_LANGUAGES or language in EMBEDDING_LANGUAGES
+    return is_program or find_manifest_parser(path) is not None or has_settings(path, language)
 
 
 def build_interface(facts: FileFacts) -> FileIndex:

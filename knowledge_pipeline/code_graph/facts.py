@@ -30,8 +30,9 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, get_type_hints
 
 SymbolKind = Literal["file", "module", "class", "interface", "function", "method", "variable", "type"]
+SystemKind = Literal["declares", "uses", "owns"]
 UseKind = Literal["calls", "references", "extends", "implements"]
-EdgeKind = Literal["calls", "references", "extends", "implements", "imports", "contains"]
+EdgeKind = Literal["calls", "references", "extends", "implements", "imports", "contains"] | SystemKind
 
 
 class Definition(NamedTuple):
@@ -74,6 +75,19 @@ class Use(NamedTuple):
     line: int
 
 
+class SystemUse(NamedTuple):
+    """A place in a file that declares or uses a name which repositories share: see `system_names`.
+
+    A line of CODEOWNERS "owns" what its pattern means.
+    """
+
+    kind: SystemKind
+    name: str  # "route POST /orders/{}", "topic orders"
+    scope: str  # the definition that does so; "": the file
+    line: int
+    percent: int  # how sure it is
+
+
 @dataclass(frozen=True, slots=True)
 class FileFacts:
     """Everything that one file says."""
@@ -87,6 +101,7 @@ class FileFacts:
     uses: tuple[Use, ...] = ()
     settings: dict[str, str] = field(default_factory=dict[str, str])
     """What a manifest says (go.mod's module), and Python's `__all__`."""
+    system_uses: tuple[SystemUse, ...] = ()
 
 
 class Edge(NamedTuple):
@@ -206,7 +221,7 @@ def values_at(values: Values, step: str) -> Values:
 
 
 _VERSION = 1
-_RECORD_TYPES: tuple[Any, ...] = (Definition, Import, Binding, Use)
+_RECORD_TYPES: tuple[Any, ...] = (Definition, Import, Binding, Use, SystemUse)
 _FIELD_TYPES = {part: tuple(get_type_hints(part).values()) for part in _RECORD_TYPES}
 
 
@@ -216,7 +231,7 @@ def to_json(facts: FileFacts) -> str:
     strings.default_factory = strings.__len__
     columns = [
         [strings[value] if isinstance(value, str) else int(value) for record in records for value in record]
-        for records in (facts.definitions, facts.imports, facts.bindings, facts.uses)
+        for records in (facts.definitions, facts.imports, facts.bindings, facts.uses, facts.system_uses)
     ]
     return json.dumps(
         [_VERSION, facts.path, facts.language, facts.module, facts.settings, list(strings), *columns],
@@ -234,10 +249,12 @@ def from_json(text: str) -> FileFacts:
     version, path, language, module, settings, strings, *columns = json.loads(text)
     if version != _VERSION:
         raise ValueError(f"facts of version {version}, expected {_VERSION}: extract them again")
-    definitions, imports, bindings, uses = (
+    if len(columns) < len(_RECORD_TYPES):
+        columns.append([])  # written before system names were read
+    definitions, imports, bindings, uses, system_uses = (
         _decode_records(part, cells, strings) for part, cells in zip(_RECORD_TYPES, columns, strict=True)
     )
-    return FileFacts(path, language, module, definitions, imports, bindings, uses, settings)
+    return FileFacts(path, language, module, definitions, imports, bindings, uses, settings, system_uses)
 
 
 def _decode_records(record_type: Any, cells: list[int], strings: list[str]) -> tuple[Any, ...]:

@@ -388,6 +388,15 @@ class FactsBuilder(ExpressionReader):
         """The qualified name of the definition around a node; "" in none."""
         return self._scopes[bisect_right(self._starts, self.syntax.start(node)) - 1]
 
+    def scope_at(self, char: int, *, is_mark: bool = False) -> str:
+        """The definition around a character; for a decorator or annotation, the one that it stands before."""
+        position = bisect_right(self._starts, char) - 1
+        scope = self._scopes[position]
+        if is_mark and (not scope or scope in self.type_names):
+            after = self._scopes[position + 1 : position + 2]
+            return after[0] if after and after[0].startswith(scope) else scope
+        return scope
+
     def name(self, definition: OutlineDefinition) -> str:
         """The qualified name of a definition."""
         return self._names[id(definition)]

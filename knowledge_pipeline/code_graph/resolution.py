@@ -39,8 +39,9 @@ from knowledge_pipeline.code_graph.traces import (
     TracedView,
     UseLookups,
 )
+from knowledge_pipeline.system_names import list_stored_names
 
-RESOLVER_VERSION = 3
+RESOLVER_VERSION = 4
 """Part of the fingerprint of each file's edges: raise it when the same facts give other edges."""
 
 _MAX_WORK_BY_USE = 100_000
@@ -51,6 +52,7 @@ SUBCLASS_CONFIDENCE = 0.7
 UNIQUE_NAME_CONFIDENCE = 0.5
 _MAX_FILES = 8
 _NO_NAME = f"([@{CHAIN}"  # what a step starts with that is no name of the program
+_OWN_KINDS = frozenset({"contains", "declares", "uses", "owns"})  # which a file's own facts say
 _CALLABLE = frozenset({"class", "interface", "function", "method", "type"})
 
 
@@ -98,7 +100,7 @@ def resolve(path: str, project: Project, earlier: Earlier | None = None) -> Reso
     edges, masks = resolver.resolve_uses(range(len(resolver.uses)))
     aliases, asked_for_aliases = resolver.resolve_aliases()
     lookups = UseLookups.from_masks(resolver.log.asked, masks)
-    merged = _merge_edges([*resolver.contains_edges(), *edges])
+    merged = _merge_edges([*resolver.contains_edges(), *resolver.system_edges(), *edges])
     return resolver.finish(merged, aliases, lookups, asked_for_aliases)
 
 
@@ -128,7 +130,7 @@ def _resolve_again(path: str, project: Project, earlier: Earlier) -> ResolvedFil
         due |= neighbours
     redone = {_place(resolver.uses[use]) for use in due}
     kept = (
-        edge for edge in earlier.edges if edge.kind == "contains" or (edge.source, edge.line) not in redone
+        edge for edge in earlier.edges if edge.kind in _OWN_KINDS or (edge.source, edge.line) not in redone
     )
     lookups = lookups.replace(uses, UseLookups.from_masks(resolver.log.asked, masks))
     return resolver.finish([*kept, *_merge_edges(edges)], aliases, lookups, asked_for_aliases)
@@ -284,6 +286,13 @@ class _Resolver:
             around = parent_scope(definition.name)
             source = around if around in self.index.kinds else ""
             yield Edge("contains", source, definition.name, self.view.path, definition.start_line, 1.0)
+
+    def system_edges(self) -> Iterator[Edge]:
+        """To the names by which the parts of a system meet, and to the ends of routes."""
+        for use in self.index.facts.system_uses:
+            scope = use.scope if use.scope in self.index.kinds else ""
+            for name, worth in list_stored_names(use.name):
+                yield Edge(use.kind, scope, name, None, use.line, min(use.percent / 100, worth))
 
     def _import_edges(self, imported: Import) -> Iterator[Edge]:
         files = self.view.find_modules(self.index.language, self.view.path, imported.module)

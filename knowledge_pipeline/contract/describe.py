@@ -185,7 +185,7 @@ def render_mermaid(response: responses.GraphResponse) -> str:
     for node in response.nodes:
         # quotes would end the text, and `#` starts the number of a character
         label = "<br/>".join(part.translate(_MERMAID_ESCAPES) for part in _label_lines(node))
-        start, end = ('(["', '"])') if node.kind == "outside" else ('["', '"]')
+        start, end = ('(["', '"])') if node.source is None else ('["', '"]')
         lines.append(f"    {numbers[node.id]}{start}{label}{end}")
     for edge in response.edges:
         arrow = _ARROWS.get(edge.kind, "-->")
@@ -202,7 +202,7 @@ def render_dot(response: responses.GraphResponse) -> str:
     lines.append('    rankdir=LR; node [fontname="sans-serif"]; edge [fontname="sans-serif", fontsize=10];')
     for node in response.nodes:
         label = "\\n".join(part.replace("\\", "\\\\").replace('"', '\\"') for part in _label_lines(node))
-        shape = "ellipse" if node.kind == "outside" else "box"
+        shape = "ellipse" if node.source is None else "box"
         weight = 3 if node.role == "target" else 1
         lines.append(f'    {numbers[node.id]} [label="{label}", shape={shape}, penwidth={weight}];')
     for edge in response.edges:

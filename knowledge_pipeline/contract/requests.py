@@ -284,7 +284,8 @@ class GraphTargetRequest(ClosedRequest):
     target: str = field(
         metadata=about(
             "A definition (`Store.get`, or its full name as an import writes it), "
-            "`path:name`, `path:line` (the definition around the line), a file, or a folder.",
+            "`path:name`, `path:line` (the definition around the line), a file, or a folder; or a route "
+            "(`POST /orders`), or a `topic`, `table`, `variable` or `flag` with its name.",
             examples=["Store.get", "src/store.py:Store.get", "src/store.py:120", "src/store.py"],
             min_length=1,
             **mark_limits("name_chars"),

@@ -39,6 +39,15 @@ def describe_resolution(confidence: float) -> str:
     return _RESOLUTIONS.get(round(confidence, 2), _SEVERAL)
 
 
+_NAME_MATCHES = {1.0: "as written", 0.9: "as written", 0.8: "by an address", 0.6: "by the end of an address"}
+"""How a route, a topic or another name of a system was found, by the confidence of the edge."""
+
+
+def describe_name_match(confidence: float) -> str:
+    """How surely a place in code means such a name."""
+    return _NAME_MATCHES.get(round(confidence, 2), "by an address")
+
+
 def describe_certainty(resolution: str, confidence: float) -> str:
     """`by import or scope · 1.0`."""
     return f"{resolution} · {round(confidence, 2)}"
@@ -96,7 +105,9 @@ class GraphResponse(QueryResponse):
     nodes: tuple[GraphNode, ...] = ()  # targets first, then by distance
     edges: tuple[GraphEdge, ...] = ()
     candidates: tuple[GraphNode, ...] = ()  # what an ambiguous target may mean
-    notes: tuple[str, ...] = described("Sentences: what was left out, what could not be resolved.", ())
+    notes: tuple[str, ...] = described(
+        "Sentences: what was left out or not resolved; of an impact its owners, tests and tickets.", ()
+    )
     timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])
     steps: tuple[Step, ...] = field(default=(), metadata=HIDDEN)
 

@@ -13,7 +13,7 @@ from math import log
 from typing import Literal, NamedTuple
 
 from knowledge_pipeline.contract.filters import Filters, NodeRole
-from knowledge_pipeline.contract.responses import GraphEdge, GraphNode
+from knowledge_pipeline.contract.responses import GraphEdge, GraphNode, describe_name_match
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.query.access import Access
@@ -34,11 +34,15 @@ from knowledge_pipeline.query.visible_graph import (
 from knowledge_pipeline.store import filters
 from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.search import Row
+from knowledge_pipeline.system_names import is_system_name, list_matching_names, parse_system_name
 
 EdgeDirection = Literal["in", "out"]
 EdgeKey = tuple[str, str, str, str]  # kind, source, target, path
 DEPENDENCY_KINDS = ("depends",)
 """Edges between files: one edge for all that lead from one file to another, in any way."""
+
+DECLARES = "declares"
+"""Edges from what declares a name of `system_names`: whoever uses the name depends on it."""
 
 _ROLES: Mapping[EdgeDirection, NodeRole] = {"in": "used_by", "out": "uses"}
 _MAX_NAMES = 1_000  # full names that one step looks for in other sources
@@ -125,13 +129,15 @@ class Walk:
 
     async def _step_in(self, frontier: set[str], kinds: Collection[str], distance: int) -> set[str]:
         """Walk against the edges, those of other sources by full names; used members join the frontier."""
-        between_files = kinds == DEPENDENCY_KINDS
+        between_files = "depends" in kinds
         conditions = [] if distance > 1 or between_files else list(self.member_scope.incoming_conditions())
+        declared = await self._find_declared(frontier, distance, between_files) if DECLARES in kinds else []
         names: dict[str, set[str]] = {}
         if await self.graph.has_several_sources():  # else no other source can know a node
             names = self._index_by_name(await self._read_full_names(frontier, whole_files=between_files))
             if conditions:
                 names |= self._index_by_name(await self.graph.read_member_names(self.member_scope))
+        names |= self._list_system_names(frontier)
         ids = self._map_constructor_ids(frontier, kinds, "in")
         where = filters.one_of("target_id", sorted({*frontier, *ids}))
         for condition in conditions:
@@ -143,7 +149,7 @@ class Walk:
         for edge in edges:
             id_ = ids.get(edge["target_id"], edge["target_id"])
             ends = [id_] if id_ else sorted(names.get(edge["target_name"], ()))
-            hops += [_Hop(edge, edge["source_id"], end) for end in ends]
+            hops += [_Hop(self._weigh(edge, end), edge["source_id"], end) for end in ends]
         if conditions:
             frontier |= await self._admit_members(hop.end for hop in hops)
         hops = [  # by id, or surely by the full name of what is in another source
@@ -159,12 +165,52 @@ class Walk:
             )
         ]
         far = await self._read_far_nodes((hop.start for hop in hops), "in", distance, between_files)
-        self._add_edges(hop for hop in hops if hop.start in far)
-        return far
+        self._add_edges([*(hop for hop in hops if hop.start in far), *declared])
+        return far | {hop.start for hop in declared}
+
+    async def _find_declared(
+        self, frontier: Collection[str], distance: int, between_files: bool
+    ) -> list[_Hop]:
+        """The routes and other system names that the frontier declares, as nodes that depend on it."""
+        nodes = [self.nodes[id_] for id_ in frontier if self.nodes[id_].source]
+        if not nodes:
+            return []
+        scope = self.member_scope if distance == 1 else MemberScope()
+        where = filters.one_of("source_id", sorted(node.id for node in nodes))
+        for condition in (MemberScope.from_nodes(nodes) if between_files else scope).outgoing_conditions():
+            where |= condition
+        edges = await self._read_edges([DECLARES], where, (*OUTGOING_EDGE_COLUMNS, "path"))
+        if not between_files:
+            await self._admit_members(edge["source_id"] for edge in edges)
+        by_file = {(node.source, node.path): node.id for node in nodes if node.kind == "file"}
+        hops: list[_Hop] = []
+        for edge in edges:
+            node, id_ = build_external_node(edge["target_name"]), edge["source_id"]
+            end = id_ if id_ in self.nodes else by_file.get((edge["source"], edge["path"]))
+            if end is not None and "…" not in node.name:
+                self._add_nodes([node], "in", distance)
+                hops.append(_Hop({**edge, "kind": "declared_by"}, node.id, end))
+        return [hop for hop in hops if hop.start in self.nodes]
+
+    def _list_system_names(self, frontier: Collection[str]) -> dict[str, set[str]]:
+        """The names under which routes, topics and the like are stored, with their nodes at the frontier."""
+        ids: dict[str, set[str]] = {}
+        for id_ in frontier:
+            if not self.nodes[id_].source and is_system_name(self.nodes[id_].full_name):
+                for name in list_matching_names(self.nodes[id_].full_name):
+                    ids.setdefault(name, set()).add(id_)
+        return ids
+
+    def _weigh(self, edge: Row, end: str) -> Row:
+        """An edge, no surer than it is that its name is that of a node."""
+        if edge["target_id"] or not is_system_name(edge["target_name"]):
+            return edge
+        worth = list_matching_names(self.nodes[end].full_name)[edge["target_name"]]
+        return {**edge, "confidence": min(edge["confidence"], worth)}
 
     async def _step_out(self, frontier: set[str], kinds: Collection[str], distance: int) -> set[str]:
         """Walk along the edges, to other sources and to names outside, too."""
-        between_files = kinds == DEPENDENCY_KINDS
+        between_files = "depends" in kinds
         conditions = [] if distance > 1 or between_files else list(self.member_scope.outgoing_conditions())
         ids = self._map_constructor_ids(frontier, kinds, "out")
         where = filters.one_of("source_id", sorted({*frontier, *ids}))
@@ -177,12 +223,29 @@ class Walk:
         edges = [edge for edge in edges if edge["source_id"] in frontier]
         inner = [_Hop(edge, edge["source_id"], edge["target_id"]) for edge in edges if edge["target_id"]]
         far = await self._read_far_nodes((hop.end for hop in inner), "out", distance, between_files)
-        leaving = [edge for edge in edges if not edge["target_id"]]
+        leaving = [edge for edge in edges if not edge["target_id"] and " …" not in edge["target_name"]]
         sure = [edge for edge in leaving if edge["confidence"] >= MIN_CONFIDENCE]
         self.unresolved += len(leaving) - len(sure)
         outer = await self._resolve_external(sure, distance, between_files)
-        self._add_edges([*(hop for hop in inner if hop.end in far), *outer])
-        return far | {hop.end for hop in outer}
+        declaring = await self._find_declaring(frontier, distance) if DECLARES in kinds else []
+        self._add_edges([*(hop for hop in inner if hop.end in far), *outer, *declaring])
+        return far | {hop.end for hop in [*outer, *declaring]}
+
+    async def _find_declaring(self, frontier: Collection[str], distance: int) -> list[_Hop]:
+        """What declares the routes and other system names of the frontier."""
+        names = self._list_system_names(frontier)
+        if not names:
+            return []
+        edges = await self._read_edges(
+            [DECLARES], filters.one_of("target_name", sorted(names)), OUTGOING_EDGE_COLUMNS
+        )
+        far = await self._read_far_nodes((edge["source_id"] for edge in edges), "out", distance, False)
+        return [
+            _Hop({**self._weigh(edge, id_), "kind": "declared_by"}, id_, edge["source_id"])
+            for edge in edges
+            for id_ in sorted(names[edge["target_name"]])
+            if edge["source_id"] in far
+        ]
 
     async def _admit_members(self, ids: Iterable[str]) -> set[str]:
         """Add members of the start nodes; returns the ids that the walk has then."""
@@ -219,7 +282,7 @@ class Walk:
                 nodes.setdefault(outside.id, outside)
                 ends = [outside.id]
             hops += [_Hop(edge, edge["source_id"], end) for end in ends]
-        hops.sort(key=lambda hop: nodes[hop.end].kind == "outside")
+        hops.sort(key=lambda hop: nodes[hop.end].source is None)
         self._add_nodes((nodes[id_] for id_ in dict.fromkeys(hop.end for hop in hops)), "out", distance)
         return [hop for hop in hops if hop.end in self.nodes]
 
@@ -267,13 +330,17 @@ class Walk:
         places: dict[EdgeKey, list[Row]] = {}
         for edge, start, end in hops:
             if start != end or edge["kind"] == "calls":  # from a node to itself, only recursion counts
-                key = (edge["kind"], start, end, self.nodes[start].path or "")
+                path = self.nodes[start].path or self.nodes[end].path or ""
+                key = (edge["kind"], start, end, path)
                 places.setdefault(key, []).append(edge)
         for key, edges in places.items():
+            start, end = key[1:3]
             earlier = self.edges.get(key)
             lines = {*(earlier.lines if earlier else ()), *(edge["line"] for edge in edges)}
             confidence = max(earlier.confidence if earlier else 0.0, *(edge["confidence"] for edge in edges))
-            self.edges[key] = GraphEdge(*key, tuple(sorted(lines)), round(confidence, 3))
+            meets = any(is_system_name(node.full_name) for node in (self.nodes[start], self.nodes[end]))
+            resolution = describe_name_match(confidence) if meets else ""
+            self.edges[key] = GraphEdge(*key, tuple(sorted(lines)), round(confidence, 3), resolution)
 
     async def _read_full_names(self, ids: Collection[str], *, whole_files: bool) -> dict[str, set[str]]:
         """Node -> the full names by which other sources may know it; of files, those of what they define."""
@@ -295,7 +362,7 @@ class Walk:
     async def _read_edges(self, kinds: Collection[str], where: Filter, columns: Sequence[str]) -> list[Row]:
         """Edges to a definition first, then the surest, then in a fixed order."""
         limit = min(_EDGES_PER_NODE * self.limit, _MAX_EDGES)
-        where = filters.one_of("kind", sorted(kinds)) & where
+        where = filters.one_of("kind", sorted({*kinds} - {DECLARES} or kinds)) & where
         edges = await self.graph.read_edges(where, limit=limit, columns=columns)
         self.is_truncated |= len(edges) >= limit
         return sorted(
@@ -343,6 +410,7 @@ async def find_target(graph: VisibleGraph, text: str, target_filters: Filters) -
         src/store.py:120          the definition around a line
         src/store.py:Store.get    a definition of a file; `src/store.py::Store.get` and `#get`, too
         shop:src/store.py:120     the same of one source
+        POST /orders, topic jobs  a route, or a topic, table, variable or flag by its name
 
     Raises:
         InvalidQuery: the text is empty.
@@ -353,6 +421,8 @@ async def find_target(graph: VisibleGraph, text: str, target_filters: Filters) -
         raise InvalidQuery("the target is empty: give a symbol, a path, or path:line")
     visibility = reduce(lambda left, right: left & right, to_conditions(target_filters), graph.visibility)
     graph = VisibleGraph(graph.reader, visibility)
+    if (name := parse_system_name(target)) is not None:
+        return await _find_system_name(graph, name)
     place = parse_place(target)
     target = f"{place.path}{place.suffix}"
     try:
@@ -363,6 +433,19 @@ async def find_target(graph: VisibleGraph, text: str, target_filters: Filters) -
         if not rest or not await of_source.read_symbols(_IS_FILE, limit=1):
             raise
     return await _find_whole_target(of_source, rest)
+
+
+async def _find_system_name(graph: VisibleGraph, name: str) -> ResolvedTarget:
+    """A route or another name at which parts of a system meet, if anything visible declares or uses it."""
+    node = build_external_node(name)
+    same_name = filters.one_of("target_name", sorted(list_matching_names(name)))
+    if await graph.read_edges(same_name, limit=1, columns=("target_name",)):
+        return ResolvedTarget((node,))
+    of_kind = filters.starts_with("target_name", f"{node.kind} ")
+    rows = await graph.read_edges(of_kind, columns=("target_name",))
+    names = {row["target_name"].partition(" ")[2] for row in rows if " …" not in row["target_name"]}
+    sentence = f"no visible code declares or uses the {node.kind} {node.name[:_MAX_SHOWN_CHARS]!r}"
+    raise NotFound(_add_suggestions(sentence, _find_similar(node.name, names)))
 
 
 async def _find_whole_target(graph: VisibleGraph, target: str) -> ResolvedTarget:
@@ -536,7 +619,7 @@ async def rank_related_code(walk: Walk, targets: Sequence[GraphNode], ids: Colle
             scores[id_] += _SAME_CLASS_BONUS
         elif (node.source, node.path) in files:
             scores[id_] += _SAME_FILE_BONUS
-    others = {id_ for id_, node in nodes.items() if node.kind not in ("outside", "file")} - own
+    others = {id_ for id_, node in nodes.items() if node.source and node.kind != "file"} - own
     ranked = [(id_, score) for id_, score in _rank_scores(scores) if id_ in others]
     for id_, score in ranked[: walk.limit]:
         role = near.nodes[id_].role if id_ in near.nodes else "uses"
@@ -552,7 +635,7 @@ async def _score_shared_uses(near: Walk, own_ids: set[str]) -> _Scores:
     """What uses the things that the target uses."""
     scores = _Scores(float)
     used = sorted({edge.target for edge in near.edges.values() if edge.source in own_ids} - own_ids)
-    used = [id_ for id_ in used if near.nodes[id_].kind not in ("outside", "file")][:_MAX_SHARED]
+    used = [id_ for id_ in used if near.nodes[id_].source and near.nodes[id_].kind != "file"][:_MAX_SHARED]
     if not used:
         return scores
     edges = await near.graph.read_edges(

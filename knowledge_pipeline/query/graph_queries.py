@@ -26,6 +26,7 @@ from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import Stopwatch
 from knowledge_pipeline.query.code_graph import (
+    DECLARES,
     DEPENDENCY_KINDS,
     EdgeDirection,
     EdgePath,
@@ -36,16 +37,17 @@ from knowledge_pipeline.query.code_graph import (
     rank_related_code,
 )
 from knowledge_pipeline.query.documents import read_by_id
+from knowledge_pipeline.query.impact_notes import describe_surroundings
 from knowledge_pipeline.query.open_release import Index, OpenRelease
 from knowledge_pipeline.query.places import CHUNK_ID
 from knowledge_pipeline.query.visible_graph import MemberScope, VisibleGraph
 from knowledge_pipeline.sync_facade import SyncFacade, blocking
 
 CALL_KINDS = ("calls",)
-USE_KINDS = ("calls", "references", "extends", "implements", "imports")
+USE_KINDS = ("calls", "references", "extends", "implements", "imports", "uses")
 INHERITANCE_KINDS = ("extends", "implements")
 _ALLOWED_FILTERS = frozenset({"languages", "sources", "source_types", "repos", "branches", "paths", "tags"})
-_DEPENDENT_KINDS = ("calls", "references", "extends", "implements")
+_DEPENDENT_KINDS = ("calls", "references", "extends", "implements", "uses", DECLARES)
 _EDGE_ORDER = attrgetter("path", "lines", "kind", "source", "target")
 _CallDirections = Mapping[CallDirection, Sequence[EdgeDirection]]
 _CALL_DIRECTIONS: _CallDirections = {"callers": ("in",), "callees": ("out",), "both": ("in", "out")}
@@ -114,6 +116,10 @@ async def query_graph(index: Index, request: GraphRequest, access: Access) -> Gr
         with watch.step("walk"):
             walk.add_start_nodes(target.nodes)
             await _traverse(walk, target.nodes, request)
+    notes = _build_notes(request, target, walk)
+    if request.method == "analyze_dependencies":
+        with watch.step("surroundings"):
+            notes += await describe_surroundings(opened, graph, walk.nodes.values(), access)
     return GraphResponse(
         query_id=str(uuid.uuid4()),
         took_ms=watch.took_ms,
@@ -124,7 +130,7 @@ async def query_graph(index: Index, request: GraphRequest, access: Access) -> Gr
         nodes=tuple(sorted(walk.nodes.values(), key=_order_targets_first)),
         edges=tuple(sorted(walk.edges.values(), key=_EDGE_ORDER)),
         candidates=target.candidates,
-        notes=tuple(_build_notes(request, target, walk)),
+        notes=tuple(notes),
         timings_ms=watch.timings_ms,
         steps=tuple(watch.steps),
     )
@@ -160,7 +166,8 @@ async def _traverse(walk: Walk, targets: Sequence[GraphNode], request: GraphRequ
         case "get_dependencies" if between_files:
             return await walk.follow(ids, "out", DEPENDENCY_KINDS, depth=depth)
         case "analyze_dependencies" if between_files:
-            paths = [EdgePath("in", DEPENDENCY_KINDS, depth), EdgePath("out", DEPENDENCY_KINDS)]
+            dependents = EdgePath("in", (*DEPENDENCY_KINDS, DECLARES), depth)
+            paths = [dependents, EdgePath("out", DEPENDENCY_KINDS)]
             return await walk.follow_all(ids, *paths)
         case _:
             walk.member_scope = MemberScope.from_nodes(targets)
@@ -168,15 +175,16 @@ async def _traverse(walk: Walk, targets: Sequence[GraphNode], request: GraphRequ
         case "find_related_code":
             return await rank_related_code(walk, targets, ids)
         case "find_usages":
-            await walk.follow(ids, "in", USE_KINDS)
+            declaring = () if targets[0].source else (EdgePath("out", (DECLARES,)),)
+            await walk.follow_all(ids, EdgePath("in", USE_KINDS), *declaring)
         case "get_dependencies":
-            await walk.follow(ids, "out", USE_KINDS, depth=depth)
+            await walk.follow(ids, "out", (*USE_KINDS, DECLARES), depth=depth)
         case "get_call_graph":
             paths = [EdgePath(way, CALL_KINDS, depth) for way in _CALL_DIRECTIONS[request.direction]]
             await walk.follow_all(ids, *paths)
         case "analyze_dependencies":
             dependents = (EdgePath("in", _DEPENDENT_KINDS, depth), EdgePath("in", ("imports",)))
-            await walk.follow_all(ids, *dependents, EdgePath("out", USE_KINDS))
+            await walk.follow_all(ids, *dependents, EdgePath("out", (*USE_KINDS, DECLARES)))
     walk.drop_internal_edges()
 
 

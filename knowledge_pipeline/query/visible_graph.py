@@ -19,6 +19,7 @@ from knowledge_pipeline.store.filters import Filter
 from knowledge_pipeline.store.graph import GraphReader, RowLookup, node_id
 from knowledge_pipeline.store.search import Row
 from knowledge_pipeline.store.tables import split_batches
+from knowledge_pipeline.system_names import is_system_name
 
 _FileKey = tuple[str | None, str | None]  # source, path
 
@@ -218,8 +219,9 @@ def to_nodes(rows: Iterable[Row], *, role: NodeRole = "target", distance: int = 
 
 
 def build_external_node(name: str) -> GraphNode:
-    """A name that nothing visible in the index has."""
-    return GraphNode(id=f"outside:{name}", name=name, kind="outside", full_name=name)
+    """A name that nothing visible has, outside of the index or where the parts of a system meet."""
+    kind, shown = name.split(" ", 1) if is_system_name(name) else ("outside", name)
+    return GraphNode(id=f"outside:{name}", name=shown, kind=kind, full_name=name)
 
 
 _CONSTRUCTORS_BY_LANGUAGE = {

@@ -35,14 +35,14 @@ from knowledge_pipeline.code_graph import (
     find_changed_names,
     from_json,
     full_name,
-    is_manifest,
+    has_facts,
     list_defined_names,
     renew_trace,
     resolve,
     to_json,
 )
 from knowledge_pipeline.config.sources import SanitizeSettings, resolve_sanitize
-from knowledge_pipeline.file_languages import EMBEDDING_LANGUAGES, GRAPH_LANGUAGES, detect_language
+from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.records import hash_each, hash_strings
 from knowledge_pipeline.sanitizing import sanitize as sanitizing
 from knowledge_pipeline.sanitizing.sanitize import SanitizerFailed
@@ -160,6 +160,7 @@ class BatchBuilder:
 
 _SIGNATURE_CHARS = 300
 _ENCODER = json.JSONEncoder(sort_keys=True, default=str)
+_INNER_KINDS = ("contains", "declares", "owns")  # by which a file depends on nothing
 _MARK_CHARS = 32  # of `hash_strings`
 
 StoredEdge = tuple[str, str, str, str | None, int, float]
@@ -347,7 +348,7 @@ class GraphRowBuilder:
             yield edge_id, edge.kind, edge
             key = (edge.target_path, "" if edge.target_path else edge.target)
             best = depends.get(key)
-            if edge.kind != "contains" and edge.target_path != path and edge.confidence > 0:
+            if edge.kind not in _INNER_KINDS and edge.target_path != path and edge.confidence > 0:
                 depends[key] = edge if best is None or edge.confidence > best.confidence else best
         for (target_path, target), edge in depends.items():
             depended = Edge("imports", "", target, target_path, edge.line, edge.confidence)
@@ -469,7 +470,7 @@ def _desired_fingerprints(
     rows = snapshot.read_rows(["uri", "path", "language", "content_hash"], live).to_pylist()
     for row in sorted(rows, key=itemgetter("uri")):
         path, language = row["path"], row["language"] or _language_of(row)
-        if path not in uris and (language in GRAPH_LANGUAGES | EMBEDDING_LANGUAGES or is_manifest(path)):
+        if path not in uris and has_facts(path, language):
             hashes[language][path], uris[path] = row["content_hash"], row["uri"]
     desired = dict[str, str]()
     for language, of_files in hashes.items():

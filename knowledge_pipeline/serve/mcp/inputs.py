@@ -339,7 +339,8 @@ class GraphTargetInput(PagedInput):
     target: str = Field(
         min_length=1,
         description="A name, `path:name`, `path:line`, a file or a folder. A name is `Store.get`, or the "
-        "full one as an import writes it; a line stands for the definition around it.",
+        "full one as an import writes it; a line stands for the definition around it. Or `POST /orders`, "
+        "`topic NAME`, `table NAME`, `variable NAME`.",
         examples=["Store.get", "src/store.py:Store.get", "src/store.py:120", "src/store.py"],
     )
     sources: FilterValues = filter_field("sources")

@@ -65,6 +65,15 @@ def world(seed: int, sources: list[str]) -> World:
             end = chosen.choice(own) if inside else made.symbols[chosen.choice(nodes[other])]["full_name"]
             sure = chosen.choice([1.0, 0.8, 0.0 if not inside else 0.5])
             made.link(chosen.choice(KINDS), start, end if sure else f"{end}.unknown", 3, sure)
+        for kind, name in (
+            ("declares", "route GET /orders"),
+            ("uses", "route GET /orders"),
+            ("uses", "topic jobs"),
+        ):
+            made.link(kind, chosen.choice(own), name)
+        made.link("uses", chosen.choice(own), f"route GET /{source}/orders")
+        made.link("uses", chosen.choice(own), "route GET …/orders", 3, 0.6)
+        made.link("owns", made.file(source, "CODEOWNERS"), f"owners * @{source}")
     for node in [node for node, row in made.symbols.items() if row["source"] not in sources]:
         del made.symbols[node]
     made.edges = [edge for edge in made.edges if edge["source"] in sources]
@@ -127,7 +136,8 @@ def questions(seed: int, count: int) -> Iterator[Question]:
                 "Store", "Store.get", "helper", "shared/tools.py", "tools.py:2", "shared", own, f"{own}_main",
                 f"{own}_mian", f"{own}/app.py", f"{own}/store.py:Store", f"{own}/store.py:5",
                 f"{own}/stor.py", f"{own}_only", f"{own}.shared/tools.helper",
-                f"{own}/store.py:Store.{own}_onyl",
+                f"{own}/store.py:Store.{own}_onyl", "GET /orders", "GET /ordes", "topic jobs",
+                f"GET /{own.replace('_', '-')}/orders",
             ]
         )  # fmt: skip
         options: dict[str, Any] = {"limit": chosen.choice([1, 3, 100])}
