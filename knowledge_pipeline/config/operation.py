@@ -161,6 +161,7 @@ class ScheduleSettings(SettingsModel):
     weekly: Cron = "0 4 * * 0"  # Sunday
     weekly_reindex: Cron = "0 1 * * 6"  # Saturday
     monthly_reindex: Cron = "0 1 1 * *"
+    permissions: Cron = "*/5 * * * *"  # where a source has visibility: from_source
     maintenance: Cron = "30 5 * * *"
     checks: Cron = "0 6 * * *"
     sql_models: Cron = "15 6 * * *"

@@ -8,12 +8,18 @@ POST included, so that sending it twice does no harm.
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import random
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import requests
@@ -40,6 +46,88 @@ _CONNECTION_ERRORS = (
 )
 
 
+_MAX_KEPT_BYTES = 64 << 20  # of all responses together, which sources of a site share
+
+
+class ResponseReuse:
+    """Sends as little as possible in a pass over sources, which all ask about the same groups and people.
+
+    What was answered to one source is not asked again by another; a source that repeats a request means it.
+    What an earlier pass was given with an `ETag` is only asked to have changed: GitHub does not count that.
+    Source: https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder  # of responses with an `ETag`, one a file
+        self._kept: dict[str, requests.Response] = {}  # of this pass
+        self._kept_bytes = 0
+        self._asked: set[str] = set()  # by the present source
+
+    def begin_source(self) -> None:
+        """What was answered so far was answered to others."""
+        self._asked.clear()
+
+    def send(
+        self, request: requests.PreparedRequest, send: Callable[[], requests.Response]
+    ) -> requests.Response:
+        """The response, by `send` unless it is there already."""
+        identity = request.headers.get("Authorization")
+        name = sha256(f"{request.method} {request.url} {identity} {request.body}".encode()).hexdigest()
+        is_repeated, kept = name in self._asked, self._kept.get(name)
+        self._asked.add(name)
+        if kept and not is_repeated:
+            return kept
+        response = self._revalidate(self._folder / name, request, send)
+        self._kept_bytes += len(response.content)
+        if response.status_code == 200 and self._kept_bytes <= _MAX_KEPT_BYTES:
+            self._kept[name] = response
+        return response
+
+    def _revalidate(
+        self, path: Path, request: requests.PreparedRequest, send: Callable[[], requests.Response]
+    ) -> requests.Response:
+        headers, content = dict[str, str](), ""
+        with suppress(OSError, ValueError):
+            headers, content = json.loads(path.read_text(encoding="utf-8"))
+            request.headers["If-None-Match"] = headers["ETag"]
+        response = send()
+        if response.status_code == 304 and content:
+            response.status_code, response.encoding = 200, "utf-8"
+            response.headers.update(headers)
+            response._content = content.encode()  # pyright: ignore[reportPrivateUsage]  # none is public
+            path.touch()
+        elif response.status_code == 200 and request.method == "GET" and "ETag" in response.headers:
+            headers = {name: response.headers[name] for name in ("ETag", "Link") if name in response.headers}
+            with suppress(OSError, ValueError):  # a full disk, another encoding: it is asked again
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+                unfinished.write_text(json.dumps([headers, response.content.decode()]), encoding="utf-8")
+                unfinished.replace(path)
+        return response
+
+    def remove_unused(self) -> None:
+        """Delete what no pass has asked for since yesterday."""
+        for path in self._folder.iterdir() if self._folder.is_dir() else ():
+            with suppress(OSError):
+                if path.stat().st_mtime < time.time() - 86_400:
+                    path.unlink()
+
+
+_reuse = ContextVar[ResponseReuse | None]("reuse", default=None)
+
+
+@contextmanager
+def reuse_responses(folder: Path) -> Generator[ResponseReuse]:
+    """Let all requests inside go by one `ResponseReuse`; nothing may read documents there."""
+    reuse = ResponseReuse(folder)
+    token = _reuse.set(reuse)
+    try:
+        yield reuse
+    finally:
+        _reuse.reset(token)
+    reuse.remove_unused()
+
+
 class RetryAdapter(HTTPAdapter):
     """Sends a request until it is answered. Mount it on a session, for `https://` and `http://`.
 
@@ -59,6 +147,12 @@ class RetryAdapter(HTTPAdapter):
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # pyright: ignore[reportIncompatibleMethodOverride]  # sessions pass options by name
         """The response; the last one where every attempt failed on the server."""
         options["timeout"] = options.get("timeout") or TIMEOUT_S
+        send, reuse = partial(self._send_until_answered, request, options), _reuse.get()
+        return reuse.send(request, send) if reuse else send()
+
+    def _send_until_answered(
+        self, request: requests.PreparedRequest, options: dict[str, Any]
+    ) -> requests.Response:
         for attempt in range(1, MAX_ATTEMPTS):
             try:
                 response = self._send_once(request, options)

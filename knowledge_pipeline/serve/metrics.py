@@ -31,6 +31,7 @@ from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.serve.observers import AnyResponse, Observer, Outcome
 from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.store import release as releases
+from knowledge_pipeline.store.access import read_permissions_time
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
@@ -156,6 +157,8 @@ class _StoreCollector(Collector):
     def __init__(self, settings: Settings) -> None:
         self._lake = Lake(settings.store)
         self._declared = {(source.id, source.type) for source in settings.sources}
+        guarded = (it for it in settings.sources if it.access.visibility == "from_source")
+        self._guarded = {(source.id, source.type) for source in guarded}
         self._refreshed_at: dict[tuple[str, str], datetime] = {}  # by source and type
         self._cached_metrics: tuple[Metric, ...] = ()
         self._last_read_s = -STORE_READ_INTERVAL_S
@@ -170,11 +173,27 @@ class _StoreCollector(Collector):
     def _collect_store(self) -> Iterator[Metric]:
         is_up = True
         try:
-            yield from (*self._collect_release(), self._collect_freshness())
+            yield from (*self._collect_release(), self._collect_freshness(), self._collect_permissions())
         except (KnowledgeError, OSError, RuntimeError, ValueError):
             is_up = False
         sentence = "Whether the store could be read for these metrics."
         yield GaugeMetricFamily("knowledge_store_up", sentence, value=float(is_up))
+
+    def _collect_permissions(self) -> Metric:
+        """Of each type, the source whose own permissions were read longest ago; 0: one was never read."""
+        read = GaugeMetricFamily(
+            "knowledge_oldest_permissions_timestamp_seconds",
+            "When the permissions of the source of a type were read that were read longest ago; 0: never.",
+            labels=["source_type"],
+        )
+        oldest = dict[str, float]()
+        for source, type_ in sorted(self._guarded):
+            at = read_permissions_time(self._lake.audiences(type_, source))
+            seconds = at.timestamp() if at else 0.0
+            oldest[type_] = min(seconds, oldest.get(type_, seconds))
+        for type_, seconds in oldest.items():
+            read.add_metric([type_], seconds)
+        return read
 
     def _collect_release(self) -> Iterator[Metric]:
         live = releases.find_live_release(self._lake)

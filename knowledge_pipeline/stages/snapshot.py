@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -51,6 +51,7 @@ from knowledge_pipeline.stages.context import (
 )
 from knowledge_pipeline.stages.permissions import refresh_permissions
 from knowledge_pipeline.stages.store_summary import LEFT_OUT
+from knowledge_pipeline.store.access import lock_permissions
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import plan_changes, reconcile
@@ -276,6 +277,7 @@ def refresh(ctx: RefreshContext) -> Stats:
         ctx.claim_slot(host) if host else nullcontext(),
         open_listed_source(ctx.lake, ctx.source) as source,
         open_attachment_reader(ctx.source) as reader,
+        ExitStack() as locks,
     ):
         listing = _list_items(ctx, source, table, reader.version if reader else "")
         retention = _Retention.load(ctx.source)
@@ -308,7 +310,9 @@ def refresh(ctx: RefreshContext) -> Stats:
         # Before the documents: a document that cannot be read does not keep what was revoked.
         live_uris = [uri for uri, mark in {**desired, **kept}.items() if mark != _ARCHIVED]
         only_uris = frozenset(listing.wanted).union(items) if listing.wanted else None
-        audiences = refresh_permissions(ctx, table, live_uris, stats, only=only_uris)
+        if ctx.source.access.visibility == "from_source":
+            locks.enter_context(lock_permissions(ctx.lake, ctx.source.id))
+        audiences = refresh_permissions(ctx, table, live_uris, stats, only=only_uris).audience_by_uri
         attached.removed = plan.removed  # which grows while the rows are built
         builder, total = DocumentRows(source, table, attached, revisions), len(plan.keys_to_write)
         written: dict[str, Row] = {}  # by uri, without what is long
