@@ -134,12 +134,6 @@ def refresh(
     relist: Relist = False,
     dagster: Dagster = False,
     allow_empty: AllowEmpty = False,
-    permissions: Annotated[
-        bool,
-        Option(
-            "--permissions", help="Read permissions alone, of sources with access.visibility from_source."
-        ),
-    ] = False,
 ) -> int:
     """Bring sources up to date, and publish a release of what changed.
 
@@ -148,10 +142,6 @@ def refresh(
     """
     from knowledge_pipeline.stages.context import RefreshOptions
 
-    if permissions:
-        if document or relist or dagster or allow_empty:
-            raise WrongUsage("--permissions goes with --source alone: it reads no content")
-        return _refresh_permissions(session, source or ())
     documents = tuple(document or ())
     if unclear := [document for document in documents if not document.partition("/")[2]]:
         raise InvalidQuery(
@@ -160,31 +150,6 @@ def refresh(
     ids = [*(source or ()), *(document.partition("/")[0] for document in documents)]
     options = RefreshOptions(allow_empty=allow_empty, relist=relist, documents=documents)
     return run_refresh(session, ids, options, dagster=dagster)
-
-
-def _refresh_permissions(session: Session, ids: Sequence[str]) -> int:
-    """Read permissions, refresh the documents that have other readers, and return the exit code."""
-    from knowledge_pipeline.stages.context import RefreshOptions
-    from knowledge_pipeline.stages.permissions import list_guarded, refresh_all_permissions
-
-    guarded = list_guarded(session.settings)
-    sources = [it for it in session.settings.select_sources(ids, or_types=True) if it in guarded]
-    if not sources:
-        raise ConfigError("no such source has permissions of its own: set access.visibility to from_source")
-    results = refresh_all_permissions(session.lake, session.settings, sources)
-    for result in results:
-        notes = ", ".join(f"{note}: {count:,}" for note, count in result.notes.items())
-        session.screen.print_note(f"{result.source.id}: {result.error or notes or 'nothing changed'}")
-    code = exit_codes.FAILED if any(result.error for result in results) else exit_codes.SUCCESS
-    if moved := [result for result in results if result.can_refresh(session.lake)]:
-        documents = tuple(f"{it.source.id}/{uri}" for it in moved for uri in it.moved)
-        refreshed = [it.source.id for it in moved]
-        return run_refresh(session, refreshed, RefreshOptions(documents=documents)) or code
-    rows = [
-        {"source": it.source.id, "error": it.error and str(it.error), "notes": it.notes} for it in results
-    ]
-    session.screen.print_json({"permissions": rows})
-    return code
 
 
 @example("""

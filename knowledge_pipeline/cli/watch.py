@@ -118,7 +118,9 @@ class Watcher:
     ) -> None:
         self._session, self._watched = session, watched
         self._poller = RemotePoller(watched.sources, interval_s=poll_s)
-        self._permissions = PermissionReader(watched, interval_s=permissions_s)
+        self._permissions: queue.SimpleQueue[PermissionsRead] = queue.SimpleQueue()
+        arguments = watched, permissions_s, self._permissions
+        threading.Thread(target=read_permissions_forever, args=arguments, daemon=True).start()
         self._retries: dict[str, float] = {}  # source -> when, on the monotonic clock
         self._last_errors: dict[str, str] = {}  # source -> its last error, reported once
         self._failed: set[str] = set()  # sources whose last refresh failed
@@ -186,15 +188,13 @@ class Watcher:
     def _list_moved(self) -> set[str]:
         """Sources with documents that have other readers; failures to read permissions are reported."""
         moved = set[str]()
-        for result in self._permissions.drain_results():
+        while not self._permissions.empty():
+            result = self._permissions.get()
             subject = f"{result.source.id} (permissions)"
-            if result.problem:
-                self._report_error(subject, result.problem)
+            if result.error:
+                self._report_error(subject, result.error)
                 continue
             self._last_errors.pop(subject, None)
-            if result.has_changes:
-                text = ", ".join(f"{note}: {count:,}" for note, count in result.notes.items())
-                self._print_line(subject, dict(result.notes), text)
             if result.can_refresh(self._watched.lake):
                 moved.add(result.source.id)
         return moved
@@ -505,33 +505,21 @@ class RemotePoller:
         return changes
 
 
-class PermissionReader:
-    """Reads the permissions of sources that have their own, in a thread: services may be slow to answer."""
+def read_permissions_forever(
+    watched: WatchedSources, interval_s: float, results: queue.SimpleQueue[PermissionsRead]
+) -> NoReturn:
+    """Read the permissions that sources have themselves; for a thread, as services may be slow to answer."""
+    from knowledge_pipeline.stages.permissions import PermissionsRead, refresh_all_permissions
 
-    def __init__(self, watched: WatchedSources, *, interval_s: float) -> None:
-        self._watched, self._interval_s = watched, interval_s
-        self._results: queue.SimpleQueue[PermissionsRead] = queue.SimpleQueue()
-        threading.Thread(target=self._read_forever, name="permission-reader", daemon=True).start()
-
-    def drain_results(self) -> Iterator[PermissionsRead]:
-        """What became of each source since the last call, without waiting."""
-        while not self._results.empty():
-            yield self._results.get()
-
-    def _read_forever(self) -> None:
-        from knowledge_pipeline.stages.permissions import PermissionsRead, refresh_all_permissions
-
-        while True:
-            started, watched = time.monotonic(), self._watched
-            lake, settings, guarded = watched.lake, watched.settings, watched.list_guarded()
-            try:
-                for result in refresh_all_permissions(lake, settings, guarded):
-                    self._results.put(result)
-            except Exception as error:  # noqa: BLE001 - a full disk, a bug: neither ends the watch
-                problem = TransientError(format_error(error))
-                for source in guarded:
-                    self._results.put(PermissionsRead(source, error=problem))
-            time.sleep(max(1.0, self._interval_s - (time.monotonic() - started)))
+    while True:
+        due, guarded = time.monotonic() + interval_s, watched.list_guarded()
+        try:
+            outcome = refresh_all_permissions(watched.lake, watched.settings, guarded)
+        except Exception as error:  # noqa: BLE001 - a full disk, a bug: neither ends the watch
+            outcome = [PermissionsRead(it, error=TransientError(format_error(error))) for it in guarded]
+        for result in outcome:
+            results.put(result)
+        time.sleep(max(1.0, due - time.monotonic()))
 
 
 def _show_watchers(session: Session) -> None:

@@ -46,26 +46,23 @@ _CONNECTION_ERRORS = (
 )
 
 
-_MAX_KEPT_BYTES = 64 << 20  # of all responses together, which sources of a site share
+_MAX_KEPT_BYTES = 64 << 20  # of all responses together, which the sources of a pass share
 
 
 class ResponseReuse:
     """Sends as little as possible in a pass over sources, which all ask about the same groups and people.
 
     What was answered to one source is not asked again by another; a source that repeats a request means it.
-    What an earlier pass was given with an `ETag` is only asked to have changed: GitHub does not count that.
+    What the pass before was given with an `ETag` is only asked to have changed: GitHub does not count that.
     Source: https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder  # of responses with an `ETag`, one a file
-        self._kept: dict[str, requests.Response] = {}  # of this pass
+    def __init__(self, stored: Mapping[str, tuple[dict[str, str], str]]) -> None:
+        self._stored = stored  # by the request's hash: headers, content
+        self._kept: dict[str, requests.Response] = {}
         self._kept_bytes = 0
-        self._asked: set[str] = set()  # by the present source
-
-    def begin_source(self) -> None:
-        """What was answered so far was answered to others."""
-        self._asked.clear()
+        self.asked: set[str] = set()
+        """Hashes of requests of the present source, which whoever goes on to the next one clears."""
 
     def send(
         self, request: requests.PreparedRequest, send: Callable[[], requests.Response]
@@ -73,59 +70,53 @@ class ResponseReuse:
         """The response, by `send` unless it is there already."""
         identity = request.headers.get("Authorization")
         name = sha256(f"{request.method} {request.url} {identity} {request.body}".encode()).hexdigest()
-        is_repeated, kept = name in self._asked, self._kept.get(name)
-        self._asked.add(name)
-        if kept and not is_repeated:
-            return kept
-        response = self._revalidate(self._folder / name, request, send)
-        self._kept_bytes += len(response.content)
-        if response.status_code == 200 and self._kept_bytes <= _MAX_KEPT_BYTES:
-            self._kept[name] = response
-        return response
-
-    def _revalidate(
-        self, path: Path, request: requests.PreparedRequest, send: Callable[[], requests.Response]
-    ) -> requests.Response:
-        headers, content = dict[str, str](), ""
-        with suppress(OSError, ValueError):
-            headers, content = json.loads(path.read_text(encoding="utf-8"))
+        if name in self._kept and name not in self.asked:
+            self.asked.add(name)
+            return self._kept[name]
+        self.asked.add(name)
+        headers, content = self._stored.get(name, ({}, ""))
+        if request.method == "GET" and headers:
             request.headers["If-None-Match"] = headers["ETag"]
         response = send()
         if response.status_code == 304 and content:
             response.status_code, response.encoding = 200, "utf-8"
             response.headers.update(headers)
             response._content = content.encode()  # pyright: ignore[reportPrivateUsage]  # none is public
-            path.touch()
-        elif response.status_code == 200 and request.method == "GET" and "ETag" in response.headers:
-            headers = {name: response.headers[name] for name in ("ETag", "Link") if name in response.headers}
-            with suppress(OSError, ValueError):  # a full disk, another encoding: it is asked again
-                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                unfinished = path.with_name(f"{path.name}.{os.getpid()}")
-                unfinished.write_text(json.dumps([headers, response.content.decode()]), encoding="utf-8")
-                unfinished.replace(path)
+        if response.status_code == 200 and self._kept_bytes + len(response.content) <= _MAX_KEPT_BYTES:
+            self._kept[name] = response
+            self._kept_bytes += len(response.content)
         return response
 
-    def remove_unused(self) -> None:
-        """Delete what no pass has asked for since yesterday."""
-        for path in self._folder.iterdir() if self._folder.is_dir() else ():
-            with suppress(OSError):
-                if path.stat().st_mtime < time.time() - 86_400:
-                    path.unlink()
+    def dump(self) -> dict[str, tuple[dict[str, str], str]]:
+        """What the next pass asks about."""
+        tagged = {name: it for name, it in self._kept.items() if "ETag" in it.headers}
+        names = ("ETag", "Link")
+        return {
+            name: ({n: it.headers[n] for n in names if n in it.headers}, it.text)
+            for name, it in tagged.items()
+        }
 
 
 _reuse = ContextVar[ResponseReuse | None]("reuse", default=None)
 
 
 @contextmanager
-def reuse_responses(folder: Path) -> Generator[ResponseReuse]:
-    """Let all requests inside go by one `ResponseReuse`; nothing may read documents there."""
-    reuse = ResponseReuse(folder)
+def reuse_responses(path: Path) -> Generator[ResponseReuse]:
+    """Let all requests inside go by one `ResponseReuse`, kept in a file; nothing may read documents there."""
+    reuse = ResponseReuse({})
+    with suppress(OSError, ValueError):
+        reuse = ResponseReuse(json.loads(path.read_text(encoding="utf-8")))
     token = _reuse.set(reuse)
     try:
         yield reuse
     finally:
         _reuse.reset(token)
-    reuse.remove_unused()
+    with suppress(OSError):  # a full disk: all is asked again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+        unfinished.touch(mode=0o600)  # it has e-mail addresses
+        unfinished.write_text(json.dumps(reuse.dump()), encoding="utf-8")
+        unfinished.replace(path)
 
 
 class RetryAdapter(HTTPAdapter):

@@ -56,6 +56,8 @@ from knowledge_pipeline.store import migrate
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import find_live_release
 
+_MAX_NAMED = 50
+
 
 class SourcesConfig(RefreshConfig):
     """Which sources, and how."""
@@ -90,13 +92,13 @@ def _read_permissions(context: dg.OpExecutionContext, project: ProjectResource) 
         settings, lake = project.load_settings(), project.open_lake()
         results = refresh_all_permissions(lake, settings, list_guarded(settings))
         for result in results:
-            for note, count in result.notes.items():
-                context.log.info(f"{result.source.id}: {note}: {count}")
+            context.log.info(f"{result.source.id}: {result.error or dict(result.notes)}")
         if moved := [it for it in results if it.can_refresh(lake)]:
-            documents = tuple(f"{it.source.id}/{uri}" for it in moved for uri in it.moved)
+            # a few bring the rows of the others along, and nothing that is new is embedded here
+            documents = tuple(f"{it.source.id}/{uri}" for it in moved for uri in it.moved[:_MAX_NAMED])
             ids, options = [it.source.id for it in moved], RefreshOptions(documents=documents)
             refresh_and_record(context, project, options, ids, release=True, is_op=True)
-        if failed := {it.source.id: it.problem for it in results if it.problem}:
+        if failed := {it.source.id: it.error for it in results if it.error}:
             raise SourcesFailed(failed, total=len(results))
 
 
@@ -477,9 +479,6 @@ def build_new_release_sensor(names: Names = PLAIN, *, publishes: bool) -> dg.Sen
         return dg.SensorResult(run_requests=requests, asset_events=events, cursor=number)
 
     return new_release(names)
-
-
-_MAX_NAMED = 50
 
 
 @op()

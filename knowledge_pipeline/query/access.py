@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,8 @@ def build_visibility_filter(access: Access) -> Filter:
 
 _log = logging.getLogger(__name__)
 
+_parse_age = cache(parse_age)  # for each source of each question
+
 _POLL_INTERVAL_S = 1.0  # on an object store, where every look is a request
 _MAX_PAUSE_S = 0.5  # on a disk, between two looks at the tables of so many sources that each takes long
 _PAUSE = 8  # times as long as the look before it
@@ -223,7 +226,6 @@ class Audiences:
         self._next_look_at = float("-inf")
         self._state = _State({}, None, {}, {}, {}, {})
         self._stored: tuple[object, frozenset[str]] = (None, frozenset())  # of a release
-        self._outdated = frozenset[str]()  # that the log has told of
 
     async def list_stored(self) -> frozenset[str]:
         """Every source that may have rows in the live release, declared or not; listed once a release.
@@ -260,7 +262,13 @@ class Audiences:
         withheld = {source: state.withheld.get(source, frozenset()) for source in access.audience_sources}
         too_many = frozenset(source for source, uris in withheld.items() if len(uris) > _MAX_WITHHELD)
         audiences = state.find_audiences(access.principals)
-        outdated = self._find_outdated(state, access, max_ages)
+        now = datetime.now(UTC)
+        outdated = frozenset(
+            source
+            for (type_, source), max_age in max_ages.items()
+            if source in access.audience_sources
+            and ((at := state.read_at.get((type_, source))) is None or now - at > max_age)
+        )
         documents = (
             (source, uri) for source in withheld.keys() - too_many - outdated for uri in withheld[source]
         )
@@ -277,21 +285,6 @@ class Audiences:
                 and any(it.startswith(build_audience_principal(type_, source, "")) for it in audiences)
             ),
         )
-
-    def _find_outdated(
-        self, state: _State, access: Access, max_ages: Mapping[_TypedSource, timedelta]
-    ) -> frozenset[str]:
-        now = datetime.now(UTC)
-        outdated = frozenset(
-            source
-            for (type_, source), max_age in max_ages.items()
-            if source in access.audience_sources
-            and ((at := state.read_at.get((type_, source))) is None or now - at > max_age)
-        )
-        if new := outdated - self._outdated:
-            _log.warning("permissions are older than access.max_age: %s", ", ".join(sorted(new)))
-        self._outdated = outdated
-        return outdated
 
     async def _load_state(self) -> _State:
         async with self._looking:  # one look serves all questions that wait for it
@@ -477,7 +470,7 @@ class DeclaredSources:
     def list_permission_ages(self) -> Mapping[tuple[str, str], timedelta]:
         """How old the permissions may be of sources that have their own, by type and id."""
         return {
-            (source.type, source.id): parse_age(source.access.max_age)
+            (source.type, source.id): _parse_age(source.access.max_age)
             for source in self.list_known()
             if source.access.visibility == "from_source"
         }

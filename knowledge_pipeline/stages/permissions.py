@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -44,15 +43,7 @@ _AUDIENCE_SCHEMA = pa.schema(
     [pa.field("uri", pa.string(), nullable=False), pa.field("audience", pa.string())]
 )
 
-_CHANGED_NOTE = "audiences changed"
 NO_ADDRESS_NOTE = "accounts without an e-mail see nothing: name them in access.mapping"
-
-
-class StoredPermissions(NamedTuple):
-    """What is stored of a source's permissions."""
-
-    audience_by_uri: Mapping[str, str] = {}
-    moved: Sequence[str] = ()  # documents whose audience is another one now
 
 
 def refresh_permissions(
@@ -62,8 +53,8 @@ def refresh_permissions(
     stats: Stats,
     *,
     only: Collection[str] | None = None,
-) -> StoredPermissions:
-    """Read and store who may read the source's documents.
+) -> tuple[Mapping[str, str], Sequence[str]]:
+    """Read and store who may read the source's documents: their audiences by uri; those with another now.
 
     With `only`, those of these documents alone; audiences of others stay as they are. Needs the lock of the
     permissions until the snapshot is written.
@@ -79,7 +70,7 @@ def refresh_permissions(
     if access.visibility != "from_source":
         if table.exists:
             write_audiences(table, {})  # nobody is in a release of before by what is not read any more
-        return StoredPermissions()
+        return {}, ()
     if only is not None:
         uris = [uri for uri in uris if uri in only]
     started_at = datetime.now(UTC)
@@ -97,11 +88,11 @@ def refresh_permissions(
     notes = {
         "documents without readable permissions are closed": permissions.count_closed(uris),
         NO_ADDRESS_NOTE: len(mapping.unknown),
-        _CHANGED_NOTE: changed,
+        "audiences changed": changed,
         "documents with another audience": len(moved),
     }
     stats.notes += Counter(notes)
-    return StoredPermissions(permissions.audience_by_uri, moved)
+    return permissions.audience_by_uri, moved
 
 
 def list_guarded(settings: Settings) -> list[SourceConfig]:
@@ -124,27 +115,22 @@ class PermissionsRead:
             return bool(self.moved)
         return False
 
-    @property
-    def has_changes(self) -> bool:
-        """Whether anybody's access may be another one."""
-        return bool(self.moved or self.notes[_CHANGED_NOTE])
-
-    @property
-    def problem(self) -> KnowledgeError | None:
-        """What went wrong; that a refresh or another pass reads them is nothing wrong."""
-        return None if isinstance(self.error, Busy) else self.error
-
 
 def refresh_all_permissions(
     lake: Lake, settings: Settings, sources: Iterable[SourceConfig]
 ) -> list[PermissionsRead]:
-    """Read the permissions of sources, and nothing else; one that fails does not stop the others."""
+    """Read the permissions of sources, and nothing else; one that fails does not stop the others.
+
+    What a refresh or another pass is reading at this moment is left out.
+    """
     results = list[PermissionsRead]()
-    with reuse_responses(lake.cache / "permissions") as reuse:
+    with reuse_responses(lake.cache / "permissions.json") as reuse:
         for source in sources:
-            reuse.begin_source()
+            reuse.asked.clear()
             try:
                 results.append(_refresh_alone(RefreshContext(lake, settings, source)))
+            except Busy:
+                continue
             except KnowledgeError as error:
                 results.append(PermissionsRead(source, error=error))
     return results
@@ -160,8 +146,7 @@ def _refresh_alone(ctx: RefreshContext) -> PermissionsRead:
             rows = snapshot.read_rows(["uri", "archived_at"]).to_pylist()
             owners = (row for row in rows if find_owner_uri(source.type, row["uri"]) == row["uri"])
             uris = [row["uri"] for row in owners if not row["archived_at"] or is_variant_uri(row["uri"])]
-            stored = refresh_permissions(ctx, snapshot, uris, stats)
-            return PermissionsRead(source, stored.moved, stats.notes)
+            return PermissionsRead(source, refresh_permissions(ctx, snapshot, uris, stats)[1], stats.notes)
     return PermissionsRead(source)
 
 
