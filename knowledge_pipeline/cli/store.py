@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +16,6 @@ from knowledge_pipeline.cli.session import Session, Source, WrongUsage, Yes, con
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
     from knowledge_pipeline.maintenance import Action, MaintenanceReport
-    from knowledge_pipeline.stages.verify_sources import SourceVerification
     from knowledge_pipeline.store.migrate import MigrationState, StoreVersions
 
 
@@ -108,12 +106,15 @@ def _verify_sources(session: Session, ids: Sequence[str]) -> int | None:
     from knowledge_pipeline.stages.context import RefreshContext
     from knowledge_pipeline.stages.verify_sources import verify_source
 
-    results = list[SourceVerification]()
-    for source in session.settings.select_sources(ids, or_types=True):
-        results.append(verify_source(RefreshContext(session.lake, session.settings, source)))
-        session.screen.print_text(results[-1].describe())
+    sources = session.settings.select_sources(ids, or_types=True)
+    results = [verify_source(RefreshContext(session.lake, session.settings, source)) for source in sources]
+    session.screen.print_text("\n".join(result.describe() for result in results))
     differences = [row for result in results for row in result.to_rows()]
-    session.screen.print_json({"sources": [asdict(result) for result in results]})
+    told = [
+        {"source": it.source, "problem": it.problem, **it.counts, "differences": it.differences}
+        for it in results
+    ]
+    session.screen.print_json({"sources": told})
     session.screen.print_table(differences)
     if differences:
         session.screen.print_text("`knowledge refresh` mends what differs.")

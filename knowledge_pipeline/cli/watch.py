@@ -296,6 +296,8 @@ class Watcher:
                     embedder.embed(["ready"])
         folders = format_count(len(set(self._watched.folders.values())), "folder")
         sources = format_count(len(self._watched.sources), "source")
+        if guarded := self._watched.list_guarded():
+            folders += f", and the permissions of {format_count(len(guarded), 'source')}"
         self._session.screen.print_note(f"Watching {sources} in {folders}; Ctrl-C ends it")
 
 

@@ -387,8 +387,8 @@ def load_live(lake: Lake, source: SourceConfig, listed: Mapping[str, Item]) -> d
 
 def list_whole(source: Source, attachments: AttachmentReader | None) -> dict[str, Item]:
     """All that a source lists, as a refresh compares it."""
-    is_marked = attachments and isinstance(source, ApiSource)
-    return _mark_items(source.discover(), attachments.version if is_marked else "")
+    version = attachments.version if attachments and isinstance(source, ApiSource) else ""
+    return _mark_items(source.discover(), version)
 
 
 def _mark_items(items: Iterable[Item], attachments: str) -> dict[str, Item]:

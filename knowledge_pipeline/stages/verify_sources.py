@@ -243,17 +243,17 @@ class _Comparison:
         if wrong["indexed"] or ids:
             with self._ctx.lake.lock_index():
                 index.update_where(self._mine & one_of("id", wrong["indexed"]), fingerprint="")
-                if (
-                    ids
-                ):  # as they were before they got a vector, which another row of the text would get from them
+                if ids:  # as without a vector, which other rows of the text would get from them
                     columns = {"id": ids, "vector": [None] * len(ids), "unembedded": [True] * len(ids)}
-                    fields: list[pa.Field[Any]] = [index.schema.field(name) for name in columns]
-                    index.update_columns(pa.Table.from_pydict(columns, schema=pa.schema(fields)))
+                    schema: Any = index.schema  # whose stubs give fields no type
+                    own = pa.schema([schema.field(name) for name in columns])
+                    index.update_columns(pa.Table.from_pydict(columns, schema=own))
         snapshot.make_full_listing_due(self._ctx.lake, self._ctx.source)  # a new version: nothing is recalled
 
 
 def _read_uris(table: Table, where: Filter) -> set[str]:
-    return set(table.read_rows(["uri"], where)["uri"].unique().to_pylist())
+    uris: list[Any] = table.read_rows(["uri"], where)["uri"].to_pylist()
+    return set(uris)
 
 
 def _read_by(
