@@ -15,6 +15,7 @@ from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.connectors.registry import list_members
 from knowledge_pipeline.errors import SourceUnavailable
 from knowledge_pipeline.query.access import Access
+from knowledge_pipeline.serve.metrics import Metrics
 from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.permissions import (
     PermissionsRead,
@@ -147,6 +148,18 @@ def test_a_refresh_of_named_documents_does_not_make_all_permissions_new(project:
     assert read_time(project) == before
     project.refresh()
     assert read_time(project) > before
+
+
+def test_their_age_is_a_metric(project: WikiProject):
+    def read_metric() -> float:
+        text = Metrics(project.settings).render("text/plain")[0].decode()
+        name = 'knowledge_oldest_permissions_timestamp_seconds{source_type="confluence"} '
+        [line] = [line for line in text.splitlines() if line.startswith(name)]
+        return float(line.removeprefix(name))
+
+    assert read_metric() == pytest.approx(read_time(project).timestamp())
+    project.lake.audiences("confluence", "wiki").write_notes(permissions_read_at=None)
+    assert read_metric() == 0
 
 
 KINDS = {"repository": "github", "project": "jira", "space": "confluence", "channel": "slack"}
