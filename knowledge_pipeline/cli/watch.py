@@ -78,12 +78,7 @@ def watch(
         float, Option(min=1, metavar="SECONDS", help="How often to check remote git repositories.")
     ] = 30.0,
     permissions: Annotated[
-        float,
-        Option(
-            min=1,
-            metavar="SECONDS",
-            help="How often to read the permissions of sources with access.visibility from_source.",
-        ),
+        float, Option(min=1, metavar="SECONDS", help="How often to read permissions alone.")
     ] = 300.0,
     status: Annotated[
         bool,

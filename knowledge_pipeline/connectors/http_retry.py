@@ -59,7 +59,7 @@ class ResponseReuse:
 
     def __init__(self, stored: Mapping[str, tuple[dict[str, str], str]]) -> None:
         self._stored = stored  # by the request's hash: headers, content
-        self._kept: dict[str, requests.Response] = {}
+        self.kept: dict[str, requests.Response] = {}
         self._kept_bytes = 0
         self.asked: set[str] = set()
         """Hashes of requests of the present source, which whoever goes on to the next one clears."""
@@ -70,9 +70,9 @@ class ResponseReuse:
         """The response, by `send` unless it is there already."""
         identity = request.headers.get("Authorization")
         name = sha256(f"{request.method} {request.url} {identity} {request.body}".encode()).hexdigest()
-        if name in self._kept and name not in self.asked:
+        if name in self.kept and name not in self.asked:
             self.asked.add(name)
-            return self._kept[name]
+            return self.kept[name]
         self.asked.add(name)
         headers, content = self._stored.get(name, ({}, ""))
         if request.method == "GET" and headers:
@@ -83,18 +83,9 @@ class ResponseReuse:
             response.headers.update(headers)
             response._content = content.encode()  # pyright: ignore[reportPrivateUsage]  # none is public
         if response.status_code == 200 and self._kept_bytes + len(response.content) <= _MAX_KEPT_BYTES:
-            self._kept[name] = response
+            self.kept[name] = response
             self._kept_bytes += len(response.content)
         return response
-
-    def dump(self) -> dict[str, tuple[dict[str, str], str]]:
-        """What the next pass asks about."""
-        tagged = {name: it for name, it in self._kept.items() if "ETag" in it.headers}
-        names = ("ETag", "Link")
-        return {
-            name: ({n: it.headers[n] for n in names if n in it.headers}, it.text)
-            for name, it in tagged.items()
-        }
 
 
 _reuse = ContextVar[ResponseReuse | None]("reuse", default=None)
@@ -111,11 +102,17 @@ def reuse_responses(path: Path) -> Generator[ResponseReuse]:
         yield reuse
     finally:
         _reuse.reset(token)
+    tagged = {name: it for name, it in reuse.kept.items() if "ETag" in it.headers}
+    names = ("ETag", "Link")
+    stored = {
+        name: [{key: it.headers[key] for key in names if key in it.headers}, it.text]
+        for name, it in tagged.items()
+    }
     with suppress(OSError):  # a full disk: all is asked again
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f"{path.name}.{os.getpid()}")
         unfinished.touch(mode=0o600)  # it has e-mail addresses
-        unfinished.write_text(json.dumps(reuse.dump()), encoding="utf-8")
+        unfinished.write_text(json.dumps(stored), encoding="utf-8")
         unfinished.replace(path)
 
 

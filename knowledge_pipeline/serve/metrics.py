@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from importlib.metadata import version
+from math import inf
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -157,8 +158,7 @@ class _StoreCollector(Collector):
     def __init__(self, settings: Settings) -> None:
         self._lake = Lake(settings.store)
         self._declared = {(source.id, source.type) for source in settings.sources}
-        guarded = (it for it in settings.sources if it.access.visibility == "from_source")
-        self._guarded = {(source.id, source.type) for source in guarded}
+        self._guarded = [(it.id, it.type) for it in settings.sources if it.access.visibility == "from_source"]
         self._refreshed_at: dict[tuple[str, str], datetime] = {}  # by source and type
         self._cached_metrics: tuple[Metric, ...] = ()
         self._last_read_s = -STORE_READ_INTERVAL_S
@@ -180,18 +180,14 @@ class _StoreCollector(Collector):
         yield GaugeMetricFamily("knowledge_store_up", sentence, value=float(is_up))
 
     def _collect_permissions(self) -> Metric:
-        """Of each type, the source whose own permissions were read longest ago; 0: one was never read."""
-        read = GaugeMetricFamily(
-            "knowledge_oldest_permissions_timestamp_seconds",
-            "When the permissions of the source of a type were read that were read longest ago; 0: never.",
-            labels=["source_type"],
-        )
-        oldest = dict[str, float]()
-        for source, type_ in sorted(self._guarded):
+        """Of each type, the source whose own permissions were read longest ago."""
+        sentence = "When the permissions of the source of a type were read, the oldest of all; 0: never."
+        name = "knowledge_oldest_permissions_timestamp_seconds"
+        read, oldest = GaugeMetricFamily(name, sentence, labels=["source_type"]), dict[str, float]()
+        for source, type_ in self._guarded:
             at = read_permissions_time(self._lake.audiences(type_, source))
-            seconds = at.timestamp() if at else 0.0
-            oldest[type_] = min(seconds, oldest.get(type_, seconds))
-        for type_, seconds in oldest.items():
+            oldest[type_] = min(at.timestamp() if at else 0.0, oldest.get(type_, inf))
+        for type_, seconds in sorted(oldest.items()):
             read.add_metric([type_], seconds)
         return read
 

@@ -44,14 +44,10 @@ _MAY_DIFFER = frozenset({"revision", "archived_at"})  # of a row, from one that 
 
 @dataclass(slots=True)
 class SourceVerification:
-    """What was compared of one source, and what differs.
-
-    Counts are of documents that are `listed`, `stored`, and `changed_since` the last refresh; of `documents`,
-    `chunks` and `vectors` that were made again.
-    """
+    """What was compared of one source, and what differs."""
 
     source: str
-    counts: Counter[str] = field(default_factory=Counter[str])
+    counts: Counter[str] = field(default_factory=Counter[str])  # by what was counted
     differences: dict[str, str] = field(default_factory=dict[str, str])  # a sentence by uri
     problem: str | None = None  # why it was not compared
 
