@@ -589,7 +589,8 @@ class AsyncKnowledgeBase:
         if self._members:
             return await self._members.resolve_access(access)
         stored = frozenset[str]() if access.everything else await self._audiences.list_stored()
-        return await self._audiences.add(self._declared.narrow(access, stored))
+        declared = self._declared
+        return await self._audiences.add(declared.narrow(access, stored), declared.list_permission_ages())
 
     async def _record_search(
         self, kind: str, text: str, access: Access, response: SearchResponse, *, blame: bool = False

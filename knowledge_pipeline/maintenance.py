@@ -32,6 +32,7 @@ from knowledge_pipeline.stages import verify
 from knowledge_pipeline.stages.pipeline import select_stages
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.store import indexes, schemas
+from knowledge_pipeline.store.access import lock_permissions
 from knowledge_pipeline.store.damage import LANCE_ERRORS
 from knowledge_pipeline.store.filters import Filter, below, eq, is_null, one_of
 from knowledge_pipeline.store.indexes import (
@@ -367,7 +368,8 @@ def _maintain_source(
         run.merge(preview)
     elif preview.report.has_changes:
         try:
-            with run.lake.lock_source(source, timeout_s=0):
+            permissions = lock_permissions(run.lake, source, timeout_s=0)
+            with run.lake.lock_source(source, timeout_s=0), permissions:
                 _run_source_steps(run, settings, source, tables, vectors)
         except Busy:
             run.record_skip(source, "it is being refreshed")
@@ -460,7 +462,7 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
     PushInbox(lake.folder).erase(source)
     source_type = _find_stored_type(lake, source)
     commit_migration(lake)
-    with lake.lock_source(source), lake.lock_index():
+    with lake.lock_source(source), lock_permissions(lake, source), lake.lock_index():
         documents = lake.snapshot(source_type, source).count_rows()
         restore_released_rows(lake)
         _erase_location([*_list_index_tables(lake), *lake.graph_tables().values()], source)
@@ -469,6 +471,7 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
             remove_path(folder)
         for stage in _STAGES:
             remove_path(lake.root / stage / source_type / f"{source}.lance")
+        (lake.cache / "permissions.json").unlink(missing_ok=True)  # what its service answered
     return documents
 
 

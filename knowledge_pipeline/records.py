@@ -31,8 +31,8 @@ def is_branch_tag(tag: object) -> bool:
 SPACE_BEFORE_KEY = "space_before"
 """Key of `Chunk.space_before` in the metadata that the index stores."""
 
-FAILED_STAGE = "failed"
-"""What a row of the log of refreshes has in place of a stage where none was done."""
+FAILED_STAGE, VERIFIED_STAGE = "failed", "verified"
+"""What a row of the log of refreshes has as its stage where none was done, or a source was compared."""
 
 RECORD_KINDS: Mapping[str, str] = {
     **{kind: kind for kind in ("adr", "discussion", "plan", "session", "spec")},

@@ -26,6 +26,11 @@ failed as (
     where refreshed.refreshed_at is null or failed_at > refreshed.refreshed_at
     group by stg_failures.source
 ),
+verified as (
+    select source, max(verified_at) as verified_at, arg_max(differences, verified_at) as differences
+    from stg_verifications
+    group by source
+),
 begun as (
     select distinct source from stg_documents -- as soon as some are read, which the log of refreshes says at the end
 ),
@@ -90,6 +95,10 @@ compared as (
                     when refreshed.read_at > refreshed.refreshed_at and failed.source is null
                         then 'last refresh did not finish'
                 end,
+                case
+                    when verified.differences > 0 and verified_at > refreshed.refreshed_at
+                        then differences || ' documents differ from the source'
+                end,
                 case when waiting.unembedded > 0 then waiting.unembedded || ' rows wait for a vector' end
             ],
             lambda reason: reason is not null
@@ -101,6 +110,7 @@ compared as (
         coalesce(costs.cost, 0) as cost
     from stg_sources
     full join refreshed on refreshed.source = stg_sources.source
+    left join verified on verified.source = coalesce(stg_sources.source, refreshed.source)
     left join failed on failed.source = coalesce(stg_sources.source, refreshed.source)
     left join begun on begun.source = coalesce(stg_sources.source, refreshed.source)
     left join waiting on waiting.source = coalesce(stg_sources.source, refreshed.source)

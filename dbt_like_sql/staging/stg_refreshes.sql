@@ -19,4 +19,4 @@ select
     code, -- versions of the package and of the stage's code, where it changed anything
     settings -- JSON: digests of the settings that it used, where it changed anything
 from raw_refreshes
-where stage <> 'failed'
+where stage not in ('failed', 'verified')

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 from knowledge_pipeline.cli.exit_codes import FAILED
 from knowledge_pipeline.cli.progress import ProgressLines, show_progress
@@ -64,16 +64,32 @@ def maintain(
 
 @example("""
     knowledge verify
-    knowledge verify --json
+    knowledge verify --sources
+    knowledge verify --sources handbook tickets
 """)
-def verify(session: Session) -> int | None:
-    """Read the whole store, and compare it with itself.
+def verify(
+    session: Session,
+    source: Annotated[
+        list[str] | None, Argument(metavar="[SOURCE]...", help="With --sources: these.  [default: all]")
+    ] = None,
+    sources: Annotated[
+        bool, Option("--sources", help="Compare the index with its sources instead, and mark what differs.")
+    ] = False,
+) -> int | None:
+    """Read the whole store, and compare it with itself, or with its sources.
 
     Reads every file of the newest version of each table, of those that releases have, and of
     its indexes, and compares what rows say twice: texts with their hashes, the index with
     chunks and vectors.
     Nothing is written. Exits with 1 where something is wrong, and says what mends it.
+
+    With --sources, compares what each source lists with what is indexed, and reads some
+    documents again: their texts, chunks and vectors. The next refresh mends what differs.
     """
+    if sources:
+        return _verify_sources(session, source or ())
+    if source:
+        raise WrongUsage("SOURCE goes with --sources: without it the whole store is read")
     from knowledge_pipeline.stages import verify as stage
 
     with show_progress(session.screen) as report:
@@ -84,6 +100,25 @@ def verify(session: Session) -> int | None:
     if not findings:
         session.screen.print_text("The store is whole.")
     return FAILED if findings else None
+
+
+def _verify_sources(session: Session, ids: Sequence[str]) -> int | None:
+    from knowledge_pipeline.stages.context import RefreshContext
+    from knowledge_pipeline.stages.verify_sources import verify_source
+
+    sources = session.settings.select_sources(ids, or_types=True)
+    results = [verify_source(RefreshContext(session.lake, session.settings, source)) for source in sources]
+    session.screen.print_text("\n".join(result.describe() for result in results))
+    differences = [row for result in results for row in result.to_rows()]
+    told = [
+        {"source": it.source, "problem": it.problem, **it.counts, "differences": it.differences}
+        for it in results
+    ]
+    session.screen.print_json({"sources": told})
+    session.screen.print_table(differences)
+    if differences:
+        session.screen.print_text("`knowledge refresh` mends what differs.")
+    return FAILED if differences or any(result.problem for result in results) else None
 
 
 @example("""

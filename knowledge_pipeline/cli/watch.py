@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
     from knowledge_pipeline.config.sources import SourceConfig
     from knowledge_pipeline.stages.context import RefreshOutcome
+    from knowledge_pipeline.stages.permissions import PermissionsRead
     from knowledge_pipeline.stages.pipeline import IdleSources
     from knowledge_pipeline.stages.progress import ProgressCallback
 
@@ -76,6 +77,9 @@ def watch(
     poll: Annotated[
         float, Option(min=1, metavar="SECONDS", help="How often to check remote git repositories.")
     ] = 30.0,
+    permissions: Annotated[
+        float, Option(min=1, metavar="SECONDS", help="How often to read permissions alone.")
+    ] = 300.0,
     status: Annotated[
         bool,
         Option(
@@ -90,20 +94,28 @@ def watch(
     released at once and reported in one line, or with --json in one JSON object per line.
     If a source fails, reports it in one sentence and keeps watching. Edits of
     knowledge.yaml apply as soon as they are saved.
+
+    Whatever their refresh.trigger, the permissions of sources with access.visibility
+    from_source are read every five minutes.
     """
     if status:
         _show_watchers(session)
         return
     watched = WatchedSources(session.config_path, source or (), everything=everything)
-    Watcher(session, watched, poll_s=poll).run(debounce_s=debounce)
+    Watcher(session, watched, poll_s=poll, permissions_s=permissions).run(debounce_s=debounce)
 
 
 class Watcher:
     """Refreshes what changes, and reports it."""
 
-    def __init__(self, session: Session, watched: WatchedSources, *, poll_s: float) -> None:
+    def __init__(
+        self, session: Session, watched: WatchedSources, *, poll_s: float, permissions_s: float = 300.0
+    ) -> None:
         self._session, self._watched = session, watched
         self._poller = RemotePoller(watched.sources, interval_s=poll_s)
+        self._permissions: queue.SimpleQueue[PermissionsRead] = queue.SimpleQueue()
+        arguments = watched, permissions_s, self._permissions
+        threading.Thread(target=read_permissions_forever, args=arguments, daemon=True).start()
         self._retries: dict[str, float] = {}  # source -> when, on the monotonic clock
         self._last_errors: dict[str, str] = {}  # source -> its last error, reported once
         self._failed: set[str] = set()  # sources whose last refresh failed
@@ -131,7 +143,7 @@ class Watcher:
                         due.add(source)
                     else:
                         self._report_error(source, error)
-                due |= self.list_due_retries()
+                due |= self.list_due_retries() | self._list_moved()
             if due:
                 self.refresh_sources(due)
                 self._refreshed_at = time.monotonic()
@@ -168,12 +180,26 @@ class Watcher:
         """Sources whose last refresh failed in a way that may pass, and whose time has come."""
         return {source for source, at in self._retries.items() if at <= time.monotonic()}
 
+    def _list_moved(self) -> set[str]:
+        """Sources with documents that have other readers; failures to read permissions are reported."""
+        moved = set[str]()
+        while not self._permissions.empty():
+            result = self._permissions.get()
+            subject = f"{result.source.id} (permissions)"
+            if result.error:
+                self._report_error(subject, result.error)
+                continue
+            self._last_errors.pop(subject, None)
+            if result.can_refresh(self._watched.lake):
+                moved.add(result.source.id)
+        return moved
+
     def refresh_sources(self, ids: Set[str]) -> None:
         """Refresh and release; reports every failure, and raises none."""
         from knowledge_pipeline.stages import pipeline
 
         watched = self._watched
-        sources = [source for source in watched.sources if source.id in ids]
+        sources = [source for source in watched.settings.sources if source.id in ids]
         beat = self._beat.heartbeat
         beat.state, beat.refreshing = "refreshing", tuple(sorted(ids))
         beat.behind = tuple(sorted({*beat.behind, *ids}))
@@ -265,6 +291,8 @@ class Watcher:
                     embedder.embed(["ready"])
         folders = format_count(len(set(self._watched.folders.values())), "folder")
         sources = format_count(len(self._watched.sources), "source")
+        if guarded := self._watched.list_guarded():
+            folders += f", and the permissions of {format_count(len(guarded), 'source')}"
         self._session.screen.print_note(f"Watching {sources} in {folders}; Ctrl-C ends it")
 
 
@@ -282,7 +310,7 @@ class WatchedSources:
         self._path, self._ids, self._everything = path, ids, everything
         self._generation, self._tried = 0, ()
         self._load_config()
-        if not self.sources:
+        if not self.sources and not self.list_guarded():
             raise ConfigError(
                 f"no source is refreshed as it changes: set refresh.trigger to realtime or on_commit in "
                 f"{path}, name one with --source, or give --all"
@@ -302,6 +330,13 @@ class WatchedSources:
         self.settings, self.lake, self.sources = settings, Lake(settings.store), sources
         self.idle = pipeline.IdleSources()
         self._generation += 1
+
+    def list_guarded(self) -> Sequence[SourceConfig]:
+        """Those whose own permissions are read, of all that are configured if none is named."""
+        from knowledge_pipeline.stages.permissions import list_guarded
+
+        ids = {source.id for source in self.sources}
+        return [it for it in list_guarded(self.settings) if not self._ids or it.id in ids]
 
     def reload_if_edited(self) -> bool:
         """Read the file again if it was edited; returns whether it was. Raises as the constructor does.
@@ -465,6 +500,23 @@ class RemotePoller:
                     self._heads[watch] = commit
                     changes |= dict.fromkeys(source.id for source in sources)
         return changes
+
+
+def read_permissions_forever(
+    watched: WatchedSources, interval_s: float, results: queue.SimpleQueue[PermissionsRead]
+) -> NoReturn:
+    """Read the permissions that sources have themselves; for a thread, as services may be slow to answer."""
+    from knowledge_pipeline.stages.permissions import PermissionsRead, refresh_all_permissions
+
+    while True:
+        due, guarded = time.monotonic() + interval_s, watched.list_guarded()
+        try:
+            outcome = refresh_all_permissions(watched.lake, watched.settings, guarded)
+        except Exception as error:  # noqa: BLE001 - a full disk, a bug: neither ends the watch
+            outcome = [PermissionsRead(it, error=TransientError(format_error(error))) for it in guarded]
+        for result in outcome:
+            results.put(result)
+        time.sleep(max(1.0, due - time.monotonic()))
 
 
 def _show_watchers(session: Session) -> None:

@@ -161,6 +161,7 @@ class ScheduleSettings(SettingsModel):
     weekly: Cron = "0 4 * * 0"  # Sunday
     weekly_reindex: Cron = "0 1 * * 6"  # Saturday
     monthly_reindex: Cron = "0 1 1 * *"
+    permissions: Cron = "*/5 * * * *"  # where a source has visibility: from_source
     maintenance: Cron = "30 5 * * *"
     checks: Cron = "0 6 * * *"
     sql_models: Cron = "15 6 * * *"
@@ -184,6 +185,7 @@ class CheckSettings(SettingsModel):
     unindexed_share: Ratio = 0.1  # index rows that search finds by scanning
     unembedded_share: Ratio = 0.0  # index rows without a vector yet
     unresolved_share: Ratio = 0.6  # of the uses in a language, those whose target is not known
+    verified_documents: int = Field(default=20, ge=0)  # of each source, read again a day
     monthly_budget: float | None = Field(default=None, ge=0)  # of embedding and language models
 
 

@@ -466,7 +466,7 @@ def compute_settings_digests(settings: Settings, source: SourceConfig) -> dict[s
     if embedding.provider != "local":
         endpoint = _strip_secrets(embedding.base_url)
         model |= {"place": endpoint, "max_input_tokens": embedding.max_input_tokens}
-    access, tags = source.access.model_dump(mode="json"), source.tags
+    access, tags = source.access.model_dump(mode="json", exclude={"max_age"}), source.tags  # no row has it
     read = {
         "source": {**own, "connection": connection},
         "chunking": {**chunking, "sanitize": resolve_sanitize(source).to_json()},

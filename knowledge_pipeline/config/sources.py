@@ -327,12 +327,16 @@ class ChunkingByContent(SettingsModel):
         return source.chunking.with_defaults(self.documentation) if is_prose else source.chunking
 
 
+_MAX_PERMISSION_AGE = "26 hours"  # a daily refresh reads them in time, where nothing else does
+
+
 class AccessSettings(SettingsModel):
     """Who may find the source's content.
 
     With `from_source` each document has the readers that the source's own permissions give it; `principals`
     then see every document, also those whose permissions cannot be read. `mapping` leads from accounts and
     groups of the source to principals; what it does not name is the account's e-mail, if that is trusted.
+    These readers see nothing while the permissions were last read more than `max_age` ago.
     """
 
     visibility: Literal["public", "tenant", "private", "from_source"] = "public"
@@ -340,6 +344,7 @@ class AccessSettings(SettingsModel):
     principals: tuple[str, ...] = ()
     mapping: Mapping[str, str] = Field(default_factory=dict[str, str])
     trust_emails: bool = True
+    max_age: Annotated[str, AfterValidator(_require_age)] = _MAX_PERMISSION_AGE
 
     @model_validator(mode="after")
     def _require_audience(self) -> AccessSettings:
@@ -347,8 +352,9 @@ class AccessSettings(SettingsModel):
             raise ValueError(f"visibility {self.visibility!r} needs a tenant")
         if self.visibility == "private" and not self.principals:
             raise ValueError("visibility 'private' needs at least one entry in principals")
-        if self.visibility != "from_source" and (self.mapping or not self.trust_emails):
-            raise ValueError("mapping and trust_emails belong to visibility 'from_source'")
+        has_own_keys = self.mapping or not self.trust_emails or self.max_age != _MAX_PERMISSION_AGE
+        if self.visibility != "from_source" and has_own_keys:
+            raise ValueError("mapping, trust_emails and max_age belong to visibility 'from_source'")
         if wrong := [name for name in (*self.mapping, *self.mapping.values()) if not name.strip()]:
             raise ValueError(f"mapping leads from an account to a principal: neither can be {wrong[0]!r}")
         return self

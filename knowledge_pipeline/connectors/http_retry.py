@@ -8,12 +8,18 @@ POST included, so that sending it twice does no harm.
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import random
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import requests
@@ -40,6 +46,76 @@ _CONNECTION_ERRORS = (
 )
 
 
+_MAX_KEPT_BYTES = 64 << 20  # of all responses together, which the sources of a pass share
+
+
+class ResponseReuse:
+    """Sends as little as possible in a pass over sources, which all ask about the same groups and people.
+
+    What was answered to one source is not asked again by another; a source that repeats a request means it.
+    What the pass before was given with an `ETag` is only asked to have changed: GitHub does not count that.
+    Source: https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
+    """
+
+    def __init__(self, stored: Mapping[str, tuple[dict[str, str], str]]) -> None:
+        self._stored = stored  # by the request's hash: headers, content
+        self.kept: dict[str, requests.Response] = {}
+        self._kept_bytes = 0
+        self.asked: set[str] = set()
+        """Hashes of requests of the present source, which whoever goes on to the next one clears."""
+
+    def send(
+        self, request: requests.PreparedRequest, send: Callable[[], requests.Response]
+    ) -> requests.Response:
+        """The response, by `send` unless it is there already."""
+        identity = request.headers.get("Authorization")
+        name = sha256(f"{request.method} {request.url} {identity} {request.body}".encode()).hexdigest()
+        if name in self.kept and name not in self.asked:
+            self.asked.add(name)
+            return self.kept[name]
+        self.asked.add(name)
+        headers, content = self._stored.get(name, ({}, ""))
+        if request.method == "GET" and headers:
+            request.headers["If-None-Match"] = headers["ETag"]
+        response = send()
+        if response.status_code == 304 and content:
+            response.status_code, response.encoding = 200, "utf-8"
+            response.headers.update(headers)
+            response._content = content.encode()  # pyright: ignore[reportPrivateUsage]  # none is public
+        if response.status_code == 200 and self._kept_bytes + len(response.content) <= _MAX_KEPT_BYTES:
+            self.kept[name] = response
+            self._kept_bytes += len(response.content)
+        return response
+
+
+_reuse = ContextVar[ResponseReuse | None]("reuse", default=None)
+
+
+@contextmanager
+def reuse_responses(path: Path) -> Generator[ResponseReuse]:
+    """Let all requests inside go by one `ResponseReuse`, kept in a file; nothing may read documents there."""
+    reuse = ResponseReuse({})
+    with suppress(OSError, ValueError):
+        reuse = ResponseReuse(json.loads(path.read_text(encoding="utf-8")))
+    token = _reuse.set(reuse)
+    try:
+        yield reuse
+    finally:
+        _reuse.reset(token)
+    tagged = {name: it for name, it in reuse.kept.items() if "ETag" in it.headers}
+    names = ("ETag", "Link")
+    stored = {
+        name: [{key: it.headers[key] for key in names if key in it.headers}, it.text]
+        for name, it in tagged.items()
+    }
+    with suppress(OSError):  # a full disk: all is asked again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+        unfinished.touch(mode=0o600)  # it has e-mail addresses
+        unfinished.write_text(json.dumps(stored), encoding="utf-8")
+        unfinished.replace(path)
+
+
 class RetryAdapter(HTTPAdapter):
     """Sends a request until it is answered. Mount it on a session, for `https://` and `http://`.
 
@@ -59,6 +135,12 @@ class RetryAdapter(HTTPAdapter):
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # pyright: ignore[reportIncompatibleMethodOverride]  # sessions pass options by name
         """The response; the last one where every attempt failed on the server."""
         options["timeout"] = options.get("timeout") or TIMEOUT_S
+        send, reuse = partial(self._send_until_answered, request, options), _reuse.get()
+        return reuse.send(request, send) if reuse else send()
+
+    def _send_until_answered(
+        self, request: requests.PreparedRequest, options: dict[str, Any]
+    ) -> requests.Response:
         for attempt in range(1, MAX_ATTEMPTS):
             try:
                 response = self._send_once(request, options)

@@ -26,6 +26,7 @@ from knowledge_pipeline.defs.plots import build_arrow_table
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.errors import KnowledgeError, PermanentError, TransientError
 from knowledge_pipeline.stages.context import describe_failures
+from knowledge_pipeline.stages.verify_sources import SOURCE_CHECK
 from knowledge_pipeline.store.lake import Lake
 
 FAILURES = "failures"
@@ -100,7 +101,10 @@ class SourcesFailed(KnowledgeError):
 
 RELEASABLE = "releasable"
 """The blocking check of a type."""
-_STAGES = {RELEASABLE: "index", "useful_content": "chunks", "maintained": "index", "fresh": "index"}
+_STAGES = {
+    **{RELEASABLE: "index", "useful_content": "chunks", "maintained": "index", "fresh": "index"},
+    SOURCE_CHECK.topic: "snapshot",
+}
 """Whose asset shows a topic, that of a type; other topics are of all types, and of the release."""
 
 
@@ -109,7 +113,7 @@ def list_check_keys(
 ) -> dict[dg.AssetCheckKey, list[Check]]:
     """The checks of a type as the UI has them: one for each topic."""
     keys: dict[dg.AssetCheckKey, list[Check]] = {}
-    for check in list_checks(source_type, blocking=blocking):
+    for check in (*list_checks(source_type, blocking=blocking), *(() if blocking else (SOURCE_CHECK,))):
         stage = _STAGES.get(check.topic)
         asset = names.key(source_type, stage) if stage else names.key("release")
         keys.setdefault(dg.AssetCheckKey(asset, check.topic), []).append(check)

@@ -23,6 +23,7 @@ from knowledge_pipeline.defs.settings_assets import build_sources_asset, changed
 from knowledge_pipeline.defs.sql_models import build_model_assets, build_models_job, new_input
 from knowledge_pipeline.defs.tuning import TUNING, build_tuning_asset
 from knowledge_pipeline.extensions import publish
+from knowledge_pipeline.stages.permissions import list_guarded
 
 
 def build_defs(
@@ -94,6 +95,7 @@ def _build_jobs(
     return [
         *jobs.build_source_jobs(names),
         *([jobs.build_organisations_job(names)] if settings.organisations else []),
+        *([jobs.build_permissions_job(names)] if list_guarded(settings) else []),
         jobs.build_maintenance_job(names),
         jobs.build_migration_job(names),
         *(

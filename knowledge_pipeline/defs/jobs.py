@@ -23,7 +23,7 @@ from pydantic import Field
 from knowledge_pipeline import maintenance as maintenance_stage
 from knowledge_pipeline.config.operation import ScheduleSettings
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.defs.checks import run_step
+from knowledge_pipeline.defs.checks import SourcesFailed, run_step
 from knowledge_pipeline.defs.dagster_internals import COMPUTE_KIND
 from knowledge_pipeline.defs.define import build_op_job, op, sensor
 from knowledge_pipeline.defs.event_log import (
@@ -43,17 +43,20 @@ from knowledge_pipeline.defs.runs import (
     build_progress_report,
     build_refresh_requests,
 )
-from knowledge_pipeline.defs.sensors import READING_STATUSES
+from knowledge_pipeline.defs.sensors import READING_STATUSES, WAITING_STATUSES
 from knowledge_pipeline.defs.settings_assets import list_source_types, settings_partitions
 from knowledge_pipeline.errors import ConfigError, NotFound, SourceRefused
 from knowledge_pipeline.extensions import publish
 from knowledge_pipeline.maintenance import GRACE_S, MaintenanceOptions, purge_former_types, purge_source
 from knowledge_pipeline.stages.context import RefreshOptions, Schedule, list_scheduled_sources
 from knowledge_pipeline.stages.organisations import discover
+from knowledge_pipeline.stages.permissions import list_guarded, refresh_all_permissions
 from knowledge_pipeline.stages.pipeline import roll_back_release
 from knowledge_pipeline.store import migrate
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import find_live_release
+
+_MAX_NAMED = 50
 
 
 class SourcesConfig(RefreshConfig):
@@ -77,6 +80,26 @@ def _refresh_sources(context: dg.OpExecutionContext, config: SourcesConfig, proj
     with run_step(context, project.retry_policy()):
         ids = [source.id for source in project.load_settings().select_sources(config.sources)]
         refresh_and_record(context, project, config.options, ids, release=True, is_op=True)
+
+
+@op()
+def _read_permissions(context: dg.OpExecutionContext, project: ProjectResource) -> None:
+    """Reads who may read the documents of sources that say so themselves; then the documents that moved.
+
+    Fails at the end if any source failed; the others are done.
+    """
+    with run_step(context, project.retry_policy()):
+        settings, lake = project.load_settings(), project.open_lake()
+        results = refresh_all_permissions(lake, settings, list_guarded(settings))
+        for result in results:
+            context.log.info(f"{result.source.id}: {result.error or dict(result.notes)}")
+        if moved := [it for it in results if it.can_refresh(lake)]:
+            # a few bring the rows of the others along, and nothing that is new is embedded here
+            documents = tuple(f"{it.source.id}/{uri}" for it in moved for uri in it.moved[:_MAX_NAMED])
+            ids, options = [it.source.id for it in moved], RefreshOptions(documents=documents)
+            refresh_and_record(context, project, options, ids, release=True, is_op=True)
+        if failed := {it.source.id: it.error for it in results if it.error}:
+            raise SourcesFailed(failed, total=len(results))
 
 
 @op()
@@ -176,6 +199,7 @@ _REFRESH_SCHEDULES: dict[Schedule, tuple[str, str]] = {
 _STORE_SCHEDULES: dict[str, str] = {
     "organisations": "Lists the members of organisations.",
     "maintenance": "Compacts the tables, updates their indexes, deletes what is no longer needed.",
+    "permissions": "Reads the permissions of sources with visibility from_source, and no content.",
     "checks": "Checks everything that is stored: duplicates, skipped documents, sizes, age, cost.",
     "sql_models": "Runs the models and tests of dbt_like_sql, and writes the marts.",
     "tuning": "Learns the ranking from the corpus, and releases it if it is better.",
@@ -197,6 +221,7 @@ def build_schedules(settings: Settings, names: Names = PLAIN) -> list[dg.Schedul
         raise ConfigError(f"schedules.timezone: there is no time zone {name!r}: {hint}") from error
     optional = {
         "organisations": bool(settings.organisations),
+        "permissions": bool(list_guarded(settings)),
         "checks": bool(settings.sources or settings.organisations),
         "tuning": settings.tuning.trigger == "weekly",
     }
@@ -224,8 +249,13 @@ def _build_refresh_schedule(
 
 
 def _build_job_schedule(job: str, times: ScheduleSettings, names: Names) -> dg.ScheduleDefinition:
-    def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+    def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         key = context.scheduled_execution_time.isoformat()
+        unfinished = dg.RunsFilter(
+            job_name=names.definition(job), statuses=[*WAITING_STATUSES, *READING_STATUSES]
+        )
+        if job == "permissions" and context.instance.get_runs(unfinished, limit=1):
+            return dg.SkipReason("the last run has not ended yet")
         return dg.RunRequest(run_key=key, tags={"knowledge/trigger": job})
 
     return _build_schedule(tick, job, times, names, job=job, description=_STORE_SCHEDULES[job])
@@ -314,6 +344,15 @@ def _maintain(context: dg.OpExecutionContext, config: MaintenanceConfig, project
     if skipped := maintained.skipped:
         metadata["skipped_because"] = build_list([f"{name}: {reason}" for name, reason in skipped.items()])
     context.add_output_metadata(metadata)
+
+
+def build_permissions_job(names: Names = PLAIN) -> dg.JobDefinition:
+    """The job that reads permissions alone; it goes before refreshes that wait."""
+    return build_op_job(
+        *(names, "permissions", _read_permissions(names)),
+        description="Read who may read the documents of sources with visibility from_source, and no content.",
+        tags={"dagster/priority": "10"},
+    )
 
 
 def build_maintenance_job(names: Names = PLAIN) -> dg.JobDefinition:
@@ -440,9 +479,6 @@ def build_new_release_sensor(names: Names = PLAIN, *, publishes: bool) -> dg.Sen
         return dg.SensorResult(run_requests=requests, asset_events=events, cursor=number)
 
     return new_release(names)
-
-
-_MAX_NAMED = 50
 
 
 @op()

@@ -26,7 +26,7 @@ _TYPES = frozenset(get_args(SourceType))
 _SINGLE_ASSETS = frozenset({"sources", "evaluation", "release", "tuning", "publication"})
 _JOBS = (
     *("refresh", "purge", "maintenance", "migration", "checks", "organisations"),
-    *("release", "rollback", "tuning", "publication", "sql_models"),
+    *("release", "rollback", "tuning", "publication", "sql_models", "permissions"),
 )
 _OWN_POOLS = frozenset({"index", "release", "publication"})
 """Pools that guard the store. Others guard what all knowledge bases share: a host, this machine's cores."""

@@ -103,7 +103,10 @@ class MemberStores:
             return access
         self._require_distinct_sources()
         seen = [
-            await member.audiences.add(member.declared.narrow(access, await member.audiences.list_stored()))
+            await member.audiences.add(
+                member.declared.narrow(access, await member.audiences.list_stored()),
+                member.declared.list_permission_ages(),
+            )
             for member in self.opened
         ]
         return replace(
@@ -112,6 +115,7 @@ class MemberStores:
             audiences=frozenset().union(*(part.audiences for part in seen)),
             audience_sources=frozenset().union(*(part.audience_sources for part in seen)),
             withheld_documents=frozenset().union(*(part.withheld_documents for part in seen)),
+            outdated_sources=frozenset().union(*(part.outdated_sources for part in seen)),
         )
 
     def _require_distinct_sources(self) -> None:

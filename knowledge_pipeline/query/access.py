@@ -13,6 +13,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ from knowledge_pipeline.store.access import (
     fold_principal,
     is_member,
     read_audiences,
+    read_permissions_time,
 )
 from knowledge_pipeline.store.filters import Filter, is_null, one_of
 from knowledge_pipeline.store.lake import Lake
@@ -47,6 +50,7 @@ from knowledge_pipeline.store.listings import ListingRefresh
 from knowledge_pipeline.store.reconcile import find_differing_sources
 from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.tables import Table, split_batches
+from knowledge_pipeline.times import parse_age
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class Access:
     audiences: frozenset[str] = frozenset()  # of sources, that the caller belongs to; see `Audiences.add`
     audience_sources: frozenset[str] = frozenset()  # seen by audience alone, whatever else their rows say
     withheld_documents: frozenset[tuple[str, str]] = frozenset()  # of those: source and uri
+    outdated_sources: frozenset[str] = frozenset()  # withheld for old permissions, by which the caller reads
     only_tenant: str | None = None  # of what is seen, what is of this tenant or public; None: all
     caller: Caller = field(default=Caller(), compare=False)
 
@@ -169,6 +174,8 @@ def build_visibility_filter(access: Access) -> Filter:
 
 _log = logging.getLogger(__name__)
 
+_parse_age = cache(parse_age)  # for each source of each question
+
 _POLL_INTERVAL_S = 1.0  # on an object store, where every look is a request
 _MAX_PAUSE_S = 0.5  # on a disk, between two looks at the tables of so many sources that each takes long
 _PAUSE = 8  # times as long as the look before it
@@ -189,6 +196,7 @@ class _State:
     indexes: Mapping[str, Any]  # by space: those, opened
     by_source: Mapping[_TypedSource, Mapping[str, Requirements]]
     withheld: Mapping[str, frozenset[str]]  # uris by source
+    read_at: Mapping[_TypedSource, datetime | None]  # since when permissions are as they are here
     by_principals: dict[frozenset[str], frozenset[str]] = field(
         default_factory=dict[frozenset[str], frozenset[str]]
     )
@@ -216,7 +224,7 @@ class Audiences:
         self._looking = asyncio.Lock()
         self._look_s = 0.0  # of the processor, that the last look took
         self._next_look_at = float("-inf")
-        self._state = _State({}, None, {}, {}, {})
+        self._state = _State({}, None, {}, {}, {}, {})
         self._stored: tuple[object, frozenset[str]] = (None, frozenset())  # of a release
 
     async def list_stored(self) -> frozenset[str]:
@@ -236,8 +244,11 @@ class Audiences:
             self._stored = release, frozenset(sources)
         return self._stored[1]
 
-    async def add(self, access: Access) -> Access:
+    async def add(self, access: Access, max_ages: Mapping[_TypedSource, timedelta]) -> Access:
         """The access with the audiences of the caller, and what is withheld from it.
+
+        That are also the sources whose permissions were read longer ago than `max_ages` allows, or nobody
+        knows when, of those that are seen by audience alone.
 
         Where the permissions cannot be read, the caller belongs to none, and the log tells.
         """
@@ -250,13 +261,29 @@ class Audiences:
             return access
         withheld = {source: state.withheld.get(source, frozenset()) for source in access.audience_sources}
         too_many = frozenset(source for source, uris in withheld.items() if len(uris) > _MAX_WITHHELD)
-        documents = ((source, uri) for source in withheld.keys() - too_many for uri in withheld[source])
+        audiences = state.find_audiences(access.principals)
+        now = datetime.now(UTC)
+        outdated = frozenset(
+            source
+            for (type_, source), max_age in max_ages.items()
+            if source in access.audience_sources
+            and ((at := state.read_at.get((type_, source))) is None or now - at > max_age)
+        )
+        documents = (
+            (source, uri) for source in withheld.keys() - too_many - outdated for uri in withheld[source]
+        )
         return replace(
             access,
-            audiences=state.find_audiences(access.principals),
-            withheld_sources=access.withheld_sources | too_many,
-            audience_sources=access.audience_sources - too_many,
+            audiences=audiences,
+            withheld_sources=access.withheld_sources | too_many | outdated,
+            audience_sources=access.audience_sources - too_many - outdated,
             withheld_documents=frozenset(documents),
+            outdated_sources=frozenset(
+                source
+                for type_, source in max_ages
+                if source in outdated
+                and any(it.startswith(build_audience_principal(type_, source, "")) for it in audiences)
+            ),
         )
 
     async def _load_state(self) -> _State:
@@ -291,6 +318,12 @@ class Audiences:
             else read_audiences(self._lake, *source)
             for source, (stamp, _) in stamps.items()
         }
+        read_at = {
+            source: before.read_at[source]
+            if source in before.stamps and before.stamps[source][0] == stamp
+            else read_permissions_time(self._lake.audiences(*source))
+            for source, (stamp, _) in stamps.items()
+        }
         spaces = self._lake.list_spaces()
         indexes = {space: self._lake.index(space, spaces[space]) for space in tables.keys() & spaces.keys()}
         opened = {space: index.open_version(tables[space]) for space, index in indexes.items()}
@@ -304,7 +337,7 @@ class Audiences:
             released = _read_released_audiences(indexes, tables, sources)
             for source in sources:
                 withheld[source] = self._find_withheld(types[source], source, released[source])
-        return _State(stamps, release, opened, by_source, withheld)
+        return _State(stamps, release, opened, by_source, withheld, read_at)
 
     def _find_changed_sources(self, stamps: _Stamps, indexes: Mapping[str, Any]) -> set[str] | None:
         """Sources of which a document or a released row may be another one; None: all."""
@@ -433,6 +466,14 @@ class DeclaredSources:
                 self._warned_of = str(error)
                 _log.warning("access is decided by the configuration as it was last read: %s", error)
             return self._declared
+
+    def list_permission_ages(self) -> Mapping[tuple[str, str], timedelta]:
+        """How old the permissions may be of sources that have their own, by type and id."""
+        return {
+            (source.type, source.id): _parse_age(source.access.max_age)
+            for source in self.list_known()
+            if source.access.visibility == "from_source"
+        }
 
     def list_managed(self, access: Access) -> tuple[SourceConfig, ...]:
         """Those that a caller may have refreshed; raises as `sources` does."""

@@ -503,14 +503,22 @@ def _list_problems(
 
 
 def _list_notes(plan: SearchPlan, scope: SearchScope) -> tuple[str, ...]:
-    """That the question is in a language which no model of the searched spaces reads."""
+    """What is withheld for its permissions, and that no model of the searched spaces reads the language."""
+    notes = tuple(
+        f"{source}: its permissions could not be read for longer than access.max_age allows: its documents "
+        "are withheld until they are"
+        for source in sorted(plan.access.outdated_sources)
+    )
     if plan.profile.is_example or plan.question.mode == "words":
-        return ()
+        return notes
     language = detect_other_language(plan.query.text)
     embedder, spaces = scope.embedder, [reader.space for reader in scope.readers]
     if language is None or not all(map(embedder.reads_only_english, spaces)):
-        return ()
-    return (describe_unread_language(language),)
+        return notes
+    return (
+        *notes,
+        describe_unread_language(language),
+    )
 
 
 def _explain(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from importlib.metadata import version
+from math import inf
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -31,6 +32,7 @@ from knowledge_pipeline.query.access import Access, Caller
 from knowledge_pipeline.serve.observers import AnyResponse, Observer, Outcome
 from knowledge_pipeline.serve.refreshes import RefreshQueue
 from knowledge_pipeline.store import release as releases
+from knowledge_pipeline.store.access import read_permissions_time
 from knowledge_pipeline.store.filters import at_least, eq
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
@@ -156,6 +158,7 @@ class _StoreCollector(Collector):
     def __init__(self, settings: Settings) -> None:
         self._lake = Lake(settings.store)
         self._declared = {(source.id, source.type) for source in settings.sources}
+        self._guarded = [(it.id, it.type) for it in settings.sources if it.access.visibility == "from_source"]
         self._refreshed_at: dict[tuple[str, str], datetime] = {}  # by source and type
         self._cached_metrics: tuple[Metric, ...] = ()
         self._last_read_s = -STORE_READ_INTERVAL_S
@@ -170,11 +173,23 @@ class _StoreCollector(Collector):
     def _collect_store(self) -> Iterator[Metric]:
         is_up = True
         try:
-            yield from (*self._collect_release(), self._collect_freshness())
+            yield from (*self._collect_release(), self._collect_freshness(), self._collect_permissions())
         except (KnowledgeError, OSError, RuntimeError, ValueError):
             is_up = False
         sentence = "Whether the store could be read for these metrics."
         yield GaugeMetricFamily("knowledge_store_up", sentence, value=float(is_up))
+
+    def _collect_permissions(self) -> Metric:
+        """Of each type, the source whose own permissions were read longest ago."""
+        sentence = "When the permissions of the source of a type were read, the oldest of all; 0: never."
+        name = "knowledge_oldest_permissions_timestamp_seconds"
+        read, oldest = GaugeMetricFamily(name, sentence, labels=["source_type"]), dict[str, float]()
+        for source, type_ in self._guarded:
+            at = read_permissions_time(self._lake.audiences(type_, source))
+            oldest[type_] = min(at.timestamp() if at else 0.0, oldest.get(type_, inf))
+        for type_, seconds in sorted(oldest.items()):
+            read.add_metric([type_], seconds)
+        return read
 
     def _collect_release(self) -> Iterator[Metric]:
         live = releases.find_live_release(self._lake)

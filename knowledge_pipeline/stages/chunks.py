@@ -328,6 +328,14 @@ def refresh(ctx: RefreshContext) -> Stats:
     return stats
 
 
+def cut_rows(ctx: RefreshContext, documents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows that documents, which are rows of the snapshot, are cut into now."""
+    coverage = _load_coverage(ctx) if ctx.source.metadata.code else None
+    builder = ChunkRowBuilder(ctx.source, ctx.settings.resolve_embedding(ctx.source), coverage)
+    fingerprints = _compute_fingerprints(documents, _compute_chunker_digest(ctx))
+    return builder.build(documents, fingerprints).rows.to_pylist()
+
+
 _COVERAGE = Kind["tuple[tuple[int, int], CoverageReport]"](lambda _: 1 << 20)
 
 

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from knowledge_pipeline.config.settings import Settings, compute_settings_digests
-from knowledge_pipeline.records import FAILED_STAGE
+from knowledge_pipeline.records import FAILED_STAGE, VERIFIED_STAGE
 from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.local_state import leave_rows
@@ -27,6 +27,12 @@ def log_refreshes(
 ) -> None:
     """Add a row to `refreshes` for each finished stage; `run_id` is the Dagster run."""
     _add_rows(lake, "refreshes", _build_rows(settings, stats, run_id))
+
+
+def log_verification(ctx: RefreshContext, stats: Stats, problem: str | None) -> None:
+    """Add a row to `refreshes` that says how a source and its index compare."""
+    rows = [{**row, "problem": problem or None} for row in _build_rows(ctx.settings, [stats])]
+    _add_rows(ctx.lake, "refreshes", rows)
 
 
 def log_failure(ctx: RefreshContext, problem: str) -> None:
@@ -58,7 +64,7 @@ def _build_rows(
 
     def describe(stat: Stats) -> dict[str, str | None]:
         """With what code and settings a stage changed something; what changed nothing loads neither."""
-        if not stat.has_changes:
+        if not stat.has_changes or stat.stage == VERIFIED_STAGE:
             return {"code": None, "settings": None}
         if stat.source not in versions:
             from knowledge_pipeline.stages.code_versions import compute_code_versions

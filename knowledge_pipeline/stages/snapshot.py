@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -51,6 +51,7 @@ from knowledge_pipeline.stages.context import (
 )
 from knowledge_pipeline.stages.permissions import refresh_permissions
 from knowledge_pipeline.stages.store_summary import LEFT_OUT
+from knowledge_pipeline.store.access import lock_permissions
 from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.reconcile import plan_changes, reconcile
@@ -88,7 +89,7 @@ class DocumentRows:
         for uri in vanished:
             yield from self._attached.build(uri, None)
         yield from archive_rows(self._table, vanished)
-        for item, result in self._read_items([items[uri] for uri in uris if uri in items]):
+        for item, result in read_items(self._source, [items[uri] for uri in uris if uri in items]):
             is_unfinished = isinstance(result, ParserEnded)
             for row in self._attached.build(item.uri, result):
                 is_unfinished |= row["revision"].startswith(_UNFINISHED)
@@ -100,29 +101,31 @@ class DocumentRows:
                 row["revision"] = item_fingerprint(item) if is_last else mark
             yield row
 
-    def _read_items(self, items: list[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
-        readable: list[Item] = []
-        for item in items:
-            if item.skip:
-                yield item, DocumentSkipped(item.skip)
-            elif isinstance(self._source, BatchSource):
-                readable.append(item)
-            else:
-                try:
-                    yield item, self._source.fetch(item)
-                except DocumentSkipped as reason:
-                    yield item, reason
-        if not isinstance(self._source, BatchSource):
-            return
-        missing = {item.uri for item in readable}
-        for item, result in self._source.fetch_many(readable):
-            missing.discard(item.uri)
-            yield item, result
-        if missing:
-            raise SourceUnavailable(
-                f"the source did not return {len(missing)} listed documents, such as {min(missing)}: "
-                "refresh again"
-            )
+
+def read_items(source: Source, items: Iterable[Item]) -> Iterator[tuple[Item, Document | DocumentSkipped]]:
+    """Read listed documents. Raises as `Source.fetch`; or a listed document was not returned."""
+    readable: list[Item] = []
+    for item in items:
+        if item.skip:
+            yield item, DocumentSkipped(item.skip)
+        elif isinstance(source, BatchSource):
+            readable.append(item)
+        else:
+            try:
+                yield item, source.fetch(item)
+            except DocumentSkipped as reason:
+                yield item, reason
+    if not isinstance(source, BatchSource):
+        return
+    missing = {item.uri for item in readable}
+    for item, result in source.fetch_many(readable):
+        missing.discard(item.uri)
+        yield item, result
+    if missing:
+        raise SourceUnavailable(
+            f"the source did not return {len(missing)} listed documents, such as {min(missing)}: "
+            "refresh again"
+        )
 
 
 class StoredAttachments:
@@ -276,6 +279,7 @@ def refresh(ctx: RefreshContext) -> Stats:
         ctx.claim_slot(host) if host else nullcontext(),
         open_listed_source(ctx.lake, ctx.source) as source,
         open_attachment_reader(ctx.source) as reader,
+        ExitStack() as locks,
     ):
         listing = _list_items(ctx, source, table, reader.version if reader else "")
         retention = _Retention.load(ctx.source)
@@ -308,7 +312,9 @@ def refresh(ctx: RefreshContext) -> Stats:
         # Before the documents: a document that cannot be read does not keep what was revoked.
         live_uris = [uri for uri, mark in {**desired, **kept}.items() if mark != _ARCHIVED]
         only_uris = frozenset(listing.wanted).union(items) if listing.wanted else None
-        audiences = refresh_permissions(ctx, table, live_uris, stats, only=only_uris)
+        if ctx.source.access.visibility == "from_source":
+            locks.enter_context(lock_permissions(ctx.lake, ctx.source.id))
+        audiences, _ = refresh_permissions(ctx, table, live_uris, stats, only=only_uris)
         attached.removed = plan.removed  # which grows while the rows are built
         builder, total = DocumentRows(source, table, attached, revisions), len(plan.keys_to_write)
         written: dict[str, Row] = {}  # by uri, without what is long
@@ -363,11 +369,32 @@ def load_branches(lake: Lake, source: SourceConfig) -> tuple[str, ...]:
 
 def is_up_to_date(lake: Lake, source: SourceConfig, items: Iterable[Item]) -> bool:
     """Whether the snapshot equals a listing: a refresh would add, change and archive nothing."""
-    listed, retention = {item.uri: item for item in items}, _Retention.load(source)
+    listed = {item.uri: item for item in items}
+    return load_live(lake, source, listed) == item_fingerprints(listed.values())
+
+
+def load_live(lake: Lake, source: SourceConfig, listed: Mapping[str, Item]) -> dict[str, str]:
+    """The fingerprints of stored documents that are not archived, attachments aside, beside a listing."""
+    retention = _Retention.load(source)
     rows = lake.snapshot(source.type, source.id).read_rows([*_COMPARED, *retention.columns])
     stored = _build_fingerprints(rows) | retention.mark_expired(rows, listed)
-    live = {uri: fingerprint for uri, fingerprint in stored.items() if fingerprint != _ARCHIVED}
-    return live == item_fingerprints(listed.values())
+    return {
+        uri: fingerprint
+        for uri, fingerprint in stored.items()
+        if fingerprint != _ARCHIVED and find_parent_uri(source.type, uri) is None
+    }
+
+
+def list_whole(source: Source, attachments: AttachmentReader | None) -> dict[str, Item]:
+    """All that a source lists, as a refresh compares it."""
+    version = attachments.version if attachments and isinstance(source, ApiSource) else ""
+    return _mark_items(source.discover(), version)
+
+
+def _mark_items(items: Iterable[Item], attachments: str) -> dict[str, Item]:
+    """Those that may have attachments are read again where these would be read in another way."""
+    mark = f"+{attachments}" if attachments else ""
+    return {item.uri: replace(item, revision=item.revision + mark) for item in items}
 
 
 def make_full_listing_due(lake: Lake, source: SourceConfig) -> None:
@@ -437,9 +464,7 @@ def _list_items(ctx: RefreshContext, source: Source, table: Table, attachments: 
     )
 
     def list_all(listed: Iterable[Item]) -> Mapping[str, Item]:
-        """Those that may have attachments are read again where these would be read in another way."""
-        mark = f"+{attachments}" if attachments else ""
-        return {item.uri: replace(item, revision=item.revision + mark) for item in _report_items(ctx, listed)}
+        return _mark_items(_report_items(ctx, listed), attachments)
 
     listed_at, since = notes.get(_FULL_LISTING_AT), notes.get(_KNOWN_UNTIL)
     wanted = ctx.options.select_uris(ctx.source.id)

@@ -8,13 +8,15 @@ refused, holds a membership of before.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store.damage import build_loss, explain_loss
-from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.lake import LOCK_TIMEOUT_S, Lake
 from knowledge_pipeline.store.lance_storage import has_data
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline.store.reconcile import load_fingerprints, plan_changes, reconcile
@@ -61,6 +63,35 @@ def write_audiences(table: Table, audiences: Mapping[str, Requirements], *, keep
 
     reconcile(table, plan, build)
     return len(plan.keys_to_write) + len(plan.removed)
+
+
+_READ_AT = "permissions_read_at"  # note of a table of audiences
+
+
+def write_permissions_time(table: Table, at: datetime) -> None:
+    """Note that all permissions of a source are stored as they were at a time."""
+    table.write_notes(**{_READ_AT: at.isoformat()})
+    table.compact_if_due()  # of a version for each pass
+
+
+def read_permissions_time(table: Table) -> datetime | None:
+    """Since when at least the stored permissions of a source are its own; None: nobody knows.
+
+    `table` is one of `Lake.audiences`.
+    """
+    at = table.metadata_notes.get(_READ_AT)
+    return datetime.fromisoformat(at) if at else None
+
+
+def lock_permissions(
+    lake: Lake, source: str, *, timeout_s: float = LOCK_TIMEOUT_S
+) -> AbstractContextManager[None]:
+    """Permissions of a source are read and stored by one process at a time. Raises `Busy`.
+
+    Without the source's own lock, which a refresh holds for as long as it embeds.
+    """
+    about = f"the permissions of source {source!r}"
+    return acquire_lock(lake.root / "locks", f"permissions-{source}", timeout_s=timeout_s, description=about)
 
 
 def read_audiences(lake: Lake, source_type: str, source: str) -> dict[str, Requirements]:

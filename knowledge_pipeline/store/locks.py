@@ -232,6 +232,8 @@ def is_locked(path: Path) -> bool:
 def _table_lock(key: str) -> str | None:
     """The name of the lock of a table: of its source, of the index, or of the log."""
     stage, stem = key.partition("/")[0], PurePosixPath(key).stem
+    if stage == "audiences":
+        return f"permissions-{stem}"
     if stage in _SOURCE_STAGES:
         return f"source-{stem}"
     if stage in _INDEX_STAGES:

@@ -26,6 +26,7 @@ from knowledge_pipeline.defs.settings_assets import source_partitions
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages import pipeline as release
 from knowledge_pipeline.stages.context import RefreshContext
+from knowledge_pipeline.stages.verify_sources import SOURCE_CHECK
 from knowledge_pipeline.store.filters import one_of
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.refreshed import refresh_source
@@ -177,7 +178,11 @@ def test_the_informing_checks_are_executed_by_themselves(
     result = execute(workplace, instance, "checks")
     assert result.success
     evaluations = {one.check_name: one for one in result.get_asset_check_evaluations()}
-    assert evaluations.keys() == {"useful_content", "maintained", "fresh", "cost_within_budget"}
+    assert evaluations.keys() == {
+        *("useful_content", "maintained", "fresh", "cost_within_budget", "equals_source")
+    }
+    compared = evaluations["equals_source"]
+    assert compared.passed and "0 documents differ" in (compared.description or "")
     assert evaluations["cost_within_budget"].asset_key == dg.AssetKey("release")
     found = evaluations["useful_content"]
     assert (found.description or "").startswith("skipped_share: ")
@@ -256,11 +261,13 @@ def test_every_check_is_a_part_of_one_that_says_what_it_is_for() -> None:
         *(spec.key for spec in STAGES),
         *(dg.AssetKey(["markdown", stage]) for stage in pipeline.STAGES),
     }
-    assert len(specs) == len({spec.key for spec in specs}) == 8  # the cost is that of all types
+    assert len(specs) == len({spec.key for spec in specs}) == 10  # the cost is that of all types
     assert [spec.name for spec in specs if spec.blocking] == ["releasable"]
     assert all("docs/checks.md" in (spec.description or "") for spec in specs)
     parts = [
         *list_check_keys("code", blocking=True).values(),
         *list_check_keys("code", blocking=False).values(),
     ]
-    assert sorted(check.name for checks in parts for check in checks) == sorted(it.name for it in CHECKS)
+    assert sorted(check.name for checks in parts for check in checks) == sorted(
+        it.name for it in (*CHECKS, SOURCE_CHECK)
+    )

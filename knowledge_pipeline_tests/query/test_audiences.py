@@ -103,7 +103,7 @@ class Store:
 
 def ask(kept: Audiences) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
     """Where Ada is a member, and what is withheld from her."""
-    access = asyncio.run(kept.add(ADA))
+    access = asyncio.run(kept.add(ADA, {}))
     return access.audiences, access.withheld_documents
 
 
