@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from knowledge_pipeline.background import BackgroundProcess
 from knowledge_pipeline.config import file
+from knowledge_pipeline.config.connections import WorktreeConnection
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
@@ -193,6 +194,8 @@ class AsyncKnowledgeBase:
         self.access = access or Access.operator()
         self._lake = Lake(settings.store)
         self._declared = DeclaredSources(config, settings.sources)
+        connections = {source.id: source.connection for source in settings.sources}
+        self._moved = {id_: it for id_, it in connections.items() if isinstance(it, WorktreeConnection)}
         self._heard = heard
         # a second process would not know which store is down, or which overlay answers
         is_wanted = None if self._members or choose_lake else is_shared
@@ -562,7 +565,13 @@ class AsyncKnowledgeBase:
         return {source.type for source in self._list_sources() if may_see_source(source.access, access)}
 
     def _list_sources(self) -> tuple[SourceConfig, ...]:
-        return self.settings.sources if self._members else self._declared.list_known()
+        """As declared now, in the folders of the working tree that is asked from."""
+        if self._members:
+            return self.settings.sources
+        known, moved = self._declared.list_known(), self._moved
+        return tuple(
+            it.model_copy(update={"connection": moved[it.id]}) if it.id in moved else it for it in known
+        )
 
     def _folders_of(self, access: Access) -> SourceFolders:
         return SourceFolders(self._list_sources(), access)

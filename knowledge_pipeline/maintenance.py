@@ -29,7 +29,7 @@ from knowledge_pipeline.errors import Busy, ConfigError, KnowledgeError, NotFoun
 from knowledge_pipeline.pushed import PushInbox
 from knowledge_pipeline.records import is_variant_uri
 from knowledge_pipeline.stages import verify
-from knowledge_pipeline.stages.overlay import list_unused_overlays
+from knowledge_pipeline.stages.overlay import discard_overlay, list_unused_overlays
 from knowledge_pipeline.stages.pipeline import select_stages
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.store import indexes, schemas
@@ -280,7 +280,7 @@ def discard_leftovers(run: MaintenanceRun, settings: Settings) -> None:
 
     with run.skip_on_error("overlays of working trees"):
         for path in list_unused_overlays(run.lake, max_age_s=OVERLAY_RETENTION_S):
-            run.discard(path)
+            run.run_action("leftovers", path, partial(discard_overlay, run.lake, path))
 
     with run.skip_on_error("last commits of checkouts"):
         folders = [
@@ -453,7 +453,7 @@ _STAGES = ("facts", "audiences", "chunks", "snapshot")  # the snapshot last: it 
 def _discard_overlays(lake: Lake) -> None:
     """Remove all: they have files of the tables, and whoever asks makes them again."""
     for folder in list_unused_overlays(lake, max_age_s=0.0):
-        remove_path(folder)
+        discard_overlay(lake, folder)
 
 
 def purge_source(lake: Lake, settings: Settings, source: str) -> int:

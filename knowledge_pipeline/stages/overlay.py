@@ -82,7 +82,7 @@ def find_source_tree(settings: Settings, folder: Path) -> SourceTree | None:
     Those with permissions of their own are left out: nobody has said who may read what is new in a tree.
     """
     root = find_checkout(folder.resolve())
-    if root is None or root.name.endswith(".git"):
+    if root is None or not (root / ".git").exists():
         return None
     common, sources = _find_common(root), dict[str, SourceConfig]()
     for source in settings.sources:
@@ -125,19 +125,18 @@ def refresh_overlay(
         raise SourceRefused("a store in a bucket has no overlays: index the working tree to ask about it")
     if (live := find_live_release(base)) is None:
         raise NotFound("nothing is released yet: run `knowledge index`")
-    folder = base.cache / _OVERLAYS / name_checkout(tree.root)
     for unused in list_unused_overlays(base):
-        shutil.rmtree(unused, ignore_errors=True)
+        discard_overlay(base, unused)
+    folder = base.cache / _OVERLAYS / name_checkout(tree.root)
+    indexed = (source for source in tree.sources if base.snapshot(source.type, source.id).exists)
+    tree = replace(tree, sources=tuple(indexed))
+    listed = {source.id: _list_source(base, source) for source in tree.sources}
+    if not _find_changed(base, tree, listed):
+        discard_overlay(base, folder)
+        return Overlay(base)
     with acquire_lock(
-        base.root / "locks",
-        f"overlay-{folder.name}",
-        timeout_s=LOCK_TIMEOUT_S,
-        description=f"the overlay of {tree.root}",
+        base.root / "locks", _name_lock(folder), timeout_s=LOCK_TIMEOUT_S, description=f"the tree {tree.root}"
     ):
-        listed = {source.id: _list_source(base, source) for source in tree.sources}
-        if not _find_changed(base, tree, listed):
-            shutil.rmtree(folder, ignore_errors=True)
-            return Overlay(base)
         lake = Lake(folder / _name_release(base, live))
         if not lake.root.is_dir():
             _link(base, live, lake, tree)
@@ -182,6 +181,10 @@ def _list_source(base: Lake, source: SourceConfig) -> Listing:
 def _find_changed(lake: Lake, tree: SourceTree, listed: Mapping[str, Listing]) -> list[SourceConfig]:
     """The sources that the tree has otherwise than a store."""
     return [it for it in tree.sources if not is_up_to_date(lake, it, listed[it.id].items.values())]
+
+
+def _name_lock(folder: Path) -> str:
+    return f"overlay-{folder.name}"
 
 
 def _name_release(base: Lake, live: Release) -> str:
@@ -230,3 +233,10 @@ def list_unused_overlays(base: Lake, *, max_age_s: float | None = None) -> list[
             if is_old or not (root / ".git").exists():
                 unused.append(note.parent)
     return unused
+
+
+def discard_overlay(base: Lake, folder: Path) -> None:
+    """Remove an overlay, if it is there."""
+    if folder.is_dir():
+        shutil.rmtree(folder, ignore_errors=True)
+        (base.folder / "locks" / f"{_name_lock(folder)}.lock").unlink(missing_ok=True)

@@ -81,10 +81,14 @@ class Shop:
 
 
 class _Stored(Project):
-    settings: Settings  # type: ignore[assignment]  # pyright: ignore
+    """A store with settings that no project has."""
 
     def __init__(self, lake: Lake, settings: Settings) -> None:
-        self.lake, self.settings = lake, settings
+        self.lake, self._settings = lake, settings
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
 
 
 def read_tables(lake: Lake, settings: Settings) -> dict[str, list[dict[str, Any]]]:
@@ -167,8 +171,12 @@ def take(step: Step, shop: Shop) -> None:
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(STEPS)
 def test_an_overlay_equals_an_index_of_its_tree(embedding_server: OpenAIServer, steps: list[Step]) -> None:
+    ends_as_an_index_of_the_tree_does(steps, embedding_server)
+
+
+def ends_as_an_index_of_the_tree_does(steps: list[Step], server: OpenAIServer) -> None:
     with tempfile.TemporaryDirectory() as root:
-        shop = Shop(Path(root), embedding_server)
+        shop = Shop(Path(root), server)
         for step in steps:
             take(step, shop)
         before = tables(shop.project)
