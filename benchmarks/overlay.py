@@ -2,7 +2,7 @@
 
     python benchmarks/overlay.py REPOSITORY [FOLDER]
 
-Clones the repository into a new folder and indexes its code and documentation by the default model. Each tree
+Clones the repository into the folder, unless it has been, and indexes its code and documentation. Each tree
 is a worktree with edits in so many files; asked again, it has nothing to read.
 """
 
@@ -47,8 +47,9 @@ def _edit(tree: Path, files: int) -> None:
 def main(repository: str, folder: Path) -> None:
     """Measure, and print a table."""
     main = folder / "main"
-    _git(folder, "clone", "--quiet", repository, str(main))
-    (main / "knowledge.yaml").write_text(_CONFIG)
+    if not main.exists():
+        _git(folder, "clone", "--quiet", repository, str(main))
+        (main / "knowledge.yaml").write_text(_CONFIG)
     settings = load_settings(main / "knowledge.yaml")
     lake, started = Lake(settings.store), time.perf_counter()
     outcome = pipeline.refresh(lake, settings, settings.sources)

@@ -2,7 +2,7 @@
 
 A tree is another working tree of a repository that folders of sources lie in, or the same one with changes
 that no refresh has read yet. The stages read what differs into a store of its own in the folder of what can
-be made again, which shares everything else with the release: see `store.overlay`. It is read like a release,
+be made again, which shares everything else with the release: see `link_release`. It is read like a release,
 by whoever asks from that tree, and is removed when the tree is gone or nothing in it differs any more.
 """
 
@@ -36,8 +36,13 @@ from knowledge_pipeline.stages.snapshot import is_up_to_date
 from knowledge_pipeline.stages.upkeep import PostponedUpkeep
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.locks import acquire_lock
-from knowledge_pipeline.store.overlay import link_release
-from knowledge_pipeline.store.release import Release, find_live_release, publish_release, stamp_tables
+from knowledge_pipeline.store.release import (
+    Release,
+    find_live_release,
+    link_release,
+    publish_release,
+    stamp_tables,
+)
 from knowledge_pipeline.store.schemas import VERSION
 
 MAX_DOCUMENTS = 1_000  # that differ, of a source: more is work for a refresh

@@ -24,7 +24,7 @@ def fix(run: Run, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def find(run: Run, text: str) -> list[str]:
-    answer = run("search", text, "--mode", "words", "--json").json
+    answer = run("search", text, "--mode", "words", "--source-type", "code", "--json").json
     return [result["citation"]["path"] for result in answer["results"] if text in result["content"]]
 
 
@@ -36,7 +36,7 @@ def test_a_worktree_answers_as_it_stands_and_leaves_no_trace(
     assert f"note: read 1 document of {fix} that the last release has otherwise" in told.err
     assert find(run, "albatross") == ["src/sessions.py"]
     assert find(run, "retry_request") == [], "the former text is gone"
-    assert "albatross" in run("graph", "outline", "src/sessions.py").out
+    assert "albatross" in run("graph", "usages", "albatross").out
     monkeypatch.chdir(fix.parent / "shop")
     assert find(run, "albatross") == []
     assert find(run, "retry_request") == ["src/sessions.py"]

@@ -19,7 +19,9 @@ from knowledge_pipeline.stages import overlay as overlays
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import RefreshOptions
 from knowledge_pipeline.stages.overlay import Overlay, SourceTree, find_source_tree, refresh_overlay
+from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.release import find_live_release
 from knowledge_pipeline_tests.conftest import Project, embedding_by, tables
 from knowledge_pipeline_tests.connectors.repositories import Repository
 from knowledge_pipeline_tests.fakes.openai_server import OpenAIServer
@@ -179,9 +181,11 @@ def ends_as_an_index_of_the_tree_does(steps: list[Step], server: OpenAIServer) -
         shop = Shop(Path(root), server)
         for step in steps:
             take(step, shop)
-        before = tables(shop.project)
+        before, stamps = tables(shop.project), shop.project.lake.all_version_stamps()
         overlay = shop.refresh(is_bounded=False)
-        assert tables(shop.project) == before
+        assert (tables(shop.project), shop.project.lake.all_version_stamps()) == (before, stamps)
+        assert (again := shop.refresh(is_bounded=False)).lake == overlay.lake
+        assert again.stats == ()
         assert shop.read(overlay) == shop.index_whole(shop.find_tree(), Path(root) / "whole")
 
 
@@ -217,12 +221,14 @@ def test_it_reads_what_differs_and_shares_the_rest(shop: Shop, monkeypatch: pyte
     shop.second.git("merge", "-q", "--ff-only", "main")
     shop.second.write({"shop/m7.py": "def seven():\n    return 7\n"})
     overlay = shop.refresh()
-    assert (overlay.documents, overlay.unembedded) == (1, 1), "no endpoint is asked while a question waits"
+    live = find_live_release(overlay.lake)
+    assert live
+    assert (overlay.documents, live.unembedded) == (1, 1), "no endpoint is asked while a question waits"
     own = {path: path.stat() for path in shop.folder.rglob("*") if path.is_file()}
     unshared = sum(stat.st_size for stat in own.values() if stat.st_nlink == 1)
     shared = sum(stat.st_size for stat in own.values() if stat.st_nlink > 1)
     assert unshared < shared / 4
-    assert shop.refresh().documents == 0
+    assert shop.refresh().stats == ()
     shop.second.git("checkout", "--", ".")
     assert shop.refresh().lake == shop.project.lake
     assert not list(shop.folder.glob("*"))
@@ -265,12 +271,22 @@ def test_folders_that_concern_no_source_have_no_tree(
     assert find_source_tree(shop.project.settings, other.root) is None
 
 
-def test_permissions_of_a_service_say_nothing_of_a_tree(shop: Shop) -> None:
-    code = shop.project.sources["code"]
-    shop.project.sources = {"code": code | {"access": {"visibility": "tenant", "tenant": "acme"}}}
+def test_rows_of_a_tree_have_the_readers_of_their_source(shop: Shop) -> None:
+    shop.project.sources["code"] |= {"access": {"visibility": "tenant", "tenant": "acme"}}
     shop.project.refresh()
     shop.second.write({"shop/price.py": "def albatross(cart):\n    return 1\n"})
     lake = shop.refresh().lake
     (space,) = lake.list_spaces().items()
-    rows = lake.index(*space).read_rows(["path", "tenant", "visibility"]).to_pylist()
+    rows = lake.index(*space).read_rows(["tenant", "visibility"], eq("source", "code")).to_pylist()
     assert {(row["tenant"], row["visibility"]) for row in rows} == {("acme", "tenant")}
+
+
+def test_permissions_of_a_service_say_nothing_of_a_tree(shop: Shop) -> None:
+    code, docs = shop.project.settings.sources
+    access = code.access.model_copy(update={"visibility": "from_source"})
+    closed = code.model_copy(update={"access": access})
+    tree = find_source_tree(
+        shop.project.settings.model_copy(update={"sources": (closed, docs)}), shop.second.root
+    )
+    assert tree
+    assert [source.id for source in tree.sources] == ["docs"]
