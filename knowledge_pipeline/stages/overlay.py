@@ -132,6 +132,8 @@ def refresh_overlay(
         raise NotFound("nothing is released yet: run `knowledge index`")
     for unused in list_unused_overlays(base):
         discard_overlay(base, unused)
+    if not (tree.root / ".git").exists():
+        raise SourceRefused(f"there is no working tree {tree.root} any more")
     folder = base.cache / _OVERLAYS / name_checkout(tree.root)
     indexed = (source for source in tree.sources if base.snapshot(source.type, source.id).exists)
     tree = replace(tree, sources=tuple(indexed))

@@ -410,6 +410,8 @@ def _link_table(old: Path, new: Path, name: str, version: int | None = None) -> 
             link.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileExistsError):  # two fragments of one file
                 os.link(part, link)
-    manifest = new / name / "_versions" / name_manifest(dataset.version)
-    manifest.parent.mkdir(parents=True)
-    shutil.copyfile(old / name / "_versions" / manifest.name, manifest)
+    versions = old / name / "_versions"
+    manifests = [versions / name_manifest(dataset.version), versions / f"{dataset.version}.manifest"]
+    manifest = next(filter(Path.is_file, manifests))  # one of an early Lance has its number
+    (new / name / "_versions").mkdir(parents=True)
+    shutil.copyfile(manifest, new / manifest.relative_to(old))

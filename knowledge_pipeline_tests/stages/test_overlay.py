@@ -237,7 +237,11 @@ def test_it_reads_what_differs_and_shares_the_rest(shop: Shop, monkeypatch: pyte
 def test_nothing_is_left_of_a_tree_that_is_gone(shop: Shop) -> None:
     shop.second.write({"shop/price.py": "def albatross(cart):\n    return 1\n"})
     assert shop.refresh().lake != shop.project.lake
+    tree = shop.find_tree()
     shop.main.git("worktree", "remove", "--force", str(shop.second.root))
+    with pytest.raises(SourceRefused, match="there is no working tree"):
+        refresh_overlay(shop.project.lake, tree)
+    assert not list(shop.folder.glob("*"))
     shop.refresh(shop.main.root)
     assert not list(shop.folder.glob("*"))
 
