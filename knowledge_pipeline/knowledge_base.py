@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from knowledge_pipeline.background import BackgroundProcess
 from knowledge_pipeline.config import file
+from knowledge_pipeline.config.connections import WorktreeConnection
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
@@ -166,6 +167,8 @@ class AsyncKnowledgeBase:
         is_shared: whether others ask as well: what `limits` calls expensive is then computed in a process of
             its own, so that they do not wait for it. None: everything is computed in this process.
         cache: of responses, in place of one of this process.
+        choose_lake: says whose release answers, before questions: the store, or an overlay of it; must not
+            raise. By default the store's.
     """
 
     def __init__(
@@ -178,7 +181,9 @@ class AsyncKnowledgeBase:
         heard: ResponseListener | None = None,
         is_shared: Callable[[], bool] | None = None,
         cache: AnswerCache | None = None,
+        choose_lake: Callable[[], Lake] | None = None,
     ) -> None:
+        self._choose_lake = choose_lake
         self._members: MemberStores | None = None
         if settings.federation.stores:
             from knowledge_pipeline.extensions.federation import MemberStores
@@ -189,9 +194,11 @@ class AsyncKnowledgeBase:
         self.access = access or Access.operator()
         self._lake = Lake(settings.store)
         self._declared = DeclaredSources(config, settings.sources)
+        connections = {source.id: source.connection for source in settings.sources}
+        self._moved = {id_: it for id_, it in connections.items() if isinstance(it, WorktreeConnection)}
         self._heard = heard
-        # a second process would not know which store is down
-        is_wanted = None if self._members else is_shared
+        # a second process would not know which store is down, or which overlay answers
+        is_wanted = None if self._members or choose_lake else is_shared
         self._background = BackgroundProcess(settings, is_wanted=is_wanted or (lambda: False))
         self._calls = ModelCallLog(self._lake)
         self._index = self.open_index()
@@ -492,7 +499,7 @@ class AsyncKnowledgeBase:
     def open_index(self) -> LiveIndex | FederatedIndex:
         """What questions are asked of, opened anew: for one event loop."""
         if self._members is None:
-            return LiveIndex(self._lake)
+            return LiveIndex(self._lake, self._choose_lake)
         from knowledge_pipeline.extensions.federation import FederatedIndex
 
         return FederatedIndex(self._lake, self._members, timeout_s=self.settings.federation.timeout_s)
@@ -558,7 +565,13 @@ class AsyncKnowledgeBase:
         return {source.type for source in self._list_sources() if may_see_source(source.access, access)}
 
     def _list_sources(self) -> tuple[SourceConfig, ...]:
-        return self.settings.sources if self._members else self._declared.list_known()
+        """As declared now, in the folders of the working tree that is asked from."""
+        if self._members:
+            return self.settings.sources
+        known, moved = self._declared.list_known(), self._moved
+        return tuple(
+            it.model_copy(update={"connection": moved[it.id]}) if it.id in moved else it for it in known
+        )
 
     def _folders_of(self, access: Access) -> SourceFolders:
         return SourceFolders(self._list_sources(), access)
@@ -630,8 +643,11 @@ class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):
         access: Access | None = None,
         audited: bool = False,
         heard: ResponseListener | None = None,
+        choose_lake: Callable[[], Lake] | None = None,
     ) -> None:
-        base = AsyncKnowledgeBase(settings, config=config, access=access, audited=audited, heard=heard)
+        base = AsyncKnowledgeBase(
+            settings, config=config, access=access, audited=audited, heard=heard, choose_lake=choose_lake
+        )
         super().__init__(base, base.loop)
         self.settings = settings
         self.asynchronous = base  # the same, for asynchronous code

@@ -29,6 +29,7 @@ from knowledge_pipeline.errors import Busy, ConfigError, KnowledgeError, NotFoun
 from knowledge_pipeline.pushed import PushInbox
 from knowledge_pipeline.records import is_variant_uri
 from knowledge_pipeline.stages import verify
+from knowledge_pipeline.stages.overlay import discard_overlay, list_unused_overlays
 from knowledge_pipeline.stages.pipeline import select_stages
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.store import indexes, schemas
@@ -219,6 +220,7 @@ class MaintenanceRun:
 
 SPACE_RETENTION_S = 7 * 86_400.0  # of the vectors of a former model
 FILE_RETENTION_S = 86_400.0  # of mirrors and unfinished files
+OVERLAY_RETENTION_S = 7 * 86_400.0  # of working trees that nobody asks from: they keep former files of tables
 
 
 def discard_unused_spaces(
@@ -276,6 +278,10 @@ def discard_leftovers(run: MaintenanceRun, settings: Settings) -> None:
             if path.is_dir() and name not in used and _is_unused(path):
                 with suppress(Busy), acquire_lock(folder, name, timeout_s=0):  # the lock of `Mirror.update`
                     run.discard(path)
+
+    with run.skip_on_error("overlays of working trees"):
+        for path in list_unused_overlays(run.lake, max_age_s=OVERLAY_RETENTION_S):
+            run.run_action("leftovers", path, partial(discard_overlay, run.lake, path))
 
     with run.skip_on_error("last commits of checkouts"):
         folders = [
@@ -446,6 +452,12 @@ def _trim_log(run: MaintenanceRun, name: str, oldest: datetime) -> None:
 _STAGES = ("facts", "audiences", "chunks", "snapshot")  # the snapshot last: it says that the source is stored
 
 
+def _discard_overlays(lake: Lake) -> None:
+    """Remove all: they have files of the tables, and whoever asks makes them again."""
+    for folder in list_unused_overlays(lake, max_age_s=0.0):
+        discard_overlay(lake, folder)
+
+
 def purge_source(lake: Lake, settings: Settings, source: str) -> int:
     """Erase everything of one source, configured or not, and return its number of documents.
 
@@ -462,6 +474,7 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
     PushInbox(lake.folder).erase(source)
     source_type = _find_stored_type(lake, source)
     commit_migration(lake)
+    _discard_overlays(lake)
     with lake.lock_source(source), lock_permissions(lake, source), lake.lock_index():
         documents = lake.snapshot(source_type, source).count_rows()
         restore_released_rows(lake)
@@ -487,6 +500,7 @@ def purge_former_types(lake: Lake, settings: Settings, source: str) -> int:
     (source_config,) = settings.select_sources([source])
     documents = 0
     commit_migration(lake)
+    _discard_overlays(lake)
     with lake.lock_source(source):
         former_types = [former for former in lake.list_stored_types(source) if former != source_config.type]
         graph, mine = list(lake.graph_tables().values()), eq("source", source)
@@ -517,6 +531,7 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
         PushInbox(lake.folder).erase(source, uri)
     source_type = _find_stored_type(lake, source)
     commit_migration(lake)
+    _discard_overlays(lake)
     with lake.lock_source(source), lake.lock_index():
         snapshot, chunks = lake.snapshot(source_type, source), lake.chunks(source_type, source)
         selected = eq("uri", uri) if uri is not None else ~is_null("archived_at")

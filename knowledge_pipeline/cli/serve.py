@@ -103,6 +103,7 @@ def mcp(
     `knowledge serve`, which speaks the same protocol at /mcp.
     """
     require_modules("`knowledge mcp`", "mcp")
+    from knowledge_pipeline.cli.overlay import follow_tree
     from knowledge_pipeline.serve.mcp.server import run
     from knowledge_pipeline.serve.service import Service
 
@@ -112,7 +113,8 @@ def mcp(
         mcp_settings = settings.serve.mcp.model_copy(update={"tools": tools})
         serve_settings = settings.serve.model_copy(update={"mcp": mcp_settings})
         settings = settings.model_copy(update={"serve": serve_settings})
-    service = Service(settings, config=session.config_path)
+    settings, choose_lake = follow_tree(settings)
+    service = Service(settings, config=session.config_path, choose_lake=choose_lake)
     try:
         run(service, token=token, labels=session.labels)
     finally:

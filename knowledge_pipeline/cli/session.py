@@ -76,10 +76,10 @@ class Session:
     @cached_property
     def config_path(self) -> Path:
         """The `knowledge.yaml` of this run; raises ConfigError if there is none."""
-        from knowledge_pipeline.config.file import find_config
+        from knowledge_pipeline.cli.overlay import find_config_of_tree
 
         if self.config is None:
-            return find_config(Path.cwd())
+            return find_config_of_tree(Path.cwd())
         return require_config(self.config, option="--config", remedy=", or run `knowledge init`")
 
     @cached_property
@@ -97,12 +97,17 @@ class Session:
         return Lake(self.settings.store)
 
     def open_knowledge_base(self, settings: Settings | None = None) -> KnowledgeBase:
-        """Open the live release, by default with `settings` of this session, for the operator."""
+        """Open the live release, by default with `settings` of this session, for the operator.
+
+        In a working tree of a source, what differs there lies over the release.
+        """
+        from knowledge_pipeline.cli.overlay import open_overlay
         from knowledge_pipeline.knowledge_base import KnowledgeBase
         from knowledge_pipeline.query.access import Access
 
         access = Access.operator("cli").with_labels(self.labels)
-        return KnowledgeBase.open(settings or self.settings, access=access)
+        settings, lake = open_overlay(settings or self.settings, self.screen)
+        return KnowledgeBase(settings, access=access, choose_lake=(lambda: lake) if lake else None)
 
     def preload_models(self, text: str = "") -> None:
         """Load the models of one query in the background, while a command imports what else it needs.

@@ -18,6 +18,7 @@ import typer
 from typer import Option
 
 from knowledge_pipeline.cli.exit_codes import FAILED, format_error, print_error
+from knowledge_pipeline.cli.overlay import find_tree
 from knowledge_pipeline.cli.progress import show_progress
 from knowledge_pipeline.cli.screen import format_count
 from knowledge_pipeline.cli.session import Session, Sources, example
@@ -33,9 +34,11 @@ from knowledge_pipeline.store.progress import (
 )
 
 if TYPE_CHECKING:
+    from knowledge_pipeline.cli.progress import ReportFactory
     from knowledge_pipeline.config.settings import Settings
     from knowledge_pipeline.config.sources import SourceConfig
     from knowledge_pipeline.stages.context import RefreshOutcome
+    from knowledge_pipeline.stages.overlay import SourceTree
     from knowledge_pipeline.stages.permissions import PermissionsRead
     from knowledge_pipeline.stages.pipeline import IdleSources
     from knowledge_pipeline.stages.progress import ProgressCallback
@@ -93,7 +96,8 @@ def watch(
     Watches the sources whose refresh.trigger is realtime or on_commit. Each refresh is
     released at once and reported in one line, or with --json in one JSON object per line.
     If a source fails, reports it in one sentence and keeps watching. Edits of
-    knowledge.yaml apply as soon as they are saved.
+    knowledge.yaml apply as soon as they are saved. In a further git worktree it watches that
+    one, and keeps what questions see from there up to date.
 
     Whatever their refresh.trigger, the permissions of sources with access.visibility
     from_source are read every five minutes.
@@ -196,8 +200,6 @@ class Watcher:
 
     def refresh_sources(self, ids: Set[str]) -> None:
         """Refresh and release; reports every failure, and raises none."""
-        from knowledge_pipeline.stages import pipeline
-
         watched = self._watched
         sources = [source for source in watched.settings.sources if source.id in ids]
         beat = self._beat.heartbeat
@@ -207,13 +209,8 @@ class Watcher:
         self._beat.write()
         try:
             with show_progress(self._session.screen) as report_for:
-                outcome = pipeline.refresh(
-                    watched.lake,
-                    watched.settings,
-                    sources,
-                    report=lambda source: self._beat_with(report_for(source.id)),
-                    idle=watched.idle,
-                    upkeep=self._upkeep,
+                outcome = watched.refresh(
+                    sources, lambda source: self._beat_with(report_for(source)), self._upkeep
                 )
         except Exception as error:  # noqa: BLE001 - a full disk, a bug: neither ends the watch
             self._report_error(_REFRESH, TransientError(format_error(error)))
@@ -251,7 +248,8 @@ class Watcher:
             self._report_error(_UPKEEP, TransientError(format_error(error)))
 
     def _report_refresh(self, source: str, outcome: RefreshOutcome) -> None:
-        stages = [stats for stats in outcome.stats if stats.source == source]
+        if not (stages := [stats for stats in outcome.stats if stats.source == source]):
+            return
         counts = {name: getattr(stages[0], name) for name in _COUNT_FIELDS}
         seconds = round(sum(stats.seconds for stats in stages), 2)
         release = outcome.release.version if outcome.release else None
@@ -304,6 +302,7 @@ class WatchedSources:
     sources: Sequence[SourceConfig]
     folders: Mapping[str, Path]  # of the sources on this machine, by id
     idle: IdleSources
+    tree: SourceTree | None  # the further working tree that the sources are watched in
 
     def __init__(self, path: Path, ids: Sequence[str], *, everything: bool) -> None:
         """Read the file; raises ConfigError if it names nothing to watch, NotFound for an unknown id."""
@@ -327,6 +326,11 @@ class WatchedSources:
             sources = settings.select_sources(self._ids, or_types=True)
         elif not self._everything:
             sources = [source for source in sources if resolve_trigger(source) in WATCHED_TRIGGERS]
+        tree = find_tree(settings)
+        self.tree = None if tree is None or tree.is_first else tree
+        if self.tree:
+            settings, ids = self.tree.settings, {source.id for source in sources}
+            sources = [source for source in self.tree.sources if source.id in ids]
         self.settings, self.lake, self.sources = settings, Lake(settings.store), sources
         self.idle = pipeline.IdleSources()
         self._generation += 1
@@ -337,6 +341,30 @@ class WatchedSources:
 
         ids = {source.id for source in self.sources}
         return [it for it in list_guarded(self.settings) if not self._ids or it.id in ids]
+
+    def refresh(
+        self, sources: Sequence[SourceConfig], report_for: ReportFactory, upkeep: PostponedUpkeep
+    ) -> RefreshOutcome:
+        """Refresh sources and release them; in a further working tree, bring its overlay up to date."""
+        from knowledge_pipeline.stages import pipeline
+        from knowledge_pipeline.stages.context import RefreshOutcome
+        from knowledge_pipeline.stages.overlay import refresh_overlay
+
+        if self.tree is None:
+            return pipeline.refresh(
+                self.lake,
+                self.settings,
+                sources,
+                report=lambda source: report_for(source.id),
+                idle=self.idle,
+                upkeep=upkeep,
+            )
+        try:
+            report = report_for(self.tree.root.name)
+            overlay = refresh_overlay(self.lake, self.tree, is_bounded=False, report=report)
+        except KnowledgeError as error:
+            return RefreshOutcome(failures=dict.fromkeys((source.id for source in sources), error))
+        return RefreshOutcome(list(overlay.stats))
 
     def reload_if_edited(self) -> bool:
         """Read the file again if it was edited; returns whether it was. Raises as the constructor does.

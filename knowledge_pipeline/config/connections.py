@@ -478,6 +478,12 @@ class LocalConnection(BaseConnection):
         return str(self.path)
 
 
+class WorktreeConnection(LocalConnection):
+    """The folder of a source as another working tree of its repository has it; in no configuration."""
+
+    origin: Path  # the source's own folder, which names the repository
+
+
 Connection = Annotated[
     LocalConnection
     | GitConnection

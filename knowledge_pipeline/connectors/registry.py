@@ -35,7 +35,7 @@ from knowledge_pipeline.connectors.files import (
     read_text,
     text_version,
 )
-from knowledge_pipeline.connectors.git.checkout import CheckoutTree
+from knowledge_pipeline.connectors.git.checkout import CheckoutTree, WorktreeTree
 from knowledge_pipeline.connectors.git.command import build_remote
 from knowledge_pipeline.connectors.git.history import FolderHistory, GitHistorySource, MirrorHistory
 from knowledge_pipeline.connectors.git.mirror import Mirror, find_pull_lister
@@ -190,6 +190,9 @@ def _open_tree(
     source: SourceConfig, cache: Path, selection: FileSelection, memory: ListingMemory
 ) -> FileTree:
     connection = source.connection
+    if isinstance(connection, connections.WorktreeConnection):
+        origin = CheckoutTree(connection.origin, build_selection(source), cache, ListingMemory())
+        return WorktreeTree(connection.path, selection, cache, memory, origin)
     if isinstance(connection, connections.LocalConnection):
         return CheckoutTree(connection.path, selection, cache, memory)
     if isinstance(connection, BucketConnection):
@@ -301,7 +304,9 @@ def build_web_location(source: SourceConfig) -> WebLocation:
     if isinstance(connection, BucketConnection):
         return WebLocation(web_prefix=build_bucket_web_prefix(connection))
     if isinstance(connection, connections.LocalConnection):
-        return WebLocation(repo=connection.path.expanduser().absolute().name or None)
+        is_worktree = isinstance(connection, connections.WorktreeConnection)
+        folder = connection.origin if is_worktree else connection.path
+        return WebLocation(repo=folder.expanduser().absolute().name or None)
     if isinstance(connection, connections.ArchiveFileConnection):
         return WebLocation(
             repo=connections.ARCHIVE_NAME.sub("", connection.location.rpartition("/")[2]) or None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -23,6 +23,7 @@ from knowledge_pipeline.sync_facade import gather_all
 MAX_CHUNKS = 10_000  # of one document
 RETRY_UNREADABLE_S = 5.0
 _POLL_INTERVAL_S = 1.0
+_CHOICE_INTERVAL_S = 2.0  # between two looks at a working tree
 
 
 _OpenVersion = tuple[str, int, VersionStamp]  # of a space
@@ -193,17 +194,35 @@ class LiveIndex:
     within a second, and on an object store with the next release.
     """
 
-    def __init__(self, lake: Lake) -> None:
+    def __init__(self, lake: Lake, choose_lake: Callable[[], Lake] | None = None) -> None:
+        """`choose_lake` says whose release is live, again and again: the store, or an overlay of it."""
+        self._choose_lake, self._choosing = choose_lake, asyncio.Lock()
+        self._chosen_at = float("-inf")
+        self._opening = asyncio.Lock()
+        self._follow(lake)
+
+    def _follow(self, lake: Lake) -> None:
         self._lake, self._is_local = lake, lake.is_local
         self._releases = lake.releases().path
         self._poll_interval_s = 0.0 if self._is_local else _POLL_INTERVAL_S
         self._polled_at = self._verified_at = float("-inf")
         self._stamp: VersionStamp | None = None
         self._opened: OpenRelease | None = None
-        self._opening = asyncio.Lock()
+
+    async def _choose(self, choose_lake: Callable[[], Lake]) -> None:
+        async with self._choosing:  # the first question looks for all that wait
+            if time.monotonic() < self._chosen_at + _CHOICE_INTERVAL_S:
+                return
+            lake = await asyncio.to_thread(choose_lake)
+            if lake != self._lake:
+                async with self._opening:
+                    self._follow(lake)
+            self._chosen_at = time.monotonic()
 
     async def open_release(self) -> OpenRelease:
         """The live release. Raises `NotFound`: nothing is released yet."""
+        if self._choose_lake:
+            await self._choose(self._choose_lake)
         if self._opened and time.monotonic() < self._polled_at + self._poll_interval_s:
             return self._opened
         if self._is_local:  # 0.05 ms, less than a thread takes

@@ -240,9 +240,17 @@ class Service:
     """One store behind all interfaces, for as long as a server runs. `close` ends it."""
 
     def __init__(
-        self, settings: Settings, *, config: Path | None = None, state: SharedState | None = None
+        self,
+        settings: Settings,
+        *,
+        config: Path | None = None,
+        state: SharedState | None = None,
+        choose_lake: Callable[[], Lake] | None = None,
     ) -> None:
-        """Open the store; with a `state`, limits, answers and sessions are those of all workers."""
+        """Open the store; with a `state`, limits, answers and sessions are those of all workers.
+
+        `choose_lake` is for a server of one working tree: see `AsyncKnowledgeBase`.
+        """
         self.settings = settings
         self.state = state
         self.config = config  # the knowledge.yaml that the settings are from
@@ -259,6 +267,7 @@ class Service:
             heard=self._observers.notify_answered,
             is_shared=lambda: settings.serve.background and self._callers.are_several,
             cache=SharedAnswerCache(settings.query.cache, state) if state else None,
+            choose_lake=choose_lake,
         )
         self._refusals = RefusalLog(Lake(settings.store)) if settings.logs.queries else None
         if self.metrics:

@@ -311,6 +311,7 @@ def refresh(ctx: RefreshContext) -> Stats:
         if changed is not None:
             others = snapshot.count_rows(readable) - len(desired)
             plan = replace(plan, unchanged=plan.unchanged + others)
+        ctx.require_few(len(plan.keys_to_write))
         if plan:
             kept = [uri for uri in plan.changed if actual[uri] == _flip_archived(documents[uri], chunker)]
             embedding = ctx.settings.resolve_embedding(ctx.source)

@@ -16,7 +16,7 @@ from knowledge_pipeline.config.sources import SourceConfig, Trigger, resolve_tri
 from knowledge_pipeline.connectors.base import Source
 from knowledge_pipeline.connectors.files import ListingMemory
 from knowledge_pipeline.connectors.registry import open_source
-from knowledge_pipeline.errors import KnowledgeError, ReleaseRefused, TransientError
+from knowledge_pipeline.errors import KnowledgeError, ReleaseRefused, SourceRefused, TransientError
 from knowledge_pipeline.records import Item
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.stages.upkeep import AT_ONCE, Upkeep
@@ -115,6 +115,15 @@ class RefreshContext:
     after_vectors: Callable[[], None] = lambda: None  # called now and then while a source is embedded
     listing: Listing | None = None  # of this refresh, where the source is listed already
     upkeep: Upkeep = AT_ONCE  # of the tables that stages write
+    max_documents: int | None = None  # that a stage may read; more are refused before the first
+
+    def require_few(self, documents: int) -> None:
+        """Raise `SourceRefused` where a stage has more to do than what waits for it allows."""
+        if self.max_documents is not None and documents > self.max_documents:
+            raise SourceRefused(
+                f"{documents:,} documents of source {self.source.id!r} are not indexed as they are now, and "
+                f"a question waits for {self.max_documents:,} at most: run `knowledge refresh`"
+            )
 
 
 @dataclass(slots=True)

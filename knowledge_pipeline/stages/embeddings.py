@@ -111,12 +111,16 @@ def estimate_rest_s(contexts: Sequence[RefreshContext]) -> float | None:
     return None
 
 
-def _measure_missing(ctx: RefreshContext, embedder: Embedder, max_tokens: int) -> dict[str, int]:
-    chunks, space = ctx.lake.chunks(ctx.source.type, ctx.source.id), embedder.space
+def find_missing_texts(ctx: RefreshContext, space: Space) -> list[str]:
+    """Keys of the texts of a source that have no vector yet."""
+    chunks = ctx.lake.chunks(ctx.source.type, ctx.source.id)
     vectors = ctx.lake.embeddings(space.name, ctx.source.id, space.dimensions)
-    present = vectors.read_rows(["text_key"])["text_key"]
     desired = chunks.read_rows(["text_key"], is_null("skipped"))["text_key"].unique()
-    missing = exclude_keys(desired, present).to_pylist()
+    return exclude_keys(desired, vectors.read_rows(["text_key"])["text_key"]).to_pylist()
+
+
+def _measure_missing(ctx: RefreshContext, embedder: Embedder, max_tokens: int) -> dict[str, int]:
+    chunks, missing = ctx.lake.chunks(ctx.source.type, ctx.source.id), find_missing_texts(ctx, embedder.space)
     return measure_work(chunks.iter_batches(["text_key", "tokens"], is_null("skipped")), missing, max_tokens)
 
 

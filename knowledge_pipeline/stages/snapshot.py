@@ -309,6 +309,7 @@ def refresh(ctx: RefreshContext) -> Stats:
             desired = actual | desired | dict.fromkeys(gone, _ARCHIVED)
             actual |= dict.fromkeys((uri for uri in listing.wanted if uri in items and uri in actual), "")
         plan = plan_changes(desired, actual, full=ctx.options.full and listing.is_full)
+        ctx.require_few(len(plan.keys_to_write))
         # Before the documents: a document that cannot be read does not keep what was revoked.
         live_uris = [uri for uri, mark in {**desired, **kept}.items() if mark != _ARCHIVED]
         only_uris = frozenset(listing.wanted).union(items) if listing.wanted else None

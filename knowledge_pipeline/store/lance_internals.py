@@ -159,6 +159,16 @@ def list_fragments(dataset: Any) -> Mapping[FragmentFiles, ListedFragment]:
     return version.fragments
 
 
+def list_version_files(dataset: Any) -> list[str]:
+    """What a version consists of beside its manifest, by names within the table; indexes are folders."""
+    names = list[str]()
+    for fragment in dataset.get_fragments():
+        names += (f"data/{file.path}" for file in fragment.data_files())
+        names += filter(None, [fragment.deletion_file()])
+    segments = (segment for index in dataset.describe_indices() for segment in index.segments)
+    return names + [f"_indices/{segment.uuid}" for segment in segments]
+
+
 def count_rows(dataset: Any) -> int:
     """Without deleted ones; once for each dataset."""
     version = describe_version(dataset)

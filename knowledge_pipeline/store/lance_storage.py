@@ -265,14 +265,14 @@ def read_version_stamp(table: StorePath) -> VersionStamp:
 def _find_newest(manifests: list[str]) -> str:
     """The name of the newest manifest of some, in the order of their names."""
     first = next((name for name in manifests if name.endswith(_MANIFEST)), "")
-    if len(first) == len(_name_manifest(0)):
+    if len(first) == len(name_manifest(0)):
         return first
     names = (name for name in manifests if name.endswith(_MANIFEST))  # of a table of an early Lance
     return max(names, key=lambda name: (len(name), name), default="")
 
 
-def _name_manifest(version: int) -> str:
-    """The newest is the first in the order of names."""
+def name_manifest(version: int) -> str:
+    """The file that makes a version. The newest is the first in the order of names."""
     return f"{_MAX_VERSION - version:020}{_MANIFEST}"
 
 
@@ -287,7 +287,7 @@ def stamp_version(table: StorePath, version: int) -> VersionStamp:
 
     In a folder that takes some µs, and on an object store a listing.
     """
-    name = _name_manifest(version)
+    name = name_manifest(version)
     if isinstance(table, ObjectPath):
         names = name, f"{version}{_MANIFEST}"
         paths = (table / "_versions").iter_objects()
@@ -339,7 +339,7 @@ def list_versions(table: StorePath) -> list[int]:
 
 def remove_version(table: StorePath, version: int) -> None:
     """Remove the manifest of a version: what only that version has is left to a cleanup."""
-    for name in (_name_manifest(version), f"{version}{_MANIFEST}"):
+    for name in (name_manifest(version), f"{version}{_MANIFEST}"):
         manifest = table / "_versions" / name
         if isinstance(manifest, ObjectPath) or manifest.exists():
             remove_path(manifest)
@@ -352,16 +352,20 @@ def create_folder(path: StorePath) -> None:
 
 
 def compute_size(path: StorePath) -> int:
-    """Bytes of a file, or of all files in a folder; 0 where there is none. Links are not followed."""
+    """Bytes of a file, or of all files in a folder, each once; 0 where there is none.
+
+    Symbolic links are not followed.
+    """
     if isinstance(path, ObjectPath):
         return sum(file.stat().st_size for file in path.iter_objects())
     if path.is_symlink() or not path.is_dir():
         return path.lstat().st_size if path.is_symlink() or path.is_file() else 0
-    size = 0
+    sizes = dict[tuple[int, int], int]()  # overlays have files of the store under another name
     for file in path.rglob("*"):
         with suppress(FileNotFoundError):  # removed meanwhile by a writer or a cleanup
-            size += 0 if file.is_dir() else file.lstat().st_size
-    return size
+            stat = file.lstat()
+            sizes[stat.st_dev, stat.st_ino] = 0 if file.is_dir() else stat.st_size
+    return sum(sizes.values())
 
 
 def remove_path(path: StorePath) -> None:

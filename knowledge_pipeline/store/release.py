@@ -8,6 +8,9 @@ pinned release is live, refreshes write and publish nothing.
 The row's column `tables` is a JSON object: a space, or "graph/symbols" and "graph/edges", -> version of the
 table; and "rows/unembedded", where some rows have no vector yet, -> their number.
 
+An overlay is another store that begins as a release of the first one: with links to its files, which take no
+space, as Lance never changes a file. What is written to it is its own, and shows in the first store nowhere.
+
 Every release after one with a `ranker` has the same, whatever it releases, until another is published or a
 rollback returns to a release from before.
 """
@@ -16,21 +19,33 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Hashable, Mapping, Sequence
+import os
+import shutil
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from operator import itemgetter
+from pathlib import Path
+from tempfile import mkdtemp
 
 import pyarrow as pa
 
-from knowledge_pipeline.errors import NotFound
+from knowledge_pipeline.errors import NotFound, StoreError
 from knowledge_pipeline.store.damage import build_loss, explain_loss
 from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import MATCH_NONE, UNEMBEDDED
 from knowledge_pipeline.store.fragments import StaleRows
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.lance_storage import VersionStamp, has_data, stamp_version
+from knowledge_pipeline.store.lance_internals import list_version_files
+from knowledge_pipeline.store.lance_storage import (
+    VersionStamp,
+    has_data,
+    has_version,
+    name_manifest,
+    open_dataset,
+    stamp_version,
+)
 from knowledge_pipeline.store.search import read_locations
 from knowledge_pipeline.store.tables import Table
 
@@ -339,3 +354,64 @@ def _tag_versions(lake: Lake, release: Release) -> None:
         with suppress(ValueError, RuntimeError):  # left by a run that died before its release was written
             tags.delete(name)
         tags.create(name, version)
+
+
+_READ_STAGES = ("snapshot", "chunks", "embeddings", "facts")  # whose tables are each of one source
+
+
+def link_release(
+    base: Lake, release: Release, folder: Path, sources: Collection[str], former: Path | None = None
+) -> None:
+    """Make a store in a folder: whole, or not at all.
+
+    Args:
+        base: the store, in a folder.
+        release: whose index and code graph it has.
+        folder: where there is nothing yet.
+        sources: whose documents, chunks and vectors it has too.
+        former: an overlay of the same sources, which has read what differs; else those of the base.
+
+    Raises `StoreError`: the file system cannot link files.
+    """
+    new = Path(mkdtemp(prefix=f"{folder.name}.new-", dir=folder.parent))
+    try:
+        for space, version in release.tables.items():
+            _link_table(base.folder, new, f"index/{space}.lance", version)
+        for name, version in release.graph.items():
+            _link_table(base.folder, new, f"graph/{name}.lance", version)
+        for name in _iter_source_tables(base.folder, sources):
+            _link_table(former if former and has_version(former / name) else base.folder, new, name)
+        _link_table(base.folder, new, "releases.lance")
+        new.rename(folder)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(f"the tables in {base.folder} cannot be linked ({reason})") from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _iter_source_tables(root: Path, sources: Collection[str]) -> Iterator[str]:
+    for stage in _READ_STAGES:
+        for path in root.glob(f"{stage}/*/*.lance"):
+            if path.stem in sources and has_version(path):
+                yield path.relative_to(root).as_posix()
+
+
+def _link_table(old: Path, new: Path, name: str, version: int | None = None) -> None:
+    """Link the files of a version, by default the newest; the manifest, which makes it a table, comes last.
+
+    That is copied: a link would change what `stamp_version` sees of it, and so the first table.
+    """
+    dataset = open_dataset(old / name, version)
+    for file in list_version_files(dataset):
+        path = old / name / file
+        for part in path.rglob("*.*") if path.is_dir() else (path,):
+            link = new / part.relative_to(old)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):  # two fragments of one file
+                os.link(part, link)
+    versions = old / name / "_versions"
+    manifests = [versions / name_manifest(dataset.version), versions / f"{dataset.version}.manifest"]
+    manifest = next(filter(Path.is_file, manifests))  # one of an early Lance has its number
+    (new / name / "_versions").mkdir(parents=True)
+    shutil.copyfile(manifest, new / manifest.relative_to(old))

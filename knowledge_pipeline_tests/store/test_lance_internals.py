@@ -24,11 +24,13 @@ from knowledge_pipeline.store.lance_internals import (
     describe_version,
     list_columns,
     list_fragments,
+    list_version_files,
     open_again,
     sample_addresses,
     set_indexes_aside,
     take_rows,
 )
+from knowledge_pipeline.store.lance_storage import name_manifest
 
 DIMENSIONS = 8
 
@@ -58,6 +60,23 @@ def test_the_id_of_a_row_is_its_address_and_says_its_fragment_and_its_place(data
     places = [(0, number) if number < 300 else (1, number - 300) for number in numbers]
     assert [(row[ADDRESS] >> OFFSET_BITS, row[ADDRESS] & 0xFFFFFFFF) for row in rows] == places
     assert all(row["_rowid"] == row[ADDRESS] for row in rows)
+
+
+def test_a_version_is_a_manifest_and_the_files_that_are_listed(dataset: Any, tmp_path: Path) -> None:
+    dataset.create_scalar_index("words", "INVERTED")
+    dataset.delete("id = '301'")
+    dataset = lance.dataset(dataset.uri)
+    copied = tmp_path / "copied.lance"
+    for name in (*list_version_files(dataset), f"_versions/{name_manifest(dataset.version)}"):
+        (copied / name).parent.mkdir(parents=True, exist_ok=True)
+        copy_file = shutil.copytree if (tmp_path / "t.lance" / name).is_dir() else shutil.copy
+        copy_file(tmp_path / "t.lance" / name, copied / name)
+    shutil.rmtree(tmp_path / "t.lance")
+    other = lance.dataset(str(copied))
+    assert other.count_rows() == 308
+    assert other.scanner(["id"], full_text_query="common").to_table().num_rows == 308
+    other.delete("id = '9'")
+    assert lance.dataset(str(copied)).count_rows() == 307
 
 
 def test_rows_are_taken_in_the_order_of_their_addresses(dataset: Any) -> None:

@@ -6,14 +6,17 @@ configuration can give nothing to run: whether a file is as it was committed, it
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import new, sha256
 from pathlib import Path
 
-from knowledge_pipeline.connectors.base import encode_path
+from knowledge_pipeline.connectors.base import decode_path, encode_path
 from knowledge_pipeline.connectors.files import (
     LFS_POINTER_START,
     FileContent,
@@ -29,15 +32,21 @@ from knowledge_pipeline.connectors.git.command import (
     limit_to,
     parse_timestamp,
     read_head,
+    run_git,
     stream_git,
 )
 from knowledge_pipeline.connectors.git.newest_commits import load_newest_commits
 from knowledge_pipeline.connectors.patterns import FileSelection
-from knowledge_pipeline.errors import SourceRefused
+from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
 
 CHECKOUTS = "checkouts"
 """The folder, in that of what can be made again, of what is known of repositories."""
 
+_STAGED = re.compile(  # of what git promises to nobody: where it writes something else, nothing is known
+    rb"\d{6} ([0-9a-f]{40,64}) 0\t([^\0]+)\0\s+ctime: (\d+):(\d+)\s+mtime: (\d+):(\d+)"
+    rb"\s+dev: [^\n]*\s+uid: [^\n]*\s+size: (\d+)\tflags: \w+\n"
+)
+_MAX_COMPARED_BYTES = 16_000_000  # a larger file counts as another
 _UNKNOWN = "unknown"  # a locator: the history does not tell when the file was last committed
 
 
@@ -114,6 +123,89 @@ class CheckoutTree(LocalTree):
                 attributes, _, name = line.partition(b"\t")
                 blobs[name] = attributes.split()[2]
         return blobs
+
+    def read_staged(self) -> dict[str, tuple[str, bytes]]:
+        """Of files whose staged content is HEAD's, how they looked when git read them, and the content's id.
+
+        How they looked is empty where they were written while git noted it: it does not trust that either.
+        All is empty where git cannot tell.
+        """
+        if self._repository is None:
+            return {}
+        folder, prefix = self._folder.expanduser().resolve(), self._prefix
+        root = str(folder.parents[prefix.count("/") - 1] if prefix else folder)
+        listing = ["-C", root, f"--work-tree={root}", "ls-files", "-z", "--stage", "--debug"]
+        name_index = ["rev-parse", "--path-format=absolute", "--git-path", "index"]
+        try:
+            index = os.fsdecode(run_git(name_index, repository=self._repository).rstrip(b"\n"))
+            noted_ns = Path(index).stat().st_mtime_ns
+            output = run_git([*listing, *limit_to(prefix)], repository=self._repository)
+        except (GitError, SourceRefused, OSError):
+            return {}
+        committed, staged = self._read_blobs(), dict[str, tuple[str, bytes]]()
+        for note in _STAGED.finditer(output):
+            blob, name, changed_s, changed_ns, modified_s, modified_ns, size = note.groups()
+            if committed.get(name) == blob:
+                changed, modified = (
+                    int(changed_s + changed_ns.zfill(9)),
+                    int(modified_s + modified_ns.zfill(9)),
+                )
+                looked = f"{modified}-{int(size)}-{changed}@" if max(changed, modified) < noted_ns else ""
+                staged[decode_path(name).removeprefix(prefix)] = looked, blob
+        return staged
+
+    def describe_committed(self, entry: FileEntry, staged: Mapping[str, tuple[str, bytes]]) -> str:
+        """Content and last commit of a file that is as it was committed, the same in all trees; else nothing.
+
+        A file that looks otherwise than git noted is read: it may have been touched alone.
+        """
+        looked, blob = staged.get(entry.path, ("", b""))
+        if not entry.locator or not blob:
+            return ""
+        if not looked or not entry.revision.startswith(looked):
+            try:
+                payload = LocalTree.read(self, entry.path, "", _MAX_COMPARED_BYTES).payload
+            except DocumentSkipped:
+                return ""
+            if blob not in _iter_blob_ids(payload, len(blob)):
+                return ""
+        return f"{blob.decode()} {entry.revision.rpartition('@')[2]} {entry.locator}"
+
+
+class WorktreeTree(CheckoutTree):
+    """Another working tree of the repository that a source is read from.
+
+    A file that both have as it was last committed, by the same commit, has the revision that it has in the
+    source's own folder: what was read there is not read again here.
+    """
+
+    def __init__(
+        self, root: Path, selection: FileSelection, cache: Path, memory: ListingMemory, origin: CheckoutTree
+    ) -> None:
+        super().__init__(root, selection, cache, memory)
+        self._origin = origin
+
+    def list_entries(self) -> Iterator[FileEntry]:
+        """As the folder's, with the revisions of the origin where nothing differs."""
+        twins, theirs = dict[str, FileEntry](), self._origin.read_staged()
+        with suppress(SourceRefused):  # what the other tree has not checked out
+            twins = {entry.path: entry for entry in self._origin.list_entries()}
+        self._seed_commits()
+        mine = self.read_staged()
+        for entry in super().list_entries():
+            own = self.describe_committed(entry, mine)
+            twin = twins.get(entry.path) if own else None
+            is_same = twin and self._origin.describe_committed(twin, theirs) == own
+            yield replace(entry, revision=twin.revision) if twin and is_same else entry
+
+    def _seed_commits(self) -> None:
+        """Begin with the last commits that are known of the origin: most are the same."""
+        if self._repository and self._origin._repository:
+            known = self._cache / CHECKOUTS / name_checkout(self._origin._repository)
+            own = self._cache / CHECKOUTS / name_checkout(self._repository)
+            if known.is_dir() and not own.exists():
+                with suppress(OSError):  # another process does so
+                    shutil.copytree(known, own)
 
 
 def name_checkout(repository: Path) -> str:

@@ -199,6 +199,18 @@ def find_git_folder(repository: Path) -> Path:
     return Path(output.decode("utf-8", "surrogateescape").rstrip("\n"))
 
 
+def find_common_folder(checkout: Path) -> Path:
+    """The same without asking git: where the working trees of a repository meet. Raises `OSError`."""
+    folder = git_folder_of(checkout)
+    if folder.is_file():  # of a further working tree: "gitdir: PATH"
+        text = folder.read_text("utf-8", "surrogateescape")
+        folder = (checkout / text.partition("gitdir:")[2].strip()).resolve()
+    common = folder / "commondir"
+    return (
+        folder / common.read_text("utf-8", "surrogateescape").strip() if common.is_file() else folder
+    ).resolve()
+
+
 def limit_to(prefix: str, *options: str) -> list[str]:
     """The last arguments of a command that is about a folder, with options that take it; "" is for all."""
     return [*(f"{it}={prefix}" for it in options), "--", f":(literal){prefix}"] if prefix else ["--"]

@@ -1,0 +1,75 @@
+"""What a command answers from a working tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knowledge_pipeline_tests.cli.conftest import CODE, Run, git
+
+EDITED = CODE.replace("retry_request", "albatross")
+
+
+@pytest.fixture
+def fix(run: Run, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A second working tree of the indexed repository, as the current folder, with one edit."""
+    run("refresh")  # its files were copied
+    folder = indexed.parent / "fix"
+    git(indexed.parent / "shop", "worktree", "add", "--quiet", str(folder))
+    (folder / "src" / "sessions.py").write_text(EDITED)
+    monkeypatch.setenv("KNOWLEDGE_CONFIG", str(indexed / "knowledge.yaml"))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def find(run: Run, text: str) -> list[str]:
+    answer = run("search", text, "--mode", "words", "--source-type", "code", "--json").json
+    return [result["citation"]["path"] for result in answer["results"] if text in result["content"]]
+
+
+def test_a_worktree_answers_as_it_stands_and_leaves_no_trace(
+    run: Run, fix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = run("search", "albatross", "--mode", "words")
+    assert "src/sessions.py" in told.out
+    assert f"note: read 1 document of {fix} that the last release has otherwise" in told.err
+    assert find(run, "albatross") == ["src/sessions.py"]
+    assert find(run, "retry_request") == [], "the former text is gone"
+    assert "albatross" in run("graph", "usages", "albatross").out
+    monkeypatch.chdir(fix.parent / "shop")
+    assert find(run, "albatross") == []
+    assert find(run, "retry_request") == ["src/sessions.py"]
+    git(fix.parent / "shop", "worktree", "remove", "--force", str(fix))
+    assert find(run, "albatross") == []
+    assert not list((fix.parent / "home" / ".knowledge" / "cache" / "overlays").glob("*"))
+
+
+def test_a_purge_leaves_no_overlay(run: Run, fix: Path) -> None:
+    assert find(run, "albatross")
+    overlays = fix.parent / "home" / ".knowledge" / "cache" / "overlays"
+    assert list(overlays.glob("*"))
+    assert run("purge", "--source", "shop-docs", "--yes").code == 0
+    assert not list(overlays.glob("*"))
+
+
+def test_a_worktree_uses_the_store_of_the_first_one(
+    run: Run, fix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, shop = fix.parent / "home", fix.parent / "shop"
+    monkeypatch.delenv("KNOWLEDGE_CONFIG")
+    text = (home / "knowledge.yaml").read_text().replace("store: .knowledge", "store: .store")
+    for folder in (shop, fix):
+        (folder / "knowledge.yaml").write_text(text)
+    (home / ".knowledge").rename(shop / ".store")
+    assert find(run, "albatross") == ["src/sessions.py"]
+    assert not (fix / ".store").exists()
+    (fix / "knowledge.yaml").unlink()
+    assert find(run, "albatross") == ["src/sessions.py"]
+
+
+def test_a_tree_that_cannot_be_read_is_told(run: Run, fix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("knowledge_pipeline.stages.overlay.MAX_DOCUMENTS", 0)
+    told = run("search", "retry_request", "--mode", "words")
+    assert (told.code, "src/sessions.py" in told.out) == (0, True)
+    assert f"note: the last release answers, not {fix} as it is: 1 documents of source" in told.err
