@@ -113,7 +113,11 @@ class KnowledgeQueryInput(DatedQueryInput):
         description="semantic: everything; code: code alone, deeper; docs: documents alone; "
         "historical: commits, pull requests. Of these, newer ones come first if they fit as well.",
     )
-    mode: SearchMode = Field(default="hybrid", description="words: exact terms; vectors: meaning alone.")
+    mode: SearchMode = Field(
+        default="hybrid",
+        description="words: words alone; vectors: meaning alone; exact: the query as it is written, as grep; "
+        "regex: by a regular expression.",
+    )
     source_types: SourceTypes = filter_field("source_types")
     sources: FilterValues = filter_field("sources")
     repos: FilterValues = filter_field("repos")
