@@ -13,7 +13,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -49,7 +49,7 @@ _OUT_OF_REACH = (
     "exports, backups of the store, and versions that a bucket keeps",
     f"publications to a database that {DSN_VARIABLE} does not name",
     "questions and calls of models that quote it, in the logs (logs.keep_days, costs.keep_texts)",
-    "what Dagster's own database says of runs",
+    "what Dagster's own database says of runs, and what running servers have not logged yet",
     "the source itself, and clones and downloads of it in the store's cache/",
 )
 
@@ -91,15 +91,11 @@ class _Search:
     salt: str
     source: str
     is_whole: bool  # all that is of the source
-    hashes: set[str]
-    places: dict[str, Place]  # that have something
-    hits: dict[str, set[str]]  # the hashes by which each was found
+    hashes: set[str] = field(default_factory=set[str])
+    places: dict[str, Place] = field(default_factory=dict[str, Place])  # that have something
+    hits: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # by which each was found
     releases: tuple[int, ...] = ()
     problems: tuple[str, ...] = ()  # what could not be looked into
-
-    @classmethod
-    def start(cls, lake: Lake, salt: str, source: str, scope: Scope, hashes: Iterable[str] = ()) -> _Search:
-        return cls(lake, salt, source, scope == "source", set(hashes), {}, {})
 
     def add_names(self, values: Iterable[str]) -> None:
         self.hashes.update(hash_strings(self.salt, value) for value in values)
@@ -148,9 +144,8 @@ class _Search:
         for path in sorted(self.lake.root.glob(f"{name.format(self.source)}.lance")):
             table, hits = self.lake.relative_name(path).removesuffix(".lance"), list[list[str]]()
             for version in list_versions(path):
-                values = (
-                    open_dataset(path, version).to_table(columns=[column], filter=where)[column].to_pylist()
-                )
+                rows = open_dataset(path, version).to_table(columns=[column], filter=where)
+                values = rows[column].to_pylist()
                 hits.append(values if self.is_whole else self.find(values))
                 counts[table, version] = len(hits[-1])
             self._note(table, hits)
@@ -171,7 +166,7 @@ def purge_with_receipt(
     Rows of logs that name it go as well, and the results of SQL models, which their next run makes anew.
     Raises as `purge_source` and `purge_documents` do; nothing is erased then.
     """
-    search = _Search.start(lake, uuid.uuid4().hex[:12], source, scope)
+    search = _Search(lake, uuid.uuid4().hex[:12], source, scope == "source")
     _add_names(search, scope, uri)
     search.look()
     before, releases = search.places, search.releases
@@ -192,22 +187,11 @@ def purge_with_receipt(
         search.hashes -= search.hits[place]  # texts that other documents have too
         del search.places[place]
     now = datetime.now(UTC)
-    stood = [*before.values(), *(Place(name, count, 1) for name, count in derived.items() if count)]
     at = now.isoformat(timespec="seconds")
-    places = (
-        Place(it.place, it.rows, it.versions, None if it.place in search.places else at) for it in stood
-    )
-    receipt = Receipt(
-        receipt=search.salt,
-        at=at,
-        source=source,
-        scope=scope,
-        documents=documents,
-        releases=releases,
-        places=tuple(places),
-        out_of_reach=(*_OUT_OF_REACH, *search.problems),
-        hashes=tuple(sorted(search.hashes)),
-    )
+    stood = [*before.values(), *(Place(name, count, 1) for name, count in derived.items() if count)]
+    places = tuple(replace(it, erased_at=None if it.place in search.places else at) for it in stood)
+    what = search.salt, at, source, scope, documents, releases, places
+    receipt = Receipt(*what, (*_OUT_OF_REACH, *search.problems), tuple(sorted(search.hashes)))
     row = {"receipt": search.salt, "at": now, "source": source, "content": json.dumps(receipt.as_json())}
     table = lake.receipts()
     table.append([pa.RecordBatch.from_pylist([row], schema=table.schema)])
@@ -225,7 +209,7 @@ def check_receipt(lake: Lake, id: str) -> tuple[Receipt, tuple[Place, ...], tupl
     values: Mapping[str, Any] = json.loads(stored[id])
     lists = {name: tuple(values[name]) for name in ("releases", "out_of_reach", "hashes")}
     receipt = Receipt(**{**values, **lists, "places": tuple(Place(**place) for place in values["places"])})
-    search = _Search.start(lake, id, receipt.source, receipt.scope, receipt.hashes)
+    search = _Search(lake, id, receipt.source, receipt.scope == "source", set(receipt.hashes))
     search.look()
     return receipt, tuple(search.places.values()), search.problems
 
@@ -234,10 +218,8 @@ def _add_names(search: _Search, scope: Scope, uri: str | None) -> None:
     """Names of the documents, ids of their chunks, and keys of their texts, of all versions."""
     wanted = [eq("source", search.source)]
     if scope != "source":
-        snapshots = (
-            search.lake.snapshot(it, search.source) for it in search.lake.list_stored_types(search.source)
-        )
-        uris = [it for snapshot in snapshots for it in select_documents(snapshot, uri)]
+        lake, types = search.lake, search.lake.list_stored_types(search.source)
+        uris = [it for type_ in types for it in select_documents(lake.snapshot(type_, search.source), uri)]
         search.add_names([*uris, *(f"{search.source}:{it}" for it in uris)])
         wanted = [wanted[0] & one_of("uri", batch) for batch in split_batches(uris)]
     for path in search.lake.root.glob("index/*.lance") if wanted else ():

@@ -264,7 +264,7 @@ def test_a_claude_file_that_exists_gets_the_paragraph_once(home: Path, run: Run,
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"# Rules\r\n\r\nBe brief.\r\n")
     for _ in range(2):
-        said = run("mcp", "install", "--client", "claude", "--json").json
+        said = run("mcp", "install", "--client", "claude", "--no-skill", "--json").json
     assert said["written"] == [".mcp.json", "AGENTS.md", place]
     text = path.read_bytes().decode()
     assert text.startswith("# Rules\r\n\r\nBe brief.\r\n\r\n<!-- knowledge: begin -->\r\n")
@@ -280,7 +280,7 @@ def test_a_claude_file_that_is_or_includes_the_agents_file_is_left_alone(
         os.symlink("AGENTS.md", "CLAUDE.md")
     else:
         Path("CLAUDE.md").write_text(text)
-    said = run("mcp", "install", "--client", "claude", "--json").json
+    said = run("mcp", "install", "--client", "claude", "--no-skill", "--json").json
     assert said["written"] == [".mcp.json", "AGENTS.md"]
     assert Path("CLAUDE.md").read_text() == text or Path("AGENTS.md").read_text().count("before grep") == 1
 
