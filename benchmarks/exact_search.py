@@ -28,7 +28,7 @@ from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.embedding.tokenizer import load_model_tokenizer
 from knowledge_pipeline.records import Document
 from knowledge_pipeline.store.filters import format_literal
-from knowledge_pipeline.store.text_matches import TextPattern, find_matches
+from knowledge_pipeline.text_matches import TextPattern, find_matches
 
 BATCH = 2_000
 VISIBLE = "visibility = 'public' AND archived = false"

@@ -30,6 +30,7 @@ from knowledge_pipeline.store.indexes import discard_path
 from knowledge_pipeline.store.lake import Lake, lock_log
 from knowledge_pipeline.store.lance_storage import list_versions, open_dataset
 from knowledge_pipeline.store.local_state import ANSWERS, SharedState
+from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline.store.tables import split_batches
@@ -55,7 +56,7 @@ _OUT_OF_REACH = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ErasedPlace:
     """Where something of it stood, or stands."""
 
     place: str  # a table of the store, or what else it is
@@ -74,7 +75,7 @@ class Receipt:
     scope: Scope
     documents: int
     releases: tuple[int, ...]  # that held it; they are gone
-    places: tuple[Place, ...]
+    places: tuple[ErasedPlace, ...]
     out_of_reach: tuple[str, ...]
     hashes: tuple[str, ...]  # what is looked for, besides all rows of a whole source
 
@@ -92,7 +93,7 @@ class _Search:
     source: str
     is_whole: bool  # all that is of the source
     hashes: set[str] = field(default_factory=set[str])
-    places: dict[str, Place] = field(default_factory=dict[str, Place])  # that have something
+    places: dict[str, ErasedPlace] = field(default_factory=dict[str, ErasedPlace])  # that have something
     hits: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # by which each was found
     releases: tuple[int, ...] = ()
     problems: tuple[str, ...] = ()  # what could not be looked into
@@ -154,7 +155,7 @@ class _Search:
     def _note(self, place: str, hits: list[list[str]]) -> None:
         """Hits in each version of a place, the newest last."""
         if any(hits):
-            self.places[place] = Place(place, len(hits[-1]), sum(map(bool, hits)))
+            self.places[place] = ErasedPlace(place, len(hits[-1]), sum(map(bool, hits)))
             self.hits[place] = set[str]().union(*hits)
 
 
@@ -188,17 +189,18 @@ def purge_with_receipt(
         del search.places[place]
     now = datetime.now(UTC)
     at = now.isoformat(timespec="seconds")
-    stood = [*before.values(), *(Place(name, count, 1) for name, count in derived.items() if count)]
+    stood = [*before.values(), *(ErasedPlace(name, count, 1) for name, count in derived.items() if count)]
     places = tuple(replace(it, erased_at=None if it.place in search.places else at) for it in stood)
     what = search.salt, at, source, scope, documents, releases, places
     receipt = Receipt(*what, (*_OUT_OF_REACH, *search.problems), tuple(sorted(search.hashes)))
     row = {"receipt": search.salt, "at": now, "source": source, "content": json.dumps(receipt.as_json())}
     table = lake.receipts()
-    table.append([pa.RecordBatch.from_pylist([row], schema=table.schema)])
+    with acquire_lock(lake.root / "locks", "receipts", timeout_s=30.0, description="the receipts"):
+        table.append([pa.RecordBatch.from_pylist([row], schema=table.schema)])
     return receipt
 
 
-def check_receipt(lake: Lake, id: str) -> tuple[Receipt, tuple[Place, ...], tuple[str, ...]]:
+def check_receipt(lake: Lake, id: str) -> tuple[Receipt, tuple[ErasedPlace, ...], tuple[str, ...]]:
     """A receipt, the places that have something of it now, and what could not be looked into.
 
     Raises `NotFound`: there is no such receipt.
@@ -208,7 +210,9 @@ def check_receipt(lake: Lake, id: str) -> tuple[Receipt, tuple[Place, ...], tupl
         raise NotFound(f"there is no receipt {id!r}; stored: {', '.join(sorted(stored)) or 'none'}")
     values: Mapping[str, Any] = json.loads(stored[id])
     lists = {name: tuple(values[name]) for name in ("releases", "out_of_reach", "hashes")}
-    receipt = Receipt(**{**values, **lists, "places": tuple(Place(**place) for place in values["places"])})
+    receipt = Receipt(
+        **{**values, **lists, "places": tuple(ErasedPlace(**place) for place in values["places"])}
+    )
     search = _Search(lake, id, receipt.source, receipt.scope == "source", set(receipt.hashes))
     search.look()
     return receipt, tuple(search.places.values()), search.problems

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from typer import Argument, Option
 
 from knowledge_pipeline.cli.filter_options import FilterOptions
-from knowledge_pipeline.cli.screen import Screen, format_count, one_line
+from knowledge_pipeline.cli.screen import Screen, escape_controls, format_count, one_line
 from knowledge_pipeline.cli.session import (
     Blame,
     Session,
@@ -421,7 +421,8 @@ def _show_content(screen: Screen, result: SearchResult, lines: int | None) -> No
     longest = _MAX_LINE_CHARS if lines is not None else _MAX_FULL_LINE_CHARS
     if result.matches:
         for match in result.matches[:lines]:
-            screen.print_text(f"   {match.line}: {one_line(truncate(match.text, longest))}")
+            text = escape_controls(truncate(match.text, longest).expandtabs(4))
+            screen.print_text(f"   {match.line}: {text}")
         if lines is not None and len(result.matches) > lines:
             screen.print_text(f"   … {format_count(len(result.matches) - lines, 'more matching line')}")
         return

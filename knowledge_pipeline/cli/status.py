@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from knowledge_pipeline import __version__
-from knowledge_pipeline.cli.screen import format_size, format_time, one_line
+from knowledge_pipeline.cli.screen import format_count, format_size, format_time, one_line
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.errors import StoreUnavailable
 from knowledge_pipeline.records import FAILED_STAGE
@@ -217,7 +217,9 @@ def _show_brief(screen: Screen, report: dict[str, Any]) -> None:
         state = f"changed {format_time(row['last_change'])}" if row["last_change"] else "not read yet"
         if since := failed.get(row["source"]):
             state += f", failing since {since}"
-        screen.print_text(f"- {row['source']}: {row['type']}, {row['documents']:,} documents, {state}")
+        screen.print_text(
+            f"- {row['source']}: {row['type']}, {format_count(row['documents'], 'document')}, {state}"
+        )
     if len(sources) > _MAX_BRIEF_SOURCES:
         screen.print_text(f"- {len(sources) - _MAX_BRIEF_SOURCES} more sources: `list_sources`")
     screen.print_text(f"Ask it before grep:\n{GUIDE.rstrip()}")

@@ -159,10 +159,10 @@ def purge(
     ] = None,
     yes: Yes = False,
 ) -> int | None:
-    """Erase content permanently, with a receipt.
+    """Erase content permanently.
 
-    Erases documents, vectors, index rows, old versions and all earlier releases, what
-    logs and SQL models say of them, and tells where each was. The
+    Erases documents, vectors, index rows, old versions and all earlier releases, and what
+    logs and SQL models say of them. A receipt says where each was, and can be checked later. The
     source stays in knowledge.yaml: the next refresh reads its documents again, unless
     they are excluded there. What is live is the last release without what was erased:
     what was indexed since waits for the next refresh, and for its checks.

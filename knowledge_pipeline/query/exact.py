@@ -14,9 +14,9 @@ from knowledge_pipeline.query.hits import IndexedChunk, RowCache
 from knowledge_pipeline.query.plan import SearchPlan
 from knowledge_pipeline.records import SPACE_BEFORE_KEY
 from knowledge_pipeline.store.search import IndexReader
-from knowledge_pipeline.store.text_matches import TextPattern, read_indent
 from knowledge_pipeline.sync_facade import gather_all
 from knowledge_pipeline.text import truncate
+from knowledge_pipeline.text_matches import TextPattern, read_indent
 
 _MAX_LINE_CHARS = 500
 
@@ -52,8 +52,9 @@ async def find_exact(
 def _to_result(chunk: IndexedChunk, pattern: TextPattern) -> SearchResult:
     text = read_indent(chunk.metadata.get(SPACE_BEFORE_KEY)) + chunk.text
     lines = text.split("\n")
-    matches = (
-        MatchedLine(chunk.start_line + at, truncate(lines[at], _MAX_LINE_CHARS))
-        for at in pattern.find_lines(text)
-    )
+    found = pattern.find_lines(text)
+    found = [
+        at for at in found if lines[at].strip()
+    ] or found  # an expression may begin in the blank line before
+    matches = (MatchedLine(chunk.start_line + at, truncate(lines[at], _MAX_LINE_CHARS)) for at in found)
     return replace(to_result(chunk, 1.0), matches=tuple(matches))

@@ -39,8 +39,8 @@ from knowledge_pipeline.store.search import (
     count_with_tied,
     keep_tied,
 )
-from knowledge_pipeline.store.text_matches import TextMatches, TextPattern, unite_matches
 from knowledge_pipeline.store.vectors import VectorMemory
+from knowledge_pipeline.text_matches import TextMatches, TextPattern, unite_matches
 from knowledge_pipeline.words import VOWEL_SIGNS, remove_accents
 
 K1, B = 1.2, 0.75  # of Lance's BM25

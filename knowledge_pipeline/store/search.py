@@ -53,9 +53,9 @@ from knowledge_pipeline.store.matching_rows import (
     count_values,
     read_values,
 )
-from knowledge_pipeline.store.text_matches import TextMatches, TextPattern, find_matches
 from knowledge_pipeline.store.vectors import IndexedVectors, VectorMemory
 from knowledge_pipeline.text import matches_any
+from knowledge_pipeline.text_matches import TextMatches, TextPattern, find_matches
 
 if TYPE_CHECKING:
     from knowledge_pipeline.store.tables import Table

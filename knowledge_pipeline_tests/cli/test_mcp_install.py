@@ -348,5 +348,5 @@ def test_the_hook_says_what_is_indexed_now_in_few_words(indexed: Path, run: Run)
     (hook,) = json.loads(HOOKS.read_text())["hooks"]["SessionStart"]
     command = hook["hooks"][0]["command"]
     said = subprocess.run(command, shell=True, capture_output=True, text=True, cwd="/", check=True).stdout
-    assert "- shop-docs: markdown, 1 documents, changed 20" in said and "`mode` `exact` or `regex`" in said
+    assert "- shop-docs: markdown, 1 document, changed 20" in said and "`mode` `exact` or `regex`" in said
     assert len(said) < 1_500

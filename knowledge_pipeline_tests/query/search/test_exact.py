@@ -16,7 +16,7 @@ from knowledge_pipeline import Filters, KnowledgeBase
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.text_matches import TextPattern, find_matches
+from knowledge_pipeline.text_matches import TextPattern, find_matches
 from knowledge_pipeline_tests.query.search.rows import publish, row, write
 
 SIGN = 'def sign(key):\n\tkey->bar(\n\t"x": 1\n    return key  # größe'
