@@ -110,8 +110,8 @@ class KnowledgeQueryInput(DatedQueryInput):
 
     type: Literal["semantic", "code", "docs", "historical"] = Field(
         default="semantic",
-        description="semantic: everything; code: code alone, deeper; docs: documents alone; "
-        "historical: commits, pull requests. Of these, newer ones come first if they fit as well.",
+        description="code: code alone, deeper; docs: documents alone; historical: commits, pull requests. "
+        "Of these, newer ones come first if they fit as well; semantic: everything.",
     )
     mode: SearchMode = Field(
         default="hybrid",
@@ -390,7 +390,7 @@ class DocumentInput(ToolInput):
 
 
 class ContextInput(PagedInput):
-    """Gather what to read before a task, from all sources, within a token budget."""
+    """Gather what to read before a task, within a token budget."""
 
     task: str = Field(
         min_length=1,
