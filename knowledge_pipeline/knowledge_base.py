@@ -259,13 +259,13 @@ class AsyncKnowledgeBase:
         question = SearchQuestion(text, type or "semantic", filters, limit=limit, explain=explain, mode=mode)
         limits.check_search(self.settings.limits, question)
         access, is_expensive = await self._resolve_access(access), limits.is_expensive(text, filters)
-        if type is None:
+        if type is None and not question.is_exact:
             compute = self._background.compute
             chosen = await compute(choose_type, text) if is_expensive else choose_type(text)
             if set(filters.source_types) <= set(get_profile(chosen).filters.source_types):
                 question = replace(question, type=chosen)  # else it would find nothing of the others
         question = replace(question, filters=self._localize_filters(question.filters, access))
-        if question.type != "similar":  # an example is searched for as it is
+        if question.type != "similar" and not question.is_exact:  # which are searched for as they are
             localized = localize_paths(text, self._folders_of(access).localize_pattern)
             question = replace(question, text=localized)
         search = self._engine.search

@@ -534,10 +534,7 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
     _discard_overlays(lake)
     with lake.lock_source(source), lake.lock_index():
         snapshot, chunks = lake.snapshot(source_type, source), lake.chunks(source_type, source)
-        selected = eq("uri", uri) if uri is not None else ~is_null("archived_at")
-        uris: list[str] = snapshot.read_rows(["uri"], selected).to_pydict()["uri"]
-        if uri is None:
-            uris = [uri for uri in uris if not is_variant_uri(uri)]  # which branches still have
+        uris = select_documents(snapshot, uri)
         if not uris and uri is not None:
             raise NotFound(f"source {source!r} holds no document {uri!r}")
         filters = [one_of("uri", batch) for batch in split_batches(uris)]
@@ -545,16 +542,23 @@ def purge_documents(lake: Lake, settings: Settings, source: str, *, uri: str | N
             restore_released_rows(lake)
             _detach_graph_edges(lake, source_type, source, filters)
             _erase_shared_rows(lake, settings, [eq("source", source) & where for where in filters])
-            _erase_rows(lake.facts(source_type, source), filters)
-            _erase_rows(chunks, filters)
+            erase_rows(lake.facts(source_type, source), filters)
+            erase_rows(chunks, filters)
             used = set(chunks.read_rows(["text_key"]).to_pydict()["text_key"])
             for space, dimensions in lake.list_spaces().items():
                 vectors = lake.embeddings(space, source, dimensions)
                 stored = vectors.read_rows(["text_key"]).to_pydict()["text_key"]
                 unused = split_batches(key for key in stored if key not in used)
-                _erase_rows(vectors, [one_of("text_key", batch) for batch in unused])
-            _erase_rows(snapshot, filters)
+                erase_rows(vectors, [one_of("text_key", batch) for batch in unused])
+            erase_rows(snapshot, filters)
     return len(uris)
+
+
+def select_documents(snapshot: Table, uri: str | None) -> list[str]:
+    """The document of a uri, if it is stored; without one, all that are archived."""
+    selected = eq("uri", uri) if uri is not None else ~is_null("archived_at")
+    uris: list[str] = snapshot.read_rows(["uri"], selected).to_pydict()["uri"]
+    return [it for it in uris if uri is not None or not is_variant_uri(it)]  # which branches still have
 
 
 def _find_stored_type(lake: Lake, source: str) -> str:
@@ -611,7 +615,8 @@ def _drop_old_releases(lake: Lake, settings: Settings, tables: list[Table]) -> N
         table.delete_old_versions(keep=1)
 
 
-def _erase_rows(table: Table, filters: list[Filter]) -> None:
+def erase_rows(table: Table, filters: list[Filter]) -> None:
+    """Delete rows from a table and from the versions that it had."""
     if table.exists:
         _delete_rows(table, filters)
         table.delete_old_versions(keep=1)

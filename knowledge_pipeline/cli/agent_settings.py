@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from knowledge_pipeline.text import is_object
+from knowledge_pipeline.text import is_list, is_object
 
 _STRING = r'"(?:[^"\\\n]|\\.)*+"?'
 _COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)")
@@ -34,11 +34,32 @@ def set_json_entry(text: str, section: str, name: str, entry: Mapping[str, Any])
 
     Raises `UnreadableSettings`: comments and trailing commas aside, it is no JSON object with such an object.
     """
+    settings = _parse_json(text)
+    return _set_member(text, settings, section, name, _merge_entry(settings, section, name, entry))
+
+
+def set_json_items(text: str, section: str, name: str, items: list[Any], *, replaced: str) -> str:
+    """The text with `items` at the end of the list `name` of the object `section`; the others stay.
+
+    Those that have the text `replaced` in each of their commands are replaced. Raises as `set_json_entry`.
+    """
+    settings = _parse_json(text)
+    listed = _find_member(settings, section, name, [])
+    if not is_list(listed):
+        raise UnreadableSettings
+    others = [it for it in listed if not _has_only(it, replaced)]
+    return _set_member(text, settings, section, name, [*others, *items])
+
+
+def _has_only(item: Any, text: str) -> bool:
+    hooks = item.get("hooks") if is_object(item) else None
+    return is_list(hooks) and bool(hooks) and all(text in json.dumps(hook) for hook in hooks)
+
+
+def _set_member(text: str, settings: Any, section: str, name: str, merged: Any) -> str:
     bare = _blank(_COMMENT, text)
     if not bare.strip():
-        return _fit_newlines(_join_paragraphs(text, json.dumps({section: {name: entry}}, indent=2)), text)
-    settings = _parse_json(text)
-    merged = _merge_entry(settings, section, name, entry)
+        return _fit_newlines(_join_paragraphs(text, json.dumps({section: {name: merged}}, indent=2)), text)
     plain = _blank(_TRAILING_COMMA, bare)
     root = _JsonObject.read(plain, _skip_space(plain, 0))
     first_lines = (_indent_of(text, start) for start, _ in root.members.values())
@@ -87,12 +108,17 @@ def set_toml_entry(text: str, section: str, name: str, entry: Mapping[str, Any])
 
 def _merge_entry(settings: Any, section: str, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The entry, with the other options of the one that is there."""
-    servers = settings.get(section, {}) if is_object(settings) else None
-    current = servers.get(name, {}) if is_object(servers) else None
+    current = _find_member(settings, section, name, {})
     if not is_object(current):
         raise UnreadableSettings
     kept = {option: value for option, value in current.items() if option not in _OF_REMOTE_SERVERS}
     return {**kept, **entry}
+
+
+def _find_member(settings: Any, section: str, name: str, default: Any) -> Any:
+    """None where the settings are no object with such an object."""
+    members = settings.get(section, {}) if is_object(settings) else None
+    return members.get(name, default) if is_object(members) else None
 
 
 def _join_paragraphs(text: str, paragraph: str) -> str:
@@ -107,7 +133,7 @@ def _fit_newlines(edited: str, text: str) -> str:
 
 def _parse_json(text: str) -> Any:
     try:
-        return json.loads(_blank(_TRAILING_COMMA, _blank(_COMMENT, text)))
+        return json.loads(_blank(_TRAILING_COMMA, _blank(_COMMENT, text)).strip() or "{}")
     except json.JSONDecodeError:
         raise UnreadableSettings from None
 

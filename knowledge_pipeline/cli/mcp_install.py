@@ -1,10 +1,15 @@
-"""`mcp install`: make an agent's program start this knowledge base, and tell the agent to use it."""
+"""`mcp install`: make an agent's program start this knowledge base, and tell the agent to use it.
+
+What is written says when to ask what, and nothing that grows old: `knowledge status --brief` says what is
+indexed, and a hook runs it when a session starts.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -14,7 +19,12 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from knowledge_pipeline.cli.agent_settings import UnreadableSettings, set_json_entry, set_toml_entry
+from knowledge_pipeline.cli.agent_settings import (
+    UnreadableSettings,
+    set_json_entry,
+    set_json_items,
+    set_toml_entry,
+)
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.config.file import list_variables
 from knowledge_pipeline.errors import ConfigError
@@ -22,18 +32,29 @@ from knowledge_pipeline.extras import require_modules
 
 SERVER_NAME = "knowledge"
 _BEGIN, _END = "<!-- knowledge: begin -->", "<!-- knowledge: end -->"
+GUIDE = """\
+- A question in words: `knowledge_query`, or `code_search` where it must be code.
+- An exact string or a regular expression: `knowledge_query` with `mode` `exact` or `regex`.
+- Who calls this, what would a change break: `find_usages`, `get_call_graph`, `analyze_dependencies`.
+- Before writing or reviewing code: `build_context` with the task.
+- More of a result: `get_document` with its id. Cite results as `path:lines`.
+"""
 _AGENTS_PARAGRAPH = f"""\
 {_BEGIN}
 ## Search the knowledge base before grep
 
 This project is indexed: its code with callers and callees, its documents and its history. Ask the MCP \
-server `{SERVER_NAME}` first, and use grep for exact strings that it does not find.
+server `{SERVER_NAME}` first, and use grep for what was not indexed yet.
 
-- A question in words: `knowledge_query`, or `code_search` where it must be code.
-- Who calls this, what would a change break: `find_usages`, `get_call_graph`, `analyze_dependencies`.
-- Before writing or reviewing code: `build_context` with the task.
-- More of a result: `get_document` with its id. Cite results as `path:lines`.
-{_END}
+{GUIDE}{_END}
+"""
+_SKILL_HEAD = f"""\
+---
+name: {SERVER_NAME}
+description: Searches the indexed code, documents, tickets and history of this project, by meaning, exact \
+text and code graph. Use it before grep, and before writing or reviewing code.
+---
+
 """
 
 
@@ -54,6 +75,13 @@ _CLIENTS_WITH_TYPE = (Client.CLAUDE, Client.CURSOR, Client.VSCODE)
 """Their entries say that a server speaks over stdin."""
 _SECTIONS = {Client.VSCODE: "servers", Client.CODEX: "mcp_servers", Client.ZED: "context_servers"}
 """What their files call the servers; others call them `mcpServers`."""
+_SKILL_FOLDERS = {
+    **{client: f".{client.value}" for client in (Client.CLAUDE, Client.CURSOR, Client.GEMINI)},
+    **{Client.CODEX: ".agents", Client.VSCODE: ".github"},
+}
+"""Where they look for the `skills` of a project."""
+_HOOKS_FILE = Path(".claude/settings.json")
+_BRIEF = "status --brief"
 _IMPORTS_AGENTS_FILE = re.compile(r"@(?:\.{1,2}/)*AGENTS\.md")
 
 
@@ -68,10 +96,14 @@ def install(
         bool,
         Option(help="Also tell agents in AGENTS.md, and in a CLAUDE.md that exists, to ask it before grep."),
     ] = True,
+    skill: Annotated[
+        bool, Option(help="Also install a skill, and a hook that says what is indexed when a session starts.")
+    ] = True,
 ) -> None:
     """Write the settings of an agent's program, in this folder or in your home folder.
 
-    Other settings in the file stay as they are. Restart the program afterwards.
+    Other settings in the file stay as they are. Restart the program afterwards. Skills are for
+    Claude Code, Cursor, Gemini, Codex and VS Code, the hook for Claude Code.
     """
     require_modules("`knowledge mcp`", "mcp")
     file = _locate_settings(client)
@@ -86,7 +118,13 @@ def install(
     entry |= {"command": start[0], "args": [*start[1:], "--config", str(config.absolute()), "mcp"]}
     written = {file: _edit_settings(file, _SECTIONS.get(client, "mcpServers"), entry)}
     if agents_file:
-        written |= {path: _edit_instructions(path) for path in _list_instruction_files()}
+        written |= {path: _edit_instructions(path, _AGENTS_PARAGRAPH) for path in _list_instruction_files()}
+    if skill and (folder := _SKILL_FOLDERS.get(client)):
+        brief = shlex.join([*start, "--config", str(config.absolute()), *_BRIEF.split()])
+        path = Path(folder, "skills", SERVER_NAME, "SKILL.md")
+        written[path] = _edit_skill(path, brief)
+        if client == Client.CLAUDE:
+            written[_HOOKS_FILE] = _edit_hooks(_HOOKS_FILE, brief)
     for path, text in written.items():  # once all of them could be read
         _write_text(path, text)
     session.screen.print_json(
@@ -153,9 +191,28 @@ def _list_instruction_files() -> Iterator[Path]:
             yield path
 
 
-def _edit_instructions(path: Path) -> str:
-    """The text of a file for agents with the paragraph in it, once."""
-    text, paragraph = _read_text(path), _AGENTS_PARAGRAPH
+def _edit_skill(path: Path, brief: str) -> str:
+    """The text of the skill; what a user wrote around our part of it stays."""
+    if _read_text(path).strip() and _BEGIN not in _read_text(path):
+        raise ConfigError(f"{path} is another skill of this name: move it, or pass --no-skill")
+    what = f"`{brief}` says what is indexed, and how fresh it is. Ask the MCP server `{SERVER_NAME}`:"
+    text = _edit_instructions(path, f"{_BEGIN}\n{what}\n\n{GUIDE}{_END}\n")
+    return text if text.startswith("---") else _SKILL_HEAD + text
+
+
+def _edit_hooks(path: Path, brief: str) -> str:
+    """The text of the settings with a hook that runs a command when a session starts, once."""
+    hook = {"hooks": [{"type": "command", "command": brief, "timeout": 30}]}
+    try:
+        return set_json_items(_read_text(path), "hooks", "SessionStart", [hook], replaced=_BRIEF)
+    except UnreadableSettings:
+        problem = f"{path} is not a JSON object with `hooks`: correct it, or pass --no-skill and add by hand"
+        raise ConfigError(f"{problem}: {json.dumps({'SessionStart': [hook]})}") from None
+
+
+def _edit_instructions(path: Path, paragraph: str) -> str:
+    """The text of a file for agents with a paragraph in it, once."""
+    text = _read_text(path)
     if "\r\n" in text:
         paragraph = paragraph.replace("\n", "\r\n")
     begin, end = text.find(_BEGIN), text.find(_END)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from typer import Argument, Option
 
 from knowledge_pipeline.cli.filter_options import FilterOptions
-from knowledge_pipeline.cli.screen import Screen, format_count, one_line
+from knowledge_pipeline.cli.screen import Screen, escape_controls, format_count, one_line
 from knowledge_pipeline.cli.session import (
     Blame,
     Session,
@@ -30,7 +30,7 @@ from knowledge_pipeline.contract.describe import (
     describe_relation,
     describe_skipped_step,
 )
-from knowledge_pipeline.contract.filters import ContentType, SearchMode, SearchType
+from knowledge_pipeline.contract.filters import ContentType, RankedMode, SearchMode, SearchType
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.text import truncate
 
@@ -55,7 +55,7 @@ Lines = Annotated[
 ]
 Explain = Annotated[bool, Option("--explain", help="Explain each score, and show timings.")]
 Mode = Annotated[
-    SearchMode,
+    RankedMode,
     Option("--mode", help="Search by words and meaning, by words alone (no model), or by meaning alone."),
 ]
 File = Annotated[
@@ -68,6 +68,7 @@ File = Annotated[
     knowledge search "retry with backoff" --type code --language python --path "src/**"
     knowledge search "why was the cache removed" --type historical --since 180d
     knowledge search "E_CONN_RESET" --mode words
+    knowledge search "session->sign(" --mode exact --path "src/**"
     knowledge search --file src/auth.py --json
 """)
 def search(
@@ -84,7 +85,14 @@ def search(
     lines: Lines = 12,
     explain: Explain = False,
     blame: Blame = False,
-    mode: Mode = "hybrid",
+    mode: Annotated[
+        SearchMode,
+        Option(
+            "--mode",
+            help="Search by words and meaning, by words alone (no model), by meaning alone, or as grep does: "
+            "for the exact text, or by a regular expression.",
+        ),
+    ] = "hybrid",
     *,
     filter_options: FilterOptions,
 ) -> None:
@@ -92,6 +100,7 @@ def search(
 
     Types: semantic (everything), code (source files only), similar (like the given text
     or --file), historical (commits). Results are citations: path, lines, score, content.
+    The modes exact and regex show every line that matches instead; letter case counts.
     """
     if file is not None and type not in (None, "similar"):
         raise WrongUsage(f"--file finds what is similar to a file: omit --type {type}")
@@ -100,7 +109,7 @@ def search(
     if query is None and file is None:
         raise WrongUsage("give a QUERY, or --file")
     filters = filter_options.to_filters()
-    if mode != "words":
+    if mode in ("hybrid", "vectors"):
         session.preload_models(query or "")
     with session.open_knowledge_base() as base:
         if file is not None or type == "similar":
@@ -187,7 +196,7 @@ def debug(
     type: Annotated[SearchType, Option("--type", "-t", help="What to look for.")] = "semantic",
     limit: Annotated[int, Option("--limit", "-n", metavar="N", help="How many candidates.", min=1)] = 20,
     mode: Annotated[
-        SearchMode, Option("--mode", help="Search by words and meaning, by words alone, or by meaning alone.")
+        RankedMode, Option("--mode", help="Search by words and meaning, by words alone, or by meaning alone.")
     ] = "hybrid",
     explain: Annotated[
         bool, Option("--explain", help="Accepted for scripts; this command always explains.")
@@ -410,6 +419,13 @@ def _format_label(result: SearchResult) -> str:
 def _show_content(screen: Screen, result: SearchResult, lines: int | None) -> None:
     every = result.content.split("\n")
     longest = _MAX_LINE_CHARS if lines is not None else _MAX_FULL_LINE_CHARS
+    if result.matches:
+        for match in result.matches[:lines]:
+            text = escape_controls(truncate(match.text, longest).expandtabs(4))
+            screen.print_text(f"   {match.line}: {text}")
+        if lines is not None and len(result.matches) > lines:
+            screen.print_text(f"   … {format_count(len(result.matches) - lines, 'more matching line')}")
+        return
     shown = [truncate(line, longest) for line in every[:lines]]
     first = re.search(r"\d+", result.citation.lines)
     language, first_line = result.metadata.get("language"), int(first[0]) if first else 1

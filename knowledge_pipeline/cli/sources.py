@@ -272,7 +272,7 @@ def remove(
 ) -> int | None:
     """Remove a source from knowledge.yaml, and erase its stored content."""
     from knowledge_pipeline.config.edit import remove_source
-    from knowledge_pipeline.maintenance import purge_source
+    from knowledge_pipeline.receipts import purge_with_receipt
 
     _require_own_entry(session, id)
     if not keep_content and not confirm(
@@ -282,7 +282,7 @@ def remove(
     documents = 0
     if not keep_content:
         with suppress(errors.NotFound):  # nothing was ever stored
-            documents = purge_source(session.lake, session.settings, id)
+            documents = purge_with_receipt(session.lake, session.settings, id, scope="source").documents
     remove_source(session.config_path, id)
     session.screen.print_json({"removed": id, "documents": documents})
     erased = f"and erased {format_count(documents, 'document')}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from knowledge_pipeline import __version__
-from knowledge_pipeline.cli.screen import format_size, format_time, one_line
+from knowledge_pipeline.cli.screen import format_count, format_size, format_time, one_line
 from knowledge_pipeline.cli.session import Session, example
 from knowledge_pipeline.errors import StoreUnavailable
 from knowledge_pipeline.records import FAILED_STAGE
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @example("""
     knowledge status
     knowledge status --detailed
+    knowledge status --brief
 """)
 def status(
     session: Session,
@@ -33,6 +34,9 @@ def status(
             "--detailed",
             help="Also show what is stale and why, disk use, versions, spaces, reasons of skips.",
         ),
+    ] = False,
+    brief: Annotated[
+        bool, Option("--brief", help="Say in few words what is indexed, and what to ask for: for agents.")
     ] = False,
 ) -> None:
     """Show what is live and what is stored of every source."""
@@ -62,7 +66,10 @@ def status(
         from knowledge_pipeline.cli.sources import list_organisations
 
         report["organisations"] = list_organisations(settings)
-    _show_status(session.screen, report, detailed=detailed)
+    if brief:
+        _show_brief(session.screen, report)
+    else:
+        _show_status(session.screen, report, detailed=detailed)
 
 
 _OF_CALLERS = ("about", "others_read")  # of an event: what a server's callers may read of its error
@@ -188,6 +195,34 @@ def _show_status(screen: Screen, report: dict[str, Any], *, detailed: bool) -> N
         for reason, count in list(row["skipped_reasons"].items())[:5]:
             screen.print_text(f"{row['source']}: skipped {count:,}: {truncate(one_line(reason), 200)}")
     screen.print_text(f"The store takes {format_size(report['disk_bytes'])}.")
+
+
+_MAX_BRIEF_SOURCES = 20
+
+
+def _show_brief(screen: Screen, report: dict[str, Any]) -> None:
+    from knowledge_pipeline.cli.mcp_install import GUIDE, SERVER_NAME
+
+    screen.print_json(report)
+    release, sources = report["release"], report["sources"]
+    if not release:
+        screen.print_text("The knowledge base has no release yet: run `knowledge index`.")
+        return
+    created = format_time(release["created"])
+    screen.print_text(
+        f"Knowledge base (MCP server `{SERVER_NAME}`), {release['rows']:,} chunks of {created}:"
+    )
+    failed = {row["source"]: format_time(row["since"]) for row in report["failures"]}
+    for row in sources[:_MAX_BRIEF_SOURCES]:
+        state = f"changed {format_time(row['last_change'])}" if row["last_change"] else "not read yet"
+        if since := failed.get(row["source"]):
+            state += f", failing since {since}"
+        screen.print_text(
+            f"- {row['source']}: {row['type']}, {format_count(row['documents'], 'document')}, {state}"
+        )
+    if len(sources) > _MAX_BRIEF_SOURCES:
+        screen.print_text(f"- {len(sources) - _MAX_BRIEF_SOURCES} more sources: `list_sources`")
+    screen.print_text(f"Ask it before grep:\n{GUIDE.rstrip()}")
 
 
 _NO_CELLS = ("skipped_reasons", "disk_bytes", "left_out")

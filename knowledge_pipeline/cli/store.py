@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from typer import Argument, Option
 from knowledge_pipeline.cli.exit_codes import FAILED
 from knowledge_pipeline.cli.progress import ProgressLines, show_progress
 from knowledge_pipeline.cli.screen import format_count, format_size
-from knowledge_pipeline.cli.session import Session, Source, WrongUsage, Yes, confirm, example
+from knowledge_pipeline.cli.session import Session, WrongUsage, Yes, confirm, example
 
 if TYPE_CHECKING:
     from knowledge_pipeline.cli.screen import Screen
@@ -179,37 +180,71 @@ def migrate(
     knowledge purge --source flask-docs --archived
     knowledge purge --source flask-docs --uri docs/secret.md --yes
     knowledge purge --source flask-docs --yes
+    knowledge purge --check 3f2a9c81d0b4
 """)
 def purge(
     session: Session,
-    source: Source,
+    source: Annotated[str | None, Option("--source", "-s", metavar="ID", help="The source.")] = None,
     uri: Annotated[str | None, Option(metavar="URI", help="Only this document.")] = None,
     archived: Annotated[
         bool, Option("--archived", help="Only documents that the source no longer has.")
     ] = False,
+    check: Annotated[
+        str | None, Option(metavar="RECEIPT", help="Look again whether what a purge erased is gone.")
+    ] = None,
     yes: Yes = False,
 ) -> int | None:
     """Erase content permanently.
 
-    Erases documents, vectors, index rows, old versions and all earlier releases. The
+    Erases documents, vectors, index rows, old versions and all earlier releases, and what
+    logs and SQL models say of them. A receipt says where each was, and can be checked later. The
     source stays in knowledge.yaml: the next refresh reads its documents again, unless
     they are excluded there. What is live is the last release without what was erased:
     what was indexed since waits for the next refresh, and for its checks.
     """
-    from knowledge_pipeline.maintenance import purge_documents, purge_source
+    from knowledge_pipeline.receipts import purge_with_receipt
 
+    if check is not None:
+        return _check_receipt(session, check)
+    if source is None:
+        raise WrongUsage("give --source, or --check")
     if uri is not None and archived:
         raise WrongUsage("give --uri or --archived, not both")
     which = f"the document {uri!r}" if uri else "all archived documents" if archived else "everything"
     if not confirm(session, f"Erase {which} of source {source!r}, and all earlier releases?", yes=yes):
         return FAILED
-    if uri is not None or archived:
-        count = purge_documents(session.lake, session.settings, source, uri=uri)
-    else:
-        count = purge_source(session.lake, session.settings, source)
-    session.screen.print_json({"source": source, "documents": count})
-    session.screen.print_text(f"Erased {format_count(count, 'document')} of {source}.")
+    scope = "document" if uri is not None else "archived" if archived else "source"
+    receipt = purge_with_receipt(session.lake, session.settings, source, scope=scope, uri=uri)
+    screen = session.screen
+    screen.print_json(receipt.as_json())
+    rows = [
+        {name: value or "by the next `knowledge publish`" for name, value in asdict(it).items()}
+        for it in receipt.places
+    ]
+    screen.print_table(rows, right_aligned=("rows", "versions"))
+    screen.print_text(f"Erased {format_count(receipt.documents, 'document')} of {source}.")
+    if receipt.releases:
+        screen.print_text(f"Releases that held it: {', '.join(map(str, receipt.releases))}.")
+    for sentence in receipt.out_of_reach:
+        screen.print_note(f"out of reach: {sentence}")
+    screen.print_text(f"Receipt {receipt.receipt}: `knowledge purge --check {receipt.receipt}` looks again.")
     return None
+
+
+def _check_receipt(session: Session, id: str) -> int | None:
+    from knowledge_pipeline.receipts import check_receipt
+
+    receipt, places, problems = check_receipt(session.lake, id)
+    found = {it.place: it for it in places}
+    names = dict.fromkeys([*(it.place for it in receipt.places), *found])
+    rows = [{"place": name, "rows_found": found[name].rows if name in found else 0} for name in names]
+    session.screen.print_json({"receipt": receipt.as_json(), "found": [asdict(it) for it in places]})
+    session.screen.print_table(rows, right_aligned=("rows_found",))
+    for problem in problems:
+        session.screen.print_note(f"not looked into: {problem}")
+    what = f"what was erased of {receipt.source} on {receipt.at}"
+    session.screen.print_text(f"Found again: {what}." if places else f"Still gone: {what}.")
+    return FAILED if places else None
 
 
 _ACTION_LABELS: dict[Action, str] = {

@@ -148,6 +148,14 @@ class BlamedLinesDict(TypedDict):
     """Indexed pull or merge requests of the commit."""
 
 
+class MatchedLineDict(TypedDict):
+    """A line that an exact search matched."""
+
+    line: int
+    """Counted from 1, as `citation.lines`."""
+    text: str
+
+
 class SearchResultDict(TypedDict):
     """One result: a chunk of a document."""
 
@@ -167,6 +175,8 @@ class SearchResultDict(TypedDict):
     """The file now, compared with the index, where the source is a local folder."""
     blame: NotRequired[list[BlamedLinesDict]]
     """Who last changed its lines, on request."""
+    matches: NotRequired[list[MatchedLineDict]]
+    """The lines that match, of the modes exact and regex."""
 
 
 class SearchResponseDict(QueryResponseDict):

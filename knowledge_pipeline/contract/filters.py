@@ -69,8 +69,11 @@ with a line of each."""
 ContentType = Literal["code", "document"]
 """What is searched for what is like a text."""
 
-SearchMode = Literal["hybrid", "words", "vectors"]
+RankedMode = Literal["hybrid", "words", "vectors"]
 """By words and by meaning; by words alone, which asks no model; by meaning alone."""
+SearchMode = Literal[RankedMode, "exact", "regex"]
+"""Or all that has a text as it is written, or that a regular expression matches; letter case counts."""
+EXACT_MODES = ("exact", "regex")
 
 TaskKind = Literal[
     "code_generation",

@@ -25,6 +25,7 @@ from knowledge_pipeline.contract.filters import (
     Judgement,
     Name,
     Names,
+    RankedMode,
     SearchMode,
     SearchType,
     TaskKind,
@@ -96,7 +97,11 @@ def parse_history(text: str) -> tuple[ChatTurn, ...]:
 _LIMIT = about(
     "At most this many results; by default as the type of search has it.", ge=1, **mark_limits("results")
 )
-_MODE = about("hybrid: by words and by meaning; words: full text alone; vectors: meaning alone.")
+_RANKED_MODE = about("hybrid: by words and by meaning; words: full text alone; vectors: meaning alone.")
+_MODE = about(
+    "hybrid: by words and by meaning; words: full text alone; vectors: meaning alone; exact: the query as it "
+    "is written, as grep; regex: the query as a regular expression (RE2)."
+)
 _EXPLAIN = about("Explain where each score comes from.")
 _BLAME = about("Say who last changed the lines of each result, by git.")
 _FILE_SOURCE = about("The file's source, if several have such a path.", **mark_limits("name_chars"))
@@ -180,7 +185,7 @@ class SimilarRequest(ClosedRequest):
     filters: Filters = field(default_factory=Filters)
     limit: int | None = field(default=None, metadata=_LIMIT)
     explain: bool = field(default=False, metadata=_EXPLAIN)
-    mode: SearchMode = field(default="hybrid", metadata=_MODE)
+    mode: RankedMode = field(default="hybrid", metadata=_RANKED_MODE)
 
     def __post_init__(self) -> None:
         if self.text is None and self.path is None:

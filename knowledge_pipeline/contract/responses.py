@@ -297,6 +297,14 @@ class BlamedLines:
 
 
 @dataclass(frozen=True, slots=True)
+class MatchedLine:
+    """A line that an exact search matched."""
+
+    line: int = field(metadata=about("Counted from 1, as `citation.lines`."))
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResult:
     """One result: a chunk of a document."""
 
@@ -315,6 +323,9 @@ class SearchResult:
     )
     blame: tuple[BlamedLines, ...] | None = described(
         "Who last changed its lines, on request.", None, omit_none=True
+    )
+    matches: tuple[MatchedLine, ...] | None = described(
+        "The lines that match, of the modes exact and regex.", None, omit_none=True
     )
 
 

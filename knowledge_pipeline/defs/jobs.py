@@ -47,7 +47,8 @@ from knowledge_pipeline.defs.sensors import READING_STATUSES, WAITING_STATUSES
 from knowledge_pipeline.defs.settings_assets import list_source_types, settings_partitions
 from knowledge_pipeline.errors import ConfigError, NotFound, SourceRefused
 from knowledge_pipeline.extensions import publish
-from knowledge_pipeline.maintenance import GRACE_S, MaintenanceOptions, purge_former_types, purge_source
+from knowledge_pipeline.maintenance import GRACE_S, MaintenanceOptions, purge_former_types
+from knowledge_pipeline.receipts import purge_with_receipt
 from knowledge_pipeline.stages.context import RefreshOptions, Schedule, list_scheduled_sources
 from knowledge_pipeline.stages.organisations import discover
 from knowledge_pipeline.stages.permissions import list_guarded, refresh_all_permissions
@@ -118,8 +119,12 @@ def _purge_sources(context: dg.OpExecutionContext, config: PurgeConfig, project:
         lake = Lake(settings.store)
         configured = {source.id for source in settings.sources}
         for source in lake.list_stored_sources().keys() & set(config.sources):
-            erase = purge_former_types if source in configured else purge_source
-            context.log.info(f"{source}: {erase(lake, settings, source)} documents erased")
+            if source in configured:
+                documents, by = purge_former_types(lake, settings, source), ""
+            else:
+                receipt = purge_with_receipt(lake, settings, source, scope="source")
+                documents, by = receipt.documents, f", receipt {receipt.receipt}"
+            context.log.info(f"{source}: {documents} documents erased{by}")
         partitions = str(settings_partitions(project.names).name)
         for source in set(config.sources) - configured:
             context.instance.delete_dynamic_partition(partitions, source)

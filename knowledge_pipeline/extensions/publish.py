@@ -206,6 +206,11 @@ class PostgresTarget:
         """The schema; the address may hold a password."""
         return f"schema {self._schema} of PostgreSQL"
 
+    def list_documents(self, source: str) -> list[str]:
+        """The uri of each published row of a source; raises as `open_publication` does."""
+        with self.open_publication() as publication:
+            return publication.list_documents(source)
+
     @contextmanager
     def open_publication(self) -> Generator[PostgresPublication]:
         """A transaction, committed at the end; two publications to one schema wait for each other.
@@ -247,6 +252,17 @@ class PostgresPublication:
         self._execute("select release, tables, settings from {schema}.publication")
         row = self._cursor.fetchone()
         return PublishedState(row[0], row[1], row[2]) if row else None
+
+    def list_documents(self, source: str) -> list[str]:
+        """The uri of each row of a source, in the tables of all spaces."""
+        query = "select table_name from information_schema.tables where table_schema = %s and table_name ~ %s"
+        self._cursor.execute(query, [self._schema, "^chunks_"])
+        uris = list[str]()
+        for (table,) in self._cursor.fetchall():
+            select = self._compose("select uri from {schema}.{name} where source = %s", name=table)
+            self._cursor.execute(select, [source])
+            uris += [uri for (uri,) in self._cursor.fetchall()]
+        return uris
 
     def read_marks(self, space: PublishedSpace) -> dict[str, str]:
         """The mark of every published row, by its id; creates the space's table if there is none."""

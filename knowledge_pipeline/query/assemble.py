@@ -450,7 +450,7 @@ async def assemble_best(
             distinct = (
                 hit for at, (hit, first) in enumerate(zip(distinct, firsts, strict=True)) if first == at
             )
-        narrowed = ((chunk, hit) for hit in distinct if (chunk := _narrow(hit.chunk, plan.restrictions)))
+        narrowed = ((chunk, hit) for hit in distinct if (chunk := narrow_chunk(hit.chunk, plan.restrictions)))
         shown = list(islice(narrowed, plan.limit))
         if len(shown) == plan.limit or count >= len(hits):
             break
@@ -475,7 +475,7 @@ _WORD = re.compile(r"[^\W_]+")
 _LINK_TARGET = re.compile(r"\]\([^()\n]*\)")
 
 
-def _narrow(chunk: IndexedChunk, restrictions: Sequence[Filters]) -> IndexedChunk | None:
+def narrow_chunk(chunk: IndexedChunk, restrictions: Sequence[Filters]) -> IndexedChunk | None:
     """What restrictions take of a chunk: of a change the parts at their paths, of a text their section on.
 
     The message of a commit and what a pull request says of no path stay. None where nothing is left.

@@ -47,7 +47,8 @@ def check_search(limits: LimitSettings, question: SearchQuestion) -> None:
         check_filters(limits, question.filters)
     else:
         _require(limits, "query_chars", "the question", len(text), "characters")
-        check_filters(limits, question.filters, read_filters(text))
+        typed = () if question.is_exact else (read_filters(text),)
+        check_filters(limits, question.filters, *typed)
     _require(limits, "results", "the limit", question.limit or 0, "results")
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from knowledge_pipeline.config.settings import SearchDepth, SearchDepths
 from knowledge_pipeline.contract.aliases import SINGULAR_FILTERS
 from knowledge_pipeline.contract.filters import (
+    EXACT_MODES,
     LIST_FILTERS,
     TIME_FILTERS,
     ContentType,
@@ -428,10 +429,15 @@ class SearchQuestion:
     limit: int | None = None  # None: that of the type
     explain: bool = False
     diverse: bool = True  # no nearly equal results, and further chunks of a file count less
-    mode: SearchMode = "hybrid"  # by `words` no model is asked; by `vectors` no full text
+    mode: SearchMode = "hybrid"  # by `words` no model is asked; by `vectors` no full text; see `exact`
     path: str | None = None  # of an example within its source; its own chunks are left out
     source: str | None = None  # where several have such a path
     content_type: ContentType | None = None  # of what is like a text; None: see `detect_content_type`
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the text is searched for as it is written: nothing in it is a filter."""
+        return self.mode in EXACT_MODES
 
 
 _CONTENT_TYPES: Mapping[ContentType, tuple[SourceType, ...]] = {
@@ -497,6 +503,8 @@ def plan_search(
     if question.mode not in get_args(SearchMode):
         allowed = ", ".join(get_args(SearchMode))
         raise InvalidQuery(f"found the search mode {question.mode!r}; allowed: {allowed}")
+    if question.is_exact and profile.is_example:
+        raise InvalidQuery(f"found the mode {question.mode} for what is similar: search without type similar")
     if question.content_type not in (None, *_CONTENT_TYPES):
         allowed = ", ".join(_CONTENT_TYPES)
         raise InvalidQuery(f"found content_type {str(question.content_type)[:40]!r}; allowed: {allowed}")
@@ -509,7 +517,10 @@ def plan_search(
         if text is None:
             text, vectors = example.text[:_FILE_CHARS], {**example.vectors}
     text = text or ""
-    query = parse_verbatim(text) if profile.is_example else understand(text, as_words=as_words)
+    if question.is_exact and text.strip():
+        query = ParsedQuery(replace_invalid_characters(text), "")
+    else:
+        query = parse_verbatim(text) if profile.is_example else understand(text, as_words=as_words)
     restrictions = (filters, question.within, query.filters, profile.filters)
     condition = compile_filter(access, *restrictions)
     if example:

@@ -40,6 +40,7 @@ from knowledge_pipeline.query.answer_cache import AnswerCache, Stopwatch, reissu
 from knowledge_pipeline.query.assemble import Enricher, assemble_best, build_response, to_result
 from knowledge_pipeline.query.code_graph import CodePlace, find_used_types
 from knowledge_pipeline.query.documents import ExampleFile, read_by_id, read_example, read_lines
+from knowledge_pipeline.query.exact import find_exact
 from knowledge_pipeline.query.features import TEXT_FEATURES, compute_text_features
 from knowledge_pipeline.query.filters import compile_filter, replace_invalid_characters
 from knowledge_pipeline.query.graph_queries import GraphRequest, query_graph
@@ -224,7 +225,8 @@ class Engine:
         watch, plan = Stopwatch(), None
         if question.text is None and question.path is None:
             raise InvalidQuery("nothing to be similar to: give a text or a path")
-        terms = [] if get_profile(question.type).is_example else read_terms(question.text or "")
+        is_verbatim = get_profile(question.type).is_example or question.is_exact
+        terms = [] if is_verbatim else read_terms(question.text or "")
         if question.path is None and not terms:
             with watch.step("understand"):
                 plan = plan_search(question, access, self._settings.depth)
@@ -241,7 +243,8 @@ class Engine:
             as_words, notes = judged
             plan = plan_search(question, access, self._settings.depth, file, as_words=as_words)
         with charge_to(access.account):
-            response = await self._run(plan, open_release, watch)
+            run = self._run_exact if question.is_exact else self._run
+            response = await run(plan, open_release, watch)
         if not response.results:
             notes += await self._known.describe_unknown(open_release, access, question.filters)
         if access.only_tenant not in (None, access.tenant) and not access.everything:
@@ -315,6 +318,23 @@ class Engine:
             confidence=estimate_confidence(signals) if signals else None,
             notes=_list_notes(plan, scope),
         )
+
+    async def _run_exact(
+        self, plan: SearchPlan, open_release: OpenRelease, watch: Stopwatch
+    ) -> SearchResponse:
+        """What has the text of the question; nothing is ranked, and nothing is added."""
+        while True:
+            readers, unreadable = await open_release.open_readable_readers()
+            self._rows.evict_other_files(readers)
+            try:
+                with watch.step("retrieve"):
+                    async with self._slots:
+                        results, notes = await find_exact(plan, readers, self._rows)
+                break
+            except SpaceUnreadable as error:
+                await open_release.mark_unreadable(error)  # search the others again, while there are any
+        problems = _list_problems(plan, open_release, unreadable, (), QueryExpansion())
+        return build_response(open_release, results, watch, degraded=tuple(problems), notes=notes)
 
     async def _find_results(
         self, sub_queries: Sequence[SubQuery], scope: SearchScope, open_release: OpenRelease
@@ -497,7 +517,7 @@ def _list_problems(
     problems |= expansion.problems
     for step, problem in open_release.missing.items():
         problems[step] = {**problems.get(step, {}), **problem} if step == "index" else problem
-    if plan.question.mode != "words" and (waiting := open_release.release.unembedded):
+    if plan.question.mode in ("hybrid", "vectors") and (waiting := open_release.release.unembedded):
         problems["embedding"] = f"{waiting} of {open_release.release.rows} chunks have no vector yet"
     return problems
 

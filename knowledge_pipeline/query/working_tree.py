@@ -113,8 +113,13 @@ class WorkingTree:
         if line == span.start_line:
             return replace(result, file_state="same")
         if line is not None:
-            last = span.end_line + line - span.start_line
-            return replace(result, file_state="same", citation=cite_other_lines(result.citation, line, last))
+            moved = line - span.start_line
+            return replace(
+                result,
+                file_state="same",
+                citation=cite_other_lines(result.citation, line, span.end_line + moved),
+                matches=result.matches and tuple(replace(at, line=at.line + moved) for at in result.matches),
+            )
         indexed_at = result.metadata.get("updated_at")
         is_older = indexed_at and file.modified <= datetime.fromisoformat(indexed_at)
         is_text = file.text is not None and result.metadata.get("source_type") == "code"

@@ -40,6 +40,7 @@ from knowledge_pipeline.store.search import (
     keep_tied,
 )
 from knowledge_pipeline.store.vectors import VectorMemory
+from knowledge_pipeline.text_matches import TextMatches, TextPattern, unite_matches
 from knowledge_pipeline.words import VOWEL_SIGNS, remove_accents
 
 K1, B = 1.2, 0.75  # of Lance's BM25
@@ -423,6 +424,11 @@ class FederatedReader(IndexReader):
         """Rows that match, in no particular order."""
         results = await self._ask(lambda at: self.members[at].find_rows(where, limit=limit, columns=columns))
         return list(chain.from_iterable(results))[:limit]
+
+    async def find_text(self, pattern: TextPattern, where: Filter, *, limit: int) -> TextMatches:
+        """See `IndexReader.find_text`."""
+        several = await self._ask(lambda at: self.members[at].find_text(pattern, where, limit=limit))
+        return unite_matches((it.add_to_ids(at << _MEMBER_BITS) for at, it in enumerate(several)), limit)
 
     async def find_rows_listing(
         self, column: str, values: Collection[str], where: Filter, *, limit: int, columns: Sequence[str]

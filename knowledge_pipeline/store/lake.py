@@ -9,6 +9,7 @@
 <root>/graph/symbols.lance  edges.lance    the code graph, all sources
 <root>/releases.lance
 <root>/tokens.lance
+<root>/receipts.lance
 <root>/logs/<name>.lance
 """
 
@@ -134,6 +135,10 @@ class Lake:
     def releases(self) -> Table:
         """The releases; the newest row is live."""
         return self._open_table("releases", lambda schemas: schemas.RELEASES)
+
+    def receipts(self) -> Table:
+        """Receipts of purges, which stay."""
+        return self._open_table("receipts", lambda schemas: schemas.RECEIPTS)
 
     def tokens(self) -> Table:
         """The tokens of a server's callers."""

@@ -237,7 +237,7 @@ MigrationState = Literal["current", "older", "half", "migrated"]
 ReportTable = Callable[[str], None]
 
 _SOURCE_STAGES = ("snapshot", "chunks", "facts", "audiences")
-_KEEPS_ROWS = ("tokens", "logs")  # what was added since the migration exists nowhere else
+_KEEPS_ROWS = ("tokens", "receipts", "logs")  # what was added since the migration exists nowhere else
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,8 +373,8 @@ def _iter_tables(lake: Lake) -> Iterator[StoredTable]:
         yield from _read_table(lake, f"graph/{name}", table.path, table)
     for path in sorted(root.glob("logs/*.lance")):
         yield from _read_table(lake, f"logs/{path.stem}", path, lake.log_table(path.stem))
-    for kind, table in (("tokens", lake.tokens()), ("releases", lake.releases())):
-        yield from _read_table(lake, kind, table.path, table)
+    for table in (lake.tokens(), lake.receipts(), lake.releases()):
+        yield from _read_table(lake, table.name, table.path, table)
 
 
 def _read_table(lake: Lake, kind: str, path: StorePath, table: Table) -> Iterator[StoredTable]:
@@ -391,8 +391,8 @@ def _lock_table(lake: Lake, stored: StoredTable) -> AbstractContextManager[None]
         return lake.lock_index()
     if kind == "logs":
         return lock_log(lake, name)
-    if kind == "tokens":
-        return acquire_lock(lake.root / "locks", "tokens", timeout_s=30.0, description="the tokens")
+    if kind in ("tokens", "receipts"):
+        return acquire_lock(lake.root / "locks", kind, timeout_s=30.0, description=f"the {kind}")
     return lake.lock_source(stored.table.name)
 
 

@@ -240,6 +240,14 @@ TOKENS = _build_schema(
 )
 """One row per token that was ever created."""
 
+RECEIPTS = _build_schema(
+    _build_key("receipt"),
+    *_require("at", type_=_TIMESTAMP),
+    *_require("source"),
+    *_require("content", type_=pa.large_string()),  # JSON object: see `receipts.Receipt`
+)
+"""One row per purge: what it erased from where, by hashes."""
+
 REFRESHES = _build_schema(
     *_require("at", type_=_TIMESTAMP),  # when the stage was done
     *_require("source", "source_type", "stage"),

@@ -55,6 +55,7 @@ from knowledge_pipeline.store.matching_rows import (
 )
 from knowledge_pipeline.store.vectors import IndexedVectors, VectorMemory
 from knowledge_pipeline.text import matches_any
+from knowledge_pipeline.text_matches import TextMatches, TextPattern, find_matches
 
 if TYPE_CHECKING:
     from knowledge_pipeline.store.tables import Table
@@ -630,6 +631,12 @@ class IndexReader:
             ).to_table()
 
         return self._to_rows(await asyncio.to_thread(read))
+
+    @_translate_errors
+    async def find_text(self, pattern: TextPattern, where: Filter, *, limit: int) -> TextMatches:
+        """The first rows that match and have a text; see `find_matches`."""
+        condition = (await asyncio.to_thread(self.memory.values.resolve, where)).sql
+        return await asyncio.to_thread(find_matches, self.dataset, pattern, condition, limit=limit)
 
     def _to_rows(self, table: pa.Table) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = table.to_pylist()

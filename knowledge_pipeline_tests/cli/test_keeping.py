@@ -194,7 +194,16 @@ def test_wrong_arguments_are_wrong_usage(indexed: Path, run: Run, wrong: list[st
 
 def test_purge_erases_one_document(indexed: Path, shop: Path, run: Run):
     erased = run("purge", "--source", "shop-docs", "--uri", "docs/guide.md", "--yes", "--json").json
-    assert erased == {"source": "shop-docs", "documents": 1}
+    assert (erased["source"], erased["documents"]) == ("shop-docs", 1)
+    assert {"place": "snapshot/markdown/shop-docs", "rows": 1} in [
+        {name: place[name] for name in ("place", "rows")} for place in erased["places"]
+    ]
+    assert run("purge", "--check", erased["receipt"], "--json").json["found"] == []
+    assert "Still gone: what was erased of shop-docs" in run("purge", "--check", erased["receipt"]).out
+    run("refresh")
+    told = run("purge", "--check", erased["receipt"], code=1).out
+    assert "Found again" in told and "snapshot/markdown/shop-docs" in told
+    run("purge", "--source", "shop-docs", "--uri", "docs/guide.md", "--yes")
     assert run("search", "retries", "--source", "shop-docs", "--json").json["results"] == []
 
 
@@ -214,6 +223,8 @@ def test_purge_erases_what_the_source_no_longer_has(indexed: Path, shop: Path, r
 def test_purge_asks_or_refuses(indexed: Path, run: Run):
     assert "--yes" in run("purge", "--source", "shop-docs", code=2).err
     assert "not both" in run("purge", "--source", "s", "--uri", "u", "--archived", "--yes", code=2).err
+    assert "give --source, or --check" in run("purge", code=2).err
+    assert "there is no receipt 'nope'; stored: none" in run("purge", "--check", "nope", code=3).err
     assert "nope" in run("purge", "--source", "nope", "--yes", code=3).err
     assert "no/such" in run("purge", "--source", "shop-docs", "--uri", "no/such", "--yes", code=3).err
     assert run("status", "--json").json["release"]["release"] == 1

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from knowledge_pipeline_tests.cli.conftest import Run
 
@@ -30,11 +31,16 @@ def read_servers(path: Path) -> dict[str, Any]:
     return next(settings[name] for name in SECTIONS if name in settings)
 
 
+SKILLS = {"claude": ".claude", "cursor": ".cursor", "gemini": ".gemini", "vscode": ".github"}
+
+
 @pytest.mark.sampled
 @pytest.mark.parametrize("client", PLACES)
 def test_a_client_finds_a_command_that_answers(home: Path, run: Run, client: str) -> None:
     said = run("mcp", "install", "--client", client, "--json").json
-    assert said["written"] == [PLACES[client], "AGENTS.md"]
+    skill = f"{SKILLS[client]}/skills/knowledge/SKILL.md"
+    hooks = [".claude/settings.json"] if client == "claude" else []
+    assert said["written"] == [PLACES[client], "AGENTS.md", skill, *hooks]
     entry = read_servers(Path(PLACES[client]))["knowledge"]
     assert entry["args"][-3:] == ["--config", str(home / "knowledge.yaml"), "mcp"]
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
@@ -258,7 +264,7 @@ def test_a_claude_file_that_exists_gets_the_paragraph_once(home: Path, run: Run,
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"# Rules\r\n\r\nBe brief.\r\n")
     for _ in range(2):
-        said = run("mcp", "install", "--client", "claude", "--json").json
+        said = run("mcp", "install", "--client", "claude", "--no-skill", "--json").json
     assert said["written"] == [".mcp.json", "AGENTS.md", place]
     text = path.read_bytes().decode()
     assert text.startswith("# Rules\r\n\r\nBe brief.\r\n\r\n<!-- knowledge: begin -->\r\n")
@@ -274,7 +280,7 @@ def test_a_claude_file_that_is_or_includes_the_agents_file_is_left_alone(
         os.symlink("AGENTS.md", "CLAUDE.md")
     else:
         Path("CLAUDE.md").write_text(text)
-    said = run("mcp", "install", "--client", "claude", "--json").json
+    said = run("mcp", "install", "--client", "claude", "--no-skill", "--json").json
     assert said["written"] == [".mcp.json", "AGENTS.md"]
     assert Path("CLAUDE.md").read_text() == text or Path("AGENTS.md").read_text().count("before grep") == 1
 
@@ -283,3 +289,64 @@ def test_a_claude_file_that_cannot_be_read_leaves_every_file_alone(home: Path, r
     Path("CLAUDE.md").write_bytes(b"\xff\xfe")
     assert "CLAUDE.md cannot be read" in run("mcp", "install", "--client", "claude", code=2).err
     assert not Path(".mcp.json").exists() and not Path("AGENTS.md").exists()
+
+
+SKILL = Path(".claude/skills/knowledge/SKILL.md")
+HOOKS = Path(".claude/settings.json")
+
+
+def test_a_skill_says_when_to_ask_what_and_nothing_that_grows_old(home: Path, run: Run) -> None:
+    run("mcp", "install", "--client", "claude")
+    _, head, body = SKILL.read_text().split("---\n", 2)
+    about = yaml.safe_load(head)
+    assert about.keys() == {"name", "description"} and about["name"] == SKILL.parent.name
+    assert len(about["description"]) < 1024 and len(SKILL.read_text()) < 2_000
+    assert "status --brief` says what is indexed" in body and "`exact` or `regex`" in body
+    first = SKILL.read_text(), HOOKS.read_text()
+    run("mcp", "install", "--client", "claude")
+    assert (SKILL.read_text(), HOOKS.read_text()) == first
+
+
+def test_what_the_user_has_beside_the_skill_and_the_hook_stays(home: Path, run: Run) -> None:
+    other = {"hooks": [{"type": "command", "command": "date"}]}
+    old = {"hooks": [{"type": "command", "command": "/gone/knowledge status --brief"}]}
+    HOOKS.parent.mkdir()
+    HOOKS.write_text(json.dumps({"model": "opus", "hooks": {"Stop": [other], "SessionStart": [other, old]}}))
+    run("mcp", "install", "--client", "claude")
+    settings = json.loads(HOOKS.read_text())
+    assert settings["model"] == "opus" and settings["hooks"]["Stop"] == [other]
+    first, ours = settings["hooks"]["SessionStart"]
+    assert first == other and ours["hooks"][0]["command"].endswith("status --brief")
+    SKILL.write_text(
+        SKILL.read_text().replace("name: knowledge", "name: knowledge\nlicense: MIT") + "Mine.\n"
+    )
+    run("mcp", "install", "--client", "claude")
+    assert "license: MIT" in SKILL.read_text() and SKILL.read_text().endswith("Mine.\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "told"),
+    [
+        (SKILL, "---\nname: knowledge\n---\nMine.\n", "is another skill of this name"),
+        (HOOKS, '{"hooks": []}', "is not a JSON object with `hooks`"),
+        (HOOKS, '{"hooks": {"SessionStart": {}}}', "is not a JSON object with `hooks`"),
+    ],
+)
+def test_a_file_of_the_user_that_is_in_the_way_leaves_every_file_alone(
+    home: Path, run: Run, path: Path, text: str, told: str
+) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert told in run("mcp", "install", "--client", "claude", code=2).err
+    assert path.read_text() == text and not Path(".mcp.json").exists()
+    run("mcp", "install", "--client", "claude", "--no-skill")
+    assert path.read_text() == text and Path(".mcp.json").exists()
+
+
+def test_the_hook_says_what_is_indexed_now_in_few_words(indexed: Path, run: Run) -> None:
+    run("mcp", "install", "--client", "claude")
+    (hook,) = json.loads(HOOKS.read_text())["hooks"]["SessionStart"]
+    command = hook["hooks"][0]["command"]
+    said = subprocess.run(command, shell=True, capture_output=True, text=True, cwd="/", check=True).stdout
+    assert "- shop-docs: markdown, 1 document, changed 20" in said and "`mode` `exact` or `regex`" in said
+    assert len(said) < 1_500

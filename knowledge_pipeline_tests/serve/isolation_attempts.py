@@ -428,6 +428,9 @@ MAKERS: dict[str, list[Maker]] = {
     ],
     "mcp": [
         _mcp("knowledge_query", lambda of: {"query": of.question(), **of.filters(_OF_QUERY), "limit": 50}),
+        _mcp(
+            "knowledge_query", lambda of: {"query": of.word()[:4], "mode": "exact", "limit": 50}, stable=True
+        ),
         _mcp("code_search", lambda of: {"query": of.question(), **of.filters(_OF_QUERY[:4])}),
         _mcp("search_code", _mcp_like),
         _mcp(
@@ -444,6 +447,7 @@ MAKERS: dict[str, list[Maker]] = {
     ],
     "python": [
         _python("search", lambda of: {"text": of.question(), "filters": _narrowed(of), "limit": 50}),
+        _python("search", lambda of: {"text": of.word(), "mode": of.one_of(["exact", "regex"])}, stable=True),
         _python("similar", _python_similar),
         lambda of: _python(of.one_of(["get", "trace"]), lambda of: {"id": of.id()}, stable=True)(of),
         _python("related", lambda of: {"target": of.document()}, stable=True),

@@ -110,10 +110,14 @@ class KnowledgeQueryInput(DatedQueryInput):
 
     type: Literal["semantic", "code", "docs", "historical"] = Field(
         default="semantic",
-        description="semantic: everything; code: code alone, deeper; docs: documents alone; "
-        "historical: commits, pull requests. Of these, newer ones come first if they fit as well.",
+        description="code: code alone, deeper; docs: documents alone; historical: commits, pull requests. "
+        "Of these, newer ones come first if they fit as well; semantic: everything.",
     )
-    mode: SearchMode = Field(default="hybrid", description="words: exact terms; vectors: meaning alone.")
+    mode: SearchMode = Field(
+        default="hybrid",
+        description="words: words alone; vectors: meaning alone; exact: the query as it is written, as grep; "
+        "regex: by a regular expression.",
+    )
     source_types: SourceTypes = filter_field("source_types")
     sources: FilterValues = filter_field("sources")
     repos: FilterValues = filter_field("repos")
@@ -387,7 +391,7 @@ class DocumentInput(ToolInput):
 
 
 class ContextInput(PagedInput):
-    """Gather what to read before a task, from all sources, within a token budget."""
+    """Gather what to read before a task, within a token budget."""
 
     task: str = Field(
         min_length=1,

@@ -159,10 +159,15 @@ def to_result(number: int, result: responses.SearchResult) -> ToolResult:
         source=citation.source,
         score=round(result.score, 2),
         labels=tuple(str(label) for label in labels if label) or None,
-        content=result.content,
+        content=_list_matches(result) or result.content,
         details=tuple(details) or None,
         language=metadata.get("language"),
     )
+
+
+def _list_matches(result: responses.SearchResult) -> str:
+    """The lines that an exact search matched, by their numbers: the rest is one `get_document` away."""
+    return "\n".join(f"{match.line}: {match.text}" for match in result.matches or ())
 
 
 def to_place(number: int, result: responses.SearchResult) -> ToolResult:
@@ -171,6 +176,7 @@ def to_place(number: int, result: responses.SearchResult) -> ToolResult:
     lines = [line.strip() for line in result.content.split("\n") if line.strip()]
     name = str(metadata.get("symbol") or "").rpartition(".")[2]
     telling = next((line for line in lines if name in line), lines[0] if lines else "")
+    telling = _list_matches(result).partition("\n")[0] or telling
     labels = [describe.describe_branches(result), describe_file_state(result.file_state)]
     return ToolResult(
         number=number,

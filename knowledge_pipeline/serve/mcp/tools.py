@@ -34,6 +34,7 @@ _GUIDANCE: tuple[tuple[tuple[str, ...], str], ...] = (
         ("knowledge_query", "code_search", "search_jira_tickets", "search_confluence"),
         "A question in words, as a whole phrase: {tools}.",
     ),
+    (("knowledge_query",), "What grep would find: {tools} with `mode` exact or regex."),
     (("search_code",), "Code like a piece of code: {tools}."),
     (
         (

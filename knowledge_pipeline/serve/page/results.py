@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import fsum
 from typing import Any, cast, get_args
@@ -114,7 +114,7 @@ class CodeLine:
     url: str  # where it is shown: in the source, else in the document
     folded: bool = False
     after_gap: bool = False  # the lines before it are folded
-    is_target: bool = False  # the address of the page names it
+    is_target: bool = False  # the address of the page names it, or an exact search matched it
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,8 @@ def build_code_lines(
     """Code as numbered lines; of long code, the less relevant ones are folded."""
     language = result.metadata.get("language")
     html = render_lines(text, str(language) if language else None, matcher)
-    shown = _select_preview_lines(html) if fold else [True] * len(html)
+    hits = {match.line - first_line for match in result.matches or ()}
+    shown = _select_preview_lines(html, hits) if fold else [True] * len(html)
     code_lines = list[CodeLine]()
     for at, line in enumerate(html):
         number = first_line + at
@@ -180,7 +181,7 @@ def build_code_lines(
         inside = document_url(result.citation.source, result.span.uri, f"L{indexed}")
         url = line_url(result.citation, number) or inside
         after_gap = shown[at] and at > 0 and not shown[at - 1]
-        code_lines.append(CodeLine(number, line, url, folded=not shown[at], after_gap=after_gap))
+        code_lines.append(CodeLine(number, line, url, not shown[at], after_gap, is_target=at in hits))
     return code_lines
 
 
@@ -249,13 +250,13 @@ def _heading_of(result: responses.SearchResult) -> str:
     return " ".join(heading.split())[:160] + page
 
 
-def _select_preview_lines(html: Sequence[Markup]) -> list[bool]:
-    """Which lines are not folded: all of a short text, otherwise its head and lines near marks."""
+def _select_preview_lines(html: Sequence[Markup], hits: Collection[int]) -> list[bool]:
+    """Which lines are not folded: all of a short text, otherwise its head and lines near marks and hits."""
     if len(html) <= _PREVIEW_LINES + _FOLD_TOLERANCE:
         return [True] * len(html)
     wanted: dict[int, None] = {0: None, 1: None}
     for at, line in enumerate(html):
-        if "<mark>" in line and len(wanted) < _PREVIEW_LINES:
+        if ("<mark>" in line or at in hits) and len(wanted) < _PREVIEW_LINES:
             near = range(max(0, at - _CONTEXT_LINES), min(len(html), at + _CONTEXT_LINES + 1))
             wanted |= dict.fromkeys(near)
     for at in range(len(html)):
@@ -357,6 +358,8 @@ MODES: Mapping[SearchMode, str] = {
     "hybrid": "Words and meaning",
     "words": "Words alone",
     "vectors": "Meaning alone",
+    "exact": "This exact text",
+    "regex": "A regular expression",
 }
 _LIST_FILTERS = ("source_type", "source", "language", "record_kind", "path")
 FILTER_NAMES = (*_LIST_FILTERS, "since")
