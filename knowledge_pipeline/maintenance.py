@@ -34,6 +34,7 @@ from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.damage import LANCE_ERRORS
 from knowledge_pipeline.store.filters import Filter, below, eq, is_null, one_of
+from knowledge_pipeline.store.freshness import FOLDER as FRESHNESS
 from knowledge_pipeline.store.indexes import (
     count_versions_in_use,
     discard_path,
@@ -469,6 +470,7 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
             remove_path(folder)
         for stage in _STAGES:
             remove_path(lake.root / stage / source_type / f"{source}.lance")
+        remove_path(lake.root / FRESHNESS / f"{source}.json")
     return documents
 
 

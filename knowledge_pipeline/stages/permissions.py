@@ -16,6 +16,7 @@ from knowledge_pipeline.connectors.attachments import find_owner_uri
 from knowledge_pipeline.connectors.permissions import GROUP_PREFIX, Member
 from knowledge_pipeline.connectors.registry import read_permissions
 from knowledge_pipeline.stages.context import RefreshContext, Stats
+from knowledge_pipeline.stages.freshness import record_permissions_read
 from knowledge_pipeline.store.access import (
     AUDIENCE_PREFIX,
     EVERYONE,
@@ -66,6 +67,8 @@ def refresh_permissions(
         for name, requires in permissions.audiences.items()
     }
     changed = write_audiences(table, audiences, keep_others=only is not None)
+    if only is None:
+        record_permissions_read(ctx)
     moved = _update_audiences(snapshot, permissions.audience_by_uri, ctx.source.type, only)
     stats.notes += permissions.problems
     notes = {

@@ -10,6 +10,7 @@
 <root>/releases.lance
 <root>/tokens.lance
 <root>/logs/<name>.lance
+<root>/freshness/<source>.json             how current it is: see freshness.py
 """
 
 from __future__ import annotations
