@@ -71,7 +71,7 @@ class Freshness:
         for it in await self.describe(release, searched, searched, access, max_age):
             if stored is not None and it.source not in stored and not it.failing_since:
                 obstacles.append(replace(it, problem=_NEVER))
-            elif it.failing_since or it.skipped or it.too_old or (it.embedded_share or 1) < 1:
+            elif it.failing_since or it.skipped or it.too_old or it.embedded_share not in (None, 1.0):
                 obstacles.append(it)
         return tuple(obstacles[:MAX_OBSTACLES])
 

@@ -138,17 +138,12 @@ def write_looks(
             is_due = is_due or is_new or now >= before.seen[-1].last_at + WRITTEN_S
             looks[source] = before.add_look(commit, now)
             if is_new and commit:
-                revision = find_indexed_revision(lake, source)
+                indexed = _parse(_read(_path_of(lake, source))).indexed
+                revision = indexed[-1].revision if indexed else None
                 if (missing := count(source, revision, commit)) is not None:
                     looks[source] = replace(looks[source], counted=(revision, commit, missing))
         if is_due:
             _write(path, {source: {"seen": it.seen, "counted": it.counted} for source, it in looks.items()})
-
-
-def find_indexed_revision(lake: Lake, source: str) -> str | None:
-    """The commit that a source was read at last, whether it is released or not."""
-    indexed = _parse(_read(_path_of(lake, source))).indexed
-    return indexed[-1].revision if indexed else None
 
 
 class FreshnessReader:
@@ -181,13 +176,14 @@ class FreshnessReader:
                 former = self._files.get(path.stem)
                 is_same = former is not None and former[0] == file_stamp
                 files[path.stem] = former if former and is_same else (file_stamp, _read(path))
-            looks = files.get(_LOOKS, (None, dict[str, Any]()))[1]
-            self.records = {
-                name: _parse({**content, **looks.get(name, {})})
-                for name, (_, content) in files.items()
-                if name != _LOOKS
-            }
             self._files, self._stamp = files, stamp
+            contents = {name: content for name, (_, content) in files.items()}
+            looks = {name: _parse(it) for name, it in contents.pop(_LOOKS, {}).items()}
+            unseen = SourceRecord()
+            self.records = {
+                name: replace(_parse(it), seen=(look := looks.get(name, unseen)).seen, counted=look.counted)
+                for name, it in contents.items()
+            }
 
     def _read_stamp(self) -> int | None:
         if not isinstance(self._folder, Path):
@@ -212,7 +208,7 @@ def _tolerate(path: StorePath) -> Generator[None]:
 
 
 def _parse(values: Mapping[str, Any]) -> SourceRecord:
-    with suppress(TypeError):  # of another version
+    with suppress(TypeError, AttributeError):  # of another version
         lists = {
             "indexed": tuple(IndexedRevision(*it) for it in values.get("indexed", ())),
             "seen": tuple(SeenCommit(*it) for it in values.get("seen", ())),

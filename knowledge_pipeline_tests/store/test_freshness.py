@@ -117,7 +117,7 @@ def test_what_is_damaged_or_cannot_be_written_fails_nothing(tmp_path: Path):
         ("a", "{"),
         ("b", "[]"),
         ("c", '{"indexed": 3}'),
-        (".looks", '{"a": {"seen": [[]]}}'),
+        (".looks", '{"a": {"seen": [[]]}, "b": [3]}'),
     ):
         (tmp_path / "freshness" / f"{name}.json").write_text(content)
     reader = FreshnessReader(Lake(tmp_path))
