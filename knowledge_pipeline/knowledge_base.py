@@ -149,12 +149,10 @@ class _AgeRequest:
         if self.max_age:
             object.__setattr__(self, "span", parse_max_age(self.max_age))
 
-    def select(self, declared: Iterable[SourceConfig]) -> dict[str, SourceConfig]:
-        """The sources in which it is looked, by id."""
+    def includes(self, source: SourceConfig) -> bool:
+        """Whether it is looked for there."""
         ids, types = self.scope.sources, self.scope.source_types
-        return {
-            it.id: it for it in declared if it.id in (ids or (it.id,)) and it.type in (types or (it.type,))
-        }
+        return source.id in (ids or (source.id,)) and source.type in (types or (source.type,))
 
 
 def _note_content_type(question: SearchQuestion, response: SearchResponse) -> SearchResponse:
@@ -682,16 +680,15 @@ class AsyncKnowledgeBase:
         `in_vain`: as well of others that were searched, of those with something that may be missing.
         """
         release, declared = (await self._index.open_release()).release, self._list_sources()
-        configs = {it.id: it for it in declared}
-        freshness = await self._freshness.describe(release, sources, configs, access, age.span)
+        searched, stored = list[str](), None
         if in_vain:
-            searched = age.select(it for it in declared if may_see_source(it.access, access))
-            others = {id_: it for id_, it in searched.items() if id_ not in sources}
+            searched = [it.id for it in declared if may_see_source(it.access, access) and age.includes(it)]
             stored = None if self._members else await self._audiences.list_stored()
-            freshness += await self._freshness.find_obstacles(release, others, access, age.span, stored)
+        freshness = await self._freshness.describe(
+            release, sources, {it.id: it for it in declared}, access, age.span, searched, stored
+        )
         now = datetime.now(UTC)
-        line = describe_freshness(freshness, now=now, max_age=age.max_age, in_vain=in_vain)
-        return freshness, line
+        return freshness, describe_freshness(freshness, now=now, max_age=age.max_age, in_vain=in_vain)
 
 
 class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):

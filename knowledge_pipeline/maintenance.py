@@ -26,6 +26,7 @@ from knowledge_pipeline.connectors.git.checkout import CHECKOUTS, name_checkout
 from knowledge_pipeline.connectors.git.command import build_remote, find_repository
 from knowledge_pipeline.connectors.git.mirror import Mirror
 from knowledge_pipeline.errors import Busy, ConfigError, KnowledgeError, NotFound
+from knowledge_pipeline.freshness import FOLDER as FRESHNESS
 from knowledge_pipeline.pushed import PushInbox
 from knowledge_pipeline.records import is_variant_uri
 from knowledge_pipeline.stages import verify
@@ -34,7 +35,6 @@ from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.store import indexes, schemas
 from knowledge_pipeline.store.damage import LANCE_ERRORS
 from knowledge_pipeline.store.filters import Filter, below, eq, is_null, one_of
-from knowledge_pipeline.store.freshness import FOLDER as FRESHNESS
 from knowledge_pipeline.store.indexes import (
     count_versions_in_use,
     discard_path,

@@ -23,8 +23,8 @@ from knowledge_pipeline.cli.screen import format_count
 from knowledge_pipeline.cli.session import Session, Sources, example
 from knowledge_pipeline.config.connections import GitConnection
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, TransientError
+from knowledge_pipeline.freshness import WRITTEN_S, write_looks
 from knowledge_pipeline.stages.upkeep import PostponedUpkeep
-from knowledge_pipeline.store.freshness import WRITTEN_S, write_looks
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.progress import (
     PublishedHeartbeat,

@@ -46,8 +46,10 @@ async def explain_absence(
                 )
                 removals.append(f"without `{name}: {', '.join(values)[:_MAX_SHOWN_CHARS]}` {there_is}")
     wanted = plan.profile.filters.source_types
-    missing = f"no source that you may see has any {' or '.join(map(_label, wanted))}; "
-    listed = ", ".join(f"{_label(type_)} ({count})" for type_, count in kinds.most_common())
+    missing = f"no source that you may see has any {' or '.join(SOURCE_TYPE_LABELS[it] for it in wanted)}; "
+    listed = ", ".join(
+        f"{SOURCE_TYPE_LABELS.get(type_, type_)} ({count})" for type_, count in kinds.most_common()
+    )
     there_is = f"{missing if wanted and kinds.keys().isdisjoint(wanted) else ''}there are chunks of {listed}"
     return (*([f"filters leave nothing: {'; '.join(removals)}"] if removals else []), there_is)
 
@@ -69,7 +71,3 @@ def _widen(plan: SearchPlan, name: str) -> SearchPlan:
 
 def _to_texts(value: Any) -> list[str]:
     return [str(part) for part in value] if isinstance(value, tuple) else [str(value)] if value else []
-
-
-def _label(source_type: str) -> str:
-    return SOURCE_TYPE_LABELS.get(source_type, source_type)

@@ -14,12 +14,12 @@ from datetime import UTC, datetime, timedelta
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.contract.base import SourceFreshness
 from knowledge_pipeline.contract.responses import GraphResponse, RelationsResponse, SearchResponse
+from knowledge_pipeline.freshness import FreshnessReader, SourceRecord
 from knowledge_pipeline.query.access import Access, sees_whole_source
-from knowledge_pipeline.store.freshness import FreshnessReader, SourceRecord
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import Release
 
-MAX_OBSTACLES = 20
+MAX_OBSTACLES = 20  # sources of an answer that found nothing
 _NEVER = "it was not indexed yet"
 
 
@@ -33,47 +33,60 @@ class Freshness:
     async def describe(
         self,
         release: Release,
-        sources: Iterable[str],
+        drawn: Collection[str],
         declared: Mapping[str, SourceConfig],
         access: Access,
         max_age: timedelta | None,
+        searched: Iterable[str] = (),
+        stored: Collection[str] | None = None,
     ) -> tuple[SourceFreshness, ...]:
-        """How current sources are in a release; what is written is read again where it has changed."""
+        """How current the sources are that an answer draws on; what is written is read where it has changed.
+
+        Of those that were `searched` in vain, the ones of which something is missing in the index. `stored`:
+        those that were ever read; None: not known.
+        """
         for reader in self._readers.values():
             if not reader.is_current:
                 await asyncio.to_thread(reader.read)
         now, described = datetime.now(UTC), list[SourceFreshness]()
-        for source in sources:
-            record, tables = self._find(source, release)
-            config = declared.get(source)
-            is_whole = access.everything or (config is not None and sees_whole_source(config.access, access))
-            freshness = _describe(source, record, tables, now, is_whole=is_whole)
-            if config is None or config.access.visibility != "from_source":
-                freshness = replace(freshness, permissions_at=None)
-            as_of = freshness.as_of
-            is_old = max_age is not None and (as_of is None or now - as_of > max_age)
-            described.append(replace(freshness, too_old=is_old))
-        return tuple(described)
+        for source in dict.fromkeys((*drawn, *searched)):
+            it = self._describe(source, release, declared.get(source), access, now)
+            if max_age is not None and (it.as_of is None or now - it.as_of > max_age):
+                it = replace(it, too_old=True)
+            if stored is not None and source not in (*drawn, *stored) and not it.failing_since:
+                it = replace(it, problem=_NEVER)
+            is_partial = bool(it.skipped) or it.embedded_share not in (None, 1.0)
+            if source in drawn or it.failing_since or it.problem or it.too_old or is_partial:
+                described.append(it)
+        return tuple(described[: len(drawn) + MAX_OBSTACLES])
 
-    async def find_obstacles(
-        self,
-        release: Release,
-        searched: Mapping[str, SourceConfig],
-        access: Access,
-        max_age: timedelta | None,
-        stored: Collection[str] | None,
-    ) -> tuple[SourceFreshness, ...]:
-        """Of sources that were searched in vain, those of which something is missing in the index.
-
-        `stored`: those that were ever read; None: not known.
-        """
-        obstacles: list[SourceFreshness] = []
-        for it in await self.describe(release, searched, searched, access, max_age):
-            if stored is not None and it.source not in stored and not it.failing_since:
-                obstacles.append(replace(it, problem=_NEVER))
-            elif it.failing_since or it.skipped or it.too_old or it.embedded_share not in (None, 1.0):
-                obstacles.append(it)
-        return tuple(obstacles[:MAX_OBSTACLES])
+    def _describe(
+        self, source: str, release: Release, declared: SourceConfig | None, access: Access, now: datetime
+    ) -> SourceFreshness:
+        record, tables = self._find(source, release)
+        is_whole = access.everything or (declared is not None and sees_whole_source(declared.access, access))
+        has_own = declared is not None and declared.access.visibility == "from_source"
+        freshness = SourceFreshness(
+            source=source,
+            failing_since=_to_time(record.failed_since),
+            problem=record.problem or None if is_whole else None,
+            permissions_at=_to_time(find_permissions_time(record)) if has_own else None,
+        )
+        if (state := record.find_live(tables)) is None:
+            return freshness
+        indexed, newest, since = state.indexed, state.newest, _to_time(state.behind_since)
+        return replace(
+            freshness,
+            revision=indexed.revision,
+            as_of=_to_time(state.as_of),
+            looked_at=newest and _to_time(newest.last_at),
+            origin_revision=newest and newest.commit,
+            commits_behind=state.commits_behind,
+            behind_since=since,
+            minutes_behind=None if since is None else int((now - since).total_seconds() // 60),
+            embedded_share=round(indexed.embedded_share, 4) if is_whole else None,
+            skipped=dict(indexed.skipped) or None if is_whole else None,
+        )
 
     def _find(self, source: str, release: Release) -> tuple[SourceRecord, Mapping[str, int]]:
         for prefix, reader in self._readers.items():
@@ -86,32 +99,6 @@ class Freshness:
 def find_permissions_time(record: SourceRecord) -> float | None:
     """When the permissions of a source were last read in full; nothing else knows where it is written."""
     return record.permissions_at
-
-
-def _describe(
-    source: str, record: SourceRecord, tables: Mapping[str, int], now: datetime, *, is_whole: bool
-) -> SourceFreshness:
-    freshness = SourceFreshness(
-        source=source,
-        failing_since=_to_time(record.failed_since),
-        problem=record.problem or None if is_whole else None,
-        permissions_at=_to_time(find_permissions_time(record)),
-    )
-    if (state := record.find_live(tables)) is None:
-        return freshness
-    indexed, newest, since = state.indexed, state.newest, _to_time(state.behind_since)
-    return replace(
-        freshness,
-        revision=indexed.revision,
-        as_of=_to_time(state.as_of),
-        looked_at=newest and _to_time(newest.last_at),
-        origin_revision=newest and newest.commit,
-        commits_behind=state.commits_behind,
-        behind_since=since,
-        minutes_behind=None if since is None else int((now - since).total_seconds() // 60),
-        embedded_share=round(indexed.embedded_share, 4) if is_whole else None,
-        skipped=dict(indexed.skipped) or None if is_whole else None,
-    )
 
 
 def _to_time(at: float | None) -> datetime | None:

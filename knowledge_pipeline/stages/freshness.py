@@ -16,13 +16,13 @@ from knowledge_pipeline.connectors.git.remote_heads import (
     find_local_repository,
 )
 from knowledge_pipeline.errors import KnowledgeError
-from knowledge_pipeline.stages.context import RefreshContext, Stats
-from knowledge_pipeline.store.freshness import (
+from knowledge_pipeline.freshness import (
     IndexedRevision,
     SourceRecord,
     update_record,
     write_looks,
 )
+from knowledge_pipeline.stages.context import RefreshContext, Stats
 from knowledge_pipeline.store.lake import Lake
 
 _COUNT_TIMEOUT_S = 2.0

@@ -10,7 +10,7 @@
 <root>/releases.lance
 <root>/tokens.lance
 <root>/logs/<name>.lance
-<root>/freshness/<source>.json             how current it is: see freshness.py
+<root>/freshness/<source>.json             how current it is: `knowledge_pipeline.freshness`
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge_pipeline.store import freshness
-from knowledge_pipeline.store.freshness import (
+from knowledge_pipeline import freshness
+from knowledge_pipeline.freshness import (
     FreshnessReader,
     IndexedRevision,
     SeenCommit,
