@@ -393,6 +393,27 @@ def revision_of(site: Site) -> tuple[str | None, int | None]:
         return state.revision, state.commits_behind or None
 
 
+def test_every_kind_of_answer_names_the_indexed_commit(template: Site) -> None:
+    head = template.repositories["app"].git("rev-parse", "HEAD")
+    with Running(template.settings, config=template.config) as server:
+        client = server.client(template.tokens["public"])
+        filters = {"filters": {"sources": ["app"]}}
+        asked = {
+            "query": {"query": "sign a session", **filters},
+            "similar": {"text": CODE, **filters},
+            "context": {"task": "sign a session", **filters},
+            "graph/usages": {"target": "sign_session"},
+            "related": {"target": "src/app.py"},
+        }
+        answers = {path: client.post(f"{API}/{path}", json=body).json() for path, body in asked.items()}
+        id_ = answers["query"]["results"][0]["id"]
+        for path in (id_, f"docs/{id_}", f"trace/{id_}"):
+            answers[path] = client.get(f"{API}/{path}").json()
+    for path, answer in answers.items():
+        (state,) = answer["freshness"]
+        assert (state["source"], state["revision"], state["too_old"]) == ("app", head, False), path
+
+
 def test_a_wrong_span_is_refused_in_a_sentence(template: Site) -> None:
     with KnowledgeBase.open(template.config) as base, pytest.raises(InvalidQuery) as error:
         base.search("sign", max_age="soon")

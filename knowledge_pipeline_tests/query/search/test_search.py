@@ -197,7 +197,7 @@ def test_a_record_is_of_a_kind_however_its_front_matter_or_a_question_calls_it(
     assert find("references", "ess", 'x" OR true') == set()
     note, *_ = base.search("token", filters=Filters(record_kinds=("sesion",))).notes
     assert note == "nothing that you may see has the kind of record 'sesion'; the nearest: session"
-    (note,) = base.search("token", filters=Filters(record_kinds=("plan",))).notes
+    note, *_ = base.search("token", filters=Filters(record_kinds=("plan",))).notes
     assert note == "nothing that you may see has the kind of record 'plan'; the nearest: adr, session"
 
 
