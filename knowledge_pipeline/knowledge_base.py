@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -16,7 +17,8 @@ from knowledge_pipeline.config.connections import WorktreeConnection
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
-from knowledge_pipeline.contract.describe import TAKEN_AS_CODE
+from knowledge_pipeline.contract.base import SourceFreshness
+from knowledge_pipeline.contract.describe import TAKEN_AS_CODE, describe_doubt, describe_freshness
 from knowledge_pipeline.contract.filters import (
     ContentType,
     Filters,
@@ -43,6 +45,7 @@ from knowledge_pipeline.query.code_places import (
     mark_neighbours,
 )
 from knowledge_pipeline.query.documents import describe_relations, trace_result
+from knowledge_pipeline.query.freshness import Freshness, list_drawn_sources
 from knowledge_pipeline.query.graph_queries import AsyncGraph, Graph, GraphRequest
 from knowledge_pipeline.query.logs import FeedbackLog, ModelCallLog, QueryIds, QueryLog
 from knowledge_pipeline.query.open_release import Index, LiveIndex
@@ -59,6 +62,7 @@ from knowledge_pipeline.query.working_tree import Blame, WorkingTree
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.listings import load_shared_settings
 from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
+from knowledge_pipeline.times import parse_max_age
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.operation import (
@@ -134,6 +138,24 @@ def open_engine(
     return Engine(settings, lake, index=index, extension=extension, cache=cache, record=record)
 
 
+@dataclass(frozen=True, slots=True)
+class _AgeRequest:
+    """How new the sources of an answer should be, and where it is looked for. Raises `InvalidQuery`."""
+
+    max_age: str | None = None
+    scope: Filters = _NO_FILTERS
+    span: timedelta | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.max_age:
+            object.__setattr__(self, "span", parse_max_age(self.max_age))
+
+    def includes(self, source: SourceConfig) -> bool:
+        """Whether it is looked for there."""
+        ids, types = self.scope.sources, self.scope.source_types
+        return source.id in (ids or (source.id,)) and source.type in (types or (source.type,))
+
+
 def _note_content_type(question: SearchQuestion, response: SearchResponse) -> SearchResponse:
     if question.content_type is None and detect_content_type(question):
         return replace(response, notes=(TAKEN_AS_CODE, *response.notes))
@@ -203,6 +225,8 @@ class AsyncKnowledgeBase:
         self._calls = ModelCallLog(self._lake)
         self._index = self.open_index()
         self._audiences = Audiences(self._lake, self._index)
+        members = self._members.opened if self._members else ()
+        self._freshness = Freshness({f"{it.name}/": it.lake for it in members} or {"": self._lake})
         cache = cache or AnswerCache(settings.query.cache)
         self._budgets: Budgets | None = None
         if settings.costs.budgets:
@@ -248,12 +272,14 @@ class AsyncKnowledgeBase:
         explain: bool = False,
         blame: bool = False,
         mode: SearchMode = "hybrid",
+        max_age: str | None = None,
         access: Access | None = None,
     ) -> SearchResponse:
         """See `Engine.search`; `limits` refuses what asks for too much, here and in all methods.
 
         Without a type it is the one that suits the intent of the question. With `blame` results say who last
-        changed their lines: see `Blame.mark_results`.
+        changed their lines: see `Blame.mark_results`. Sources that are not known to be as new as `max_age`
+        ("15m") are named, and their results stay.
         """
         filters, mode = build_filters(filters), mode or "hybrid"
         question = SearchQuestion(text, type or "semantic", filters, limit=limit, explain=explain, mode=mode)
@@ -265,6 +291,8 @@ class AsyncKnowledgeBase:
             if set(filters.source_types) <= set(get_profile(chosen).filters.source_types):
                 question = replace(question, type=chosen)  # else it would find nothing of the others
         question = replace(question, filters=self._localize_filters(question.filters, access))
+        types = question.filters.source_types or get_profile(question.type).filters.source_types
+        age = _AgeRequest(max_age, replace(question.filters, source_types=types))
         if question.type != "similar" and not question.is_exact:  # which are searched for as they are
             localized = localize_paths(text, self._folders_of(access).localize_pattern)
             question = replace(question, text=localized)
@@ -272,7 +300,7 @@ class AsyncKnowledgeBase:
         if is_expensive:
             search = self._background.choose(self._engine, Engine.search)
         response = _note_content_type(question, await self._ask(lambda: search(question, access)))
-        return await self._record_search(question.type, text, access, response, blame=blame)
+        return await self._record_search(question.type, text, access, response, age, blame)
 
     @_on_background_loop
     async def similar(
@@ -286,9 +314,13 @@ class AsyncKnowledgeBase:
         explain: bool = False,
         mode: SearchMode = "hybrid",
         content_type: ContentType | None = None,
+        max_age: str | None = None,
         access: Access | None = None,
     ) -> SearchResponse:
-        """Chunks like a text, or like the file at a path: see `Engine.search` and `SearchQuestion`."""
+        """Chunks like a text, or like the file at a path: see `Engine.search` and `SearchQuestion`.
+
+        `max_age` as for `search`.
+        """
         question = SearchQuestion(
             text or None,
             "similar",
@@ -303,7 +335,10 @@ class AsyncKnowledgeBase:
         limits.check_search(self.settings.limits, question)
         access = await self._resolve_access(access)
         question = replace(question, filters=self._localize_filters(question.filters, access))
-        similar = self._background.choose(self._engine, Engine.search)
+        age, similar = (
+            _AgeRequest(max_age, question.filters),
+            self._background.choose(self._engine, Engine.search),
+        )
         response, places = None, self._locate(question.path, access)
         for at, (place, of_source) in enumerate(places, start=1):
             located = replace(question, path=place, source=question.source or of_source)
@@ -312,7 +347,7 @@ class AsyncKnowledgeBase:
                 break
         assert response
         response = _note_content_type(question, response)
-        return await self._record_search("similar", text or path or "", access, response)
+        return await self._record_search("similar", text or path or "", access, response, age, False)
 
     @_on_background_loop
     async def get(self, id: str, *, blame: bool = False, access: Access | None = None) -> SearchResponse:
@@ -323,7 +358,7 @@ class AsyncKnowledgeBase:
         is_document = limits.is_document(id)
         get = self._background.choose(self._engine, Engine.get) if is_document else self._engine.get
         response = await self._ask(lambda: get(id, access))
-        return await self._record_search("get", id, access, response, blame=blame)
+        return await self._record_search("get", id, access, response, _AgeRequest(), blame)
 
     @_on_background_loop
     async def build_document(
@@ -337,7 +372,7 @@ class AsyncKnowledgeBase:
         if limits.is_document(id):
             read = self._background.choose(self._engine, Engine.build_document)
         response, built = await self._ask(lambda: read(id, access, build))
-        return self._record("get", id, access, response), built
+        return await self._record("get", id, access, response), built
 
     @_on_background_loop
     async def trace(self, id: str, *, access: Access | None = None) -> TraceResponse:
@@ -348,7 +383,8 @@ class AsyncKnowledgeBase:
         limits.check_id(self.settings.limits, id)
         access = await self._resolve_access(access)
         id = self._folders_of(access).localize(id)
-        response = self._record("trace", id, access, await self._ask(lambda: self._engine.get(id, access)))
+        response = await self._ask(lambda: self._engine.get(id, access))
+        response = await self._record("trace", id, access, response)
         source = response.results[0].citation.source
         lake = self._members.find_lake(source) if self._members else self._lake
         return await asyncio.to_thread(trace_result, lake, response)
@@ -360,7 +396,7 @@ class AsyncKnowledgeBase:
         access = await self._resolve_access(access)
         target = self._folders_of(access).localize(target)
         response = await self._ask(lambda: describe_relations(self._index, target, access))
-        return self._record("related", target, access, response)
+        return await self._record("related", target, access, response)
 
     @_on_background_loop
     async def context(
@@ -369,11 +405,12 @@ class AsyncKnowledgeBase:
         *,
         max_tokens: int | None = None,
         template: str | Path | None = None,
+        max_age: str | None = None,
         access: Access | None = None,
     ) -> ContextResponse:
         """What an agent should read before it does a task; see `get_context`.
 
-        A plain text is a task of the kind `code_generation`.
+        A plain text is a task of the kind `code_generation`. `max_age` as for `search`.
         """
         from knowledge_pipeline.contract.requests import Task  # most processes only search
 
@@ -381,6 +418,7 @@ class AsyncKnowledgeBase:
         task = Task(task) if isinstance(task, str) else task
         limits.check_task(self.settings.limits, task, max_tokens)
         task = self._localize_task(task, access)
+        age = _AgeRequest(max_age, task.filters)
         build = self._background.choose(self._contexts, ContextBuilder.build)
         context = await self._ask(lambda: build(access, task, max_tokens=max_tokens, template=template))
         response = SearchResponse(
@@ -392,8 +430,10 @@ class AsyncKnowledgeBase:
             {},
             steps=context.steps,
         )
-        query_id = self._record("context", task.text, access, response).query_id
-        return await asyncio.to_thread(self._working_tree.mark_context, replace(context, query_id=query_id))
+        response = await self._record("context", task.text, access, response, age)
+        added: dict[str, Any] = {"query_id": response.query_id, "freshness": response.freshness}
+        context = replace(context, notes=(*context.notes, *response.notes), **added)
+        return await asyncio.to_thread(self._working_tree.mark_context, context)
 
     def compute(
         self, function: Callable[ParamsT, ResultT], *args: ParamsT.args, **kwargs: ParamsT.kwargs
@@ -537,8 +577,14 @@ class AsyncKnowledgeBase:
             filters=self._localize_filters(request.filters, access),
         )
         query = self._background.choose(self._engine, Engine.query_graph)
-        response = replace(await self._ask(lambda: query(located, access)), target=request.target)
-        response = self._record("graph", f"{request.operation.path} {request.target}", access, response)
+        age = _AgeRequest(None, replace(located.filters, source_types=("code",)))
+        try:
+            response = replace(await self._ask(lambda: query(located, access)), target=request.target)
+        except NotFound as error:
+            _, line = await self._describe_freshness((), access, age, in_vain=True)
+            raise NotFound("; ".join(filter(None, [str(error), line]))) from None
+        text = f"{request.operation.path} {request.target}"
+        response = await self._record("graph", text, access, response, age)
         if not self._working_tree:
             return response
         return mark_graph(response, await self._find_lines_of_now(iter_graph_places(response), access))
@@ -606,10 +652,10 @@ class AsyncKnowledgeBase:
         return await self._audiences.add(declared.narrow(access, stored), declared.list_permission_ages())
 
     async def _record_search(
-        self, kind: str, text: str, access: Access, response: SearchResponse, *, blame: bool = False
+        self, kind: str, text: str, access: Access, response: SearchResponse, age: _AgeRequest, blame: bool
     ) -> SearchResponse:
         """Log a response, and say of its results whether their files have changed since."""
-        response = self._record(kind, text, access, response)
+        response = await self._record(kind, text, access, response, age)
         if blame:
             response = await self._blame.mark_search(response, access)
         if not self._working_tree:
@@ -622,14 +668,41 @@ class AsyncKnowledgeBase:
             response, results=tuple(mark_neighbours(result, places) for result in response.results)
         )
 
-    def _record(self, kind: str, text: str, access: Access, response: ResponseT) -> ResponseT:
-        """The response with the id that its caller gets, logged."""
-        response = replace(response, query_id=self._query_ids.issue(response.query_id, access))
+    async def _record(
+        self, kind: str, text: str, access: Access, response: ResponseT, age: _AgeRequest | None = None
+    ) -> ResponseT:
+        """The response with the id that its caller gets, and how current its sources are; logged."""
+        sources = list_drawn_sources(response)
+        in_vain = not sources or (isinstance(response, SearchResponse) and bool(describe_doubt(response)))
+        age = age or _AgeRequest()
+        freshness, line = await self._describe_freshness(sources, access, age, in_vain=in_vain)
+        query_id = self._query_ids.issue(response.query_id, access)
+        response = replace(response, query_id=query_id, freshness=freshness)
+        if line:
+            response = replace(response, notes=(*response.notes, line))
         if self._log and access.caller.is_logged:
             self._log.record(kind, text, access, response)
         if self._heard:
             self._heard(kind, text, access, response)
         return response
+
+    async def _describe_freshness(
+        self, sources: Sequence[str], access: Access, age: _AgeRequest, *, in_vain: bool = False
+    ) -> tuple[tuple[SourceFreshness, ...], str]:
+        """How current sources are, and in one line what is wrong.
+
+        `in_vain`: as well of others that were searched, of those with something that may be missing.
+        """
+        release, declared = (await self._index.open_release()).release, self._list_sources()
+        searched, stored = list[str](), None
+        if in_vain:
+            searched = [it.id for it in declared if may_see_source(it.access, access) and age.includes(it)]
+            stored = None if self._members else await self._audiences.list_stored()
+        freshness = await self._freshness.describe(
+            release, sources, {it.id: it for it in declared}, access, age.span, searched, stored
+        )
+        now = datetime.now(UTC)
+        return freshness, describe_freshness(freshness, now=now, max_age=age.max_age, in_vain=in_vain)
 
 
 class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):

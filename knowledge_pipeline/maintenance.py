@@ -26,6 +26,7 @@ from knowledge_pipeline.connectors.git.checkout import CHECKOUTS, name_checkout
 from knowledge_pipeline.connectors.git.command import build_remote, find_repository
 from knowledge_pipeline.connectors.git.mirror import Mirror
 from knowledge_pipeline.errors import Busy, ConfigError, KnowledgeError, NotFound
+from knowledge_pipeline.freshness import FOLDER as FRESHNESS
 from knowledge_pipeline.pushed import PushInbox
 from knowledge_pipeline.records import is_variant_uri
 from knowledge_pipeline.stages import verify
@@ -485,6 +486,7 @@ def purge_source(lake: Lake, settings: Settings, source: str) -> int:
         for stage in _STAGES:
             remove_path(lake.root / stage / source_type / f"{source}.lance")
         (lake.cache / "permissions.json").unlink(missing_ok=True)  # what its service answered
+        remove_path(lake.root / FRESHNESS / f"{source}.json")
     return documents
 
 

@@ -15,6 +15,9 @@ _DURATION = re.compile(r"(\d{1,5})\s*([a-z]+)")
 _DATE = re.compile(r"(\d{4})(?:-(\d\d?)(?:-(\d\d?))?)?")
 _SOURCE_UNITS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 365.25 / 12, "year": 365.25}
 _QUERY_UNITS = {"d": 1.0, "w": 7.0, "m": 30.0, "y": 365.0}
+_AGE_UNITS = {
+    **{"s": 1 / 86400, "m": 1 / 1440, "min": 1 / 1440, "h": 1 / 24, "d": 1.0, "w": 7.0},
+}
 _MIN_EPOCH_S = 1_000_000_000  # a smaller number is seconds from now, a larger one a time
 _MAX_EPOCH_S = 4_000_000_000.0  # the year 2096: datetime cannot hold every later time, nor infinity
 
@@ -84,6 +87,23 @@ def parse_query_time(name: str, value: str, now: datetime | None = None) -> date
             f"found {name}:{value[:40]}; allowed: a date such as {name}:2024-01-31, "
             f"or a span such as {name}:30d"
         ) from None
+
+
+def parse_max_age(text: str) -> timedelta:
+    """How old an answer may be: `15m`, `2h`, `1d`. Raises `InvalidQuery`: it is no such span."""
+    age = parse_duration(text.strip().lower(), _AGE_UNITS)
+    if age is None:
+        raise InvalidQuery(f"found max_age {text[:40]!r}; allowed: a span such as 30s, 15m, 2h or 1d")
+    return age
+
+
+def format_span(span: timedelta) -> str:
+    """`40 s`, `12 min`, `3 h`, `2 days`."""
+    seconds = max(0, round(span.total_seconds()))
+    for unit_s, unit, most in ((1, "s", 100), (60, "min", 100), (3600, "h", 48)):
+        if seconds < unit_s * most:
+            return f"{seconds // unit_s} {unit}"
+    return f"{seconds // 86400} days"
 
 
 def parse_retry_after(value: str | None) -> float | None:

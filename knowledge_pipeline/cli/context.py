@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +13,20 @@ from typer import Argument, Option
 
 from knowledge_pipeline.cli.filter_options import FilterOptions
 from knowledge_pipeline.cli.screen import format_count, one_line
-from knowledge_pipeline.cli.session import Session, WrongUsage, example, iter_index_locations, read_beginning
+from knowledge_pipeline.cli.session import (
+    MaxAge,
+    Session,
+    WrongUsage,
+    example,
+    iter_index_locations,
+    read_beginning,
+)
 from knowledge_pipeline.contract.filters import TaskKind
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.text import truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from knowledge_pipeline.cli.screen import Screen
@@ -70,6 +78,7 @@ def context(
             "content; `-` reads it from stdin.",
         ),
     ] = None,
+    max_age: MaxAge = None,
     *,
     filter_options: FilterOptions,
 ) -> None:
@@ -97,7 +106,9 @@ def context(
     is_path = template is not None and (Path(template).is_file() or "/" in template)
     session.preload_models()
     with session.open_knowledge_base() as base:
-        response = _build_context(base, request, max_tokens, Path(template or "") if is_path else template)
+        chosen = Path(template or "") if is_path else template
+        build = partial(base.context, max_tokens=max_tokens, template=chosen, max_age=max_age)
+        response = _build_context(build, base, request)
     session.screen.print_json(response.as_json())
     _show_searches(session.screen, response)
     if response.messages is None:
@@ -115,11 +126,11 @@ def _read_file(path: str) -> str:
 
 
 def _build_context(
-    base: KnowledgeBase, task: Task, max_tokens: int | None, template: str | Path | None
+    build: Callable[[Task], ContextResponse], base: KnowledgeBase, task: Task
 ) -> ContextResponse:
     """For an indexed file, or with the content of a file that is on this machine only."""
     if not task.paths:
-        return base.context(task, max_tokens=max_tokens, template=template)
+        return build(task)
     only_source = task.filters.sources[0] if len(task.filters.sources) == 1 else None
     located = [_locate(base, path, only_source) for path in task.paths]
     sources = {source for _, source, _ in located}
@@ -135,7 +146,7 @@ def _build_context(
         limit = base.settings.limits.example_chars // len(readable)
         beginnings = [read_beginning(path, base.settings)[:limit] for path in readable]
         request = replace(request, snippet="\n".join(beginnings))
-    return base.context(request, max_tokens=max_tokens, template=template)
+    return build(request)
 
 
 def _locate(base: KnowledgeBase, file: str, only_source: str | None) -> tuple[str, str | None, bool]:

@@ -15,6 +15,7 @@ from knowledge_pipeline.cli.filter_options import FilterOptions
 from knowledge_pipeline.cli.screen import Screen, escape_controls, format_count, one_line
 from knowledge_pipeline.cli.session import (
     Blame,
+    MaxAge,
     Session,
     WrongUsage,
     example,
@@ -93,6 +94,7 @@ def search(
             "for the exact text, or by a regular expression.",
         ),
     ] = "hybrid",
+    max_age: MaxAge = None,
     *,
     filter_options: FilterOptions,
 ) -> None:
@@ -113,7 +115,9 @@ def search(
         session.preload_models(query or "")
     with session.open_knowledge_base() as base:
         if file is not None or type == "similar":
-            ask = partial(base.similar, filters=filters, limit=limit, explain=explain, mode=mode)
+            ask = partial(
+                base.similar, filters=filters, limit=limit, explain=explain, mode=mode, max_age=max_age
+            )
             response = _search_similar(ask, base, query, file, filters)
         else:
             response = base.search(
@@ -124,6 +128,7 @@ def search(
                 explain=explain,
                 blame=blame,
                 mode=mode,
+                max_age=max_age,
             )
         _show_results(session.screen, response, lines=lines)  # the log need not be written for that
 
@@ -147,6 +152,7 @@ def similar(
     lines: Lines = 12,
     explain: Explain = False,
     mode: Mode = "hybrid",
+    max_age: MaxAge = None,
     *,
     filter_options: FilterOptions,
 ) -> None:
@@ -162,7 +168,7 @@ def similar(
     if mode != "words":
         session.preload_models()
     with session.open_knowledge_base() as base:
-        ask = partial(base.similar, filters=filters, limit=limit, explain=explain, mode=mode)
+        ask = partial(base.similar, filters=filters, limit=limit, explain=explain, mode=mode, max_age=max_age)
         response = _search_similar(partial(ask, content_type=content_type), base, example_text, file, filters)
     _show_results(session.screen, response, lines=lines)
 
@@ -303,6 +309,8 @@ _MAX_NAME_CHARS = 80
 
 def _show_relations(screen: Screen, target: str, response: RelationsResponse, *, limit: int) -> None:
     screen.print_json(response.as_json())
+    for sentence in response.notes:
+        screen.print_note(f"note: {one_line(sentence)}")
     if not response.documents:
         screen.print_note(f"note: {one_line(target)} is mentioned, but is not indexed itself")
     for document in response.documents:

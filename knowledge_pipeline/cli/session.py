@@ -181,6 +181,10 @@ TokenVariable = Annotated[
     Option("--token-env", metavar="NAME", help="Environment variable that holds the token for --url."),
 ]
 
+MaxAge = Annotated[
+    str | None,
+    Option("--max-age", metavar="SPAN", help="Name sources that are not known to be as new: 15m, 2h, 1d."),
+]
 Blame = Annotated[bool, Option("--blame", help="Say who last changed the lines of each result, by git.")]
 
 

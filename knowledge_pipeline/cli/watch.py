@@ -24,6 +24,7 @@ from knowledge_pipeline.cli.screen import format_count
 from knowledge_pipeline.cli.session import Session, Sources, example
 from knowledge_pipeline.config.connections import GitConnection
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, TransientError
+from knowledge_pipeline.freshness import WRITTEN_S, write_looks
 from knowledge_pipeline.stages.upkeep import PostponedUpkeep
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.progress import (
@@ -116,7 +117,7 @@ class Watcher:
         self, session: Session, watched: WatchedSources, *, poll_s: float, permissions_s: float = 300.0
     ) -> None:
         self._session, self._watched = session, watched
-        self._poller = RemotePoller(watched.sources, interval_s=poll_s)
+        self._poller = RemotePoller(watched.sources, interval_s=poll_s, lake=watched.lake)
         self._permissions: queue.SimpleQueue[PermissionsRead] = queue.SimpleQueue()
         arguments = watched, permissions_s, self._permissions
         threading.Thread(target=read_permissions_forever, args=arguments, daemon=True).start()
@@ -125,7 +126,7 @@ class Watcher:
         self._failed: set[str] = set()  # sources whose last refresh failed
         self._upkeep = PostponedUpkeep()
         self._beat = PublishedHeartbeat(watched.lake.folder, create_heartbeat())
-        self._refreshed_at = 0.0
+        self._refreshed_at = self._recorded_at = 0.0
 
     def run(self, *, debounce_s: float) -> NoReturn:
         """Keep refreshing until interrupted."""
@@ -153,6 +154,8 @@ class Watcher:
                 self._refreshed_at = time.monotonic()
             elif self._upkeep.is_due and time.monotonic() > self._refreshed_at + UPKEEP_AFTER_S:
                 self._run_upkeep()
+            elif time.monotonic() > self._recorded_at + WRITTEN_S:
+                self._record_unchanged_folders()
             if not is_ready:
                 is_ready = True
                 self._warm_up()
@@ -179,6 +182,11 @@ class Watcher:
         self._beat.renew()
         if was != (beat.state, beat.behind, beat.waits_for):
             self._beat.write()
+
+    def _record_unchanged_folders(self) -> None:
+        """Say of the folders what a look at a repository says: they are as they were indexed."""
+        self._recorded_at = time.monotonic()
+        write_looks(self._watched.lake, dict.fromkeys(self._watched.folders.keys() - self._failed))
 
     def list_due_retries(self) -> set[str]:
         """Sources whose last refresh failed in a way that may pass, and whose time has come."""
@@ -480,9 +488,9 @@ RemoteChanges = dict[str, KnowledgeError | None]
 class RemotePoller:
     """Polls the watched sources that have a git connection, in a thread: hosts may be slow to answer."""
 
-    def __init__(self, sources: Sequence[SourceConfig], *, interval_s: float) -> None:
-        """Check once, so that what is pushed from now on is a change."""
-        self.interval_s = interval_s
+    def __init__(self, sources: Sequence[SourceConfig], *, interval_s: float, lake: Lake) -> None:
+        """Check once, so that what is pushed from now on is a change; the store is told what was seen."""
+        self.interval_s, self._lake = interval_s, lake
         self.polled_at = time.time()  # Unix time
         self._heads: dict[object, str | None] = {}
         self._changes: queue.SimpleQueue[RemoteChanges] = queue.SimpleQueue()
@@ -513,10 +521,12 @@ class RemotePoller:
 
     def _poll_once(self) -> RemoteChanges:
         from knowledge_pipeline.connectors.git import remote_heads
+        from knowledge_pipeline.stages.freshness import record_heads
 
         watches = remote_heads.group_by_watched_branch(self.sources)
         queries = list(remote_heads.build_queries(watches).values())
         answers = remote_heads.poll_remote_heads(queries) if queries else {}
+        record_heads(self._lake, watches, answers)
         changes: RemoteChanges = {}
         for watch, sources in watches.items():
             heads = answers.get(watch.repository)

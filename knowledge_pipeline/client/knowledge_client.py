@@ -143,9 +143,11 @@ class AsyncKnowledgeClient:
         blame: bool | None = None,
         mode: SearchMode | None = None,
         include_metadata: bool | None = None,
+        max_age: str | None = None,
     ) -> responses.SearchResponseDict:
         """The results that answer a query best; with `blame` they say who last changed their lines."""
         options = {"limit": limit, "explain": explain, "blame": blame, "include_metadata": include_metadata}
+        options["max_age"] = max_age
         return await self._post("search", query=query, type=type, filters=filters, mode=mode, **options)
 
     async def similar(
@@ -159,10 +161,11 @@ class AsyncKnowledgeClient:
         explain: bool | None = None,
         mode: SearchMode | None = None,
         content_type: ContentType | None = None,
+        max_age: str | None = None,
     ) -> responses.SearchResponseDict:
         """Results similar to a `text`, or to the file at a `path`."""
         options = {"source": source, "limit": limit, "explain": explain, "mode": mode}
-        options["content_type"] = content_type
+        options |= {"content_type": content_type, "max_age": max_age}
         return await self._post("similar", text=text, path=path, filters=filters, **options)
 
     async def get(self, id: str, *, blame: bool = False) -> responses.SearchResponseDict:
@@ -191,6 +194,7 @@ class AsyncKnowledgeClient:
         filters: FiltersLike | None = None,
         max_tokens: int | None = None,
         template: str | None = None,
+        max_age: str | None = None,
         include_text: bool | None = None,
         include_metadata: bool | None = None,
     ) -> responses.ContextResponseDict:
@@ -201,7 +205,7 @@ class AsyncKnowledgeClient:
         """
         about = {"kind": kind, "file": file, "files": files, "source": source, "history": history}
         code, size = {"snippet": snippet, "suffix": suffix}, {"max_tokens": max_tokens, "template": template}
-        parts = {"include_text": include_text, "include_metadata": include_metadata}
+        parts = {"max_age": max_age, "include_text": include_text, "include_metadata": include_metadata}
         return await self._post("context", task=task, filters=filters, **about, **code, **size, **parts)
 
     async def graph(

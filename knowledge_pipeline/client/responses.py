@@ -36,6 +36,38 @@ class EventDict(TypedDict):
 # ]]]
 
 
+class SourceFreshnessDict(TypedDict):
+    """How current a source is, by what refreshes of it read, and looks at its origin saw."""
+
+    source: str
+    revision: str | None
+    """The indexed commit; null: it has none, or it is not known."""
+    as_of: str | None
+    """When what is indexed was last known to be what its origin had; null: not known."""
+    looked_at: str | None
+    """When its origin was last looked at since it was read."""
+    origin_revision: NotRequired[str]
+    """The commit that its origin had then."""
+    commits_behind: int | None
+    """Commits that are not indexed; null: some, not known how many."""
+    behind_since: NotRequired[str]
+    """When the first of them was seen."""
+    minutes_behind: NotRequired[int]
+    """The same, in minutes before this answer."""
+    permissions_at: NotRequired[str]
+    """When its own permissions, which decide who sees what, were last read in full."""
+    embedded_share: float | None
+    """Share of its chunks with a vector; only for callers who may see the whole source."""
+    failing_since: NotRequired[str]
+    """Since when every refresh of it failed."""
+    problem: NotRequired[str]
+    """Why the last one failed; only for callers who may see the whole source."""
+    skipped: NotRequired[dict[str, int]]
+    """Documents that give no chunk, by the reason; only for callers who may see the whole source."""
+    too_old: bool
+    """Whether it is not known to be as new as `max_age` asks."""
+
+
 class QueryResponseDict(TypedDict):
     """What every response of the knowledge base has."""
 
@@ -46,6 +78,8 @@ class QueryResponseDict(TypedDict):
     """The release that was searched."""
     degraded: list[str]
     """Steps that had to be skipped: `vector`, `embedding`, `rerank`, `graph`, …"""
+    freshness: list[SourceFreshnessDict]
+    """How current its sources are; if nothing was found, those that may be why."""
     problem: NotRequired[str]
     """Why nothing could be answered, for a client whose errors give empty responses."""
 
@@ -253,6 +287,8 @@ class RelationsResponseDict(QueryResponseDict):
     """Mentions of documents that are not indexed, or not visible to the caller."""
     is_truncated: bool
     """More documents mention it than were read."""
+    notes: list[str]
+    """Sentences: which of its sources are behind or failing."""
 
 
 class ContextExcerptDict(TypedDict):

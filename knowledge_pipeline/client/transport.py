@@ -26,7 +26,7 @@ OnError = Literal["raise", "empty"]
 FAILURES_TO_OPEN = 3  # in a row
 OPEN_S = 30.0  # without a request, before one is tried again
 
-_QUERY: Mapping[str, Any] = {"query_id": "", "took_ms": 0.0, "release": 0, "degraded": ["server"]}
+_QUERY = {"query_id": "", "took_ms": 0.0, "release": 0, "degraded": ["server"], "freshness": []}
 EMPTY_RESPONSES: Mapping[str, Mapping[str, Any]] = {
     "search": {
         **_QUERY,
@@ -39,6 +39,7 @@ EMPTY_RESPONSES: Mapping[str, Mapping[str, Any]] = {
     "related": {
         **_QUERY,
         **{"documents": [], "relations": [], "unresolved_mentions": [], "is_truncated": False},
+        "notes": [],
     },
     "graph": {
         **_QUERY,

@@ -32,6 +32,11 @@ def format_too_large(size_bytes: int, limit_bytes: int) -> str:
 class Source(ABC):
     """One configured origin of documents; a context manager that frees what it opened."""
 
+    @property
+    def revision(self) -> str | None:
+        """The commit that the last listing of a repository was of; None: it was of none."""
+        return None
+
     @abstractmethod
     def discover(self) -> Iterator[Item]:
         """List every document with its revision, reading no content.

@@ -199,6 +199,7 @@ class FileSource(Source):
     max_bytes: int
     close_reader: Callable[[], None] = lambda: None
     list_branches: Callable[[], tuple[str, ...]] = tuple  # see `branches`
+    find_tip: Callable[[], str | None] = lambda: None  # see `revision`
     list_notes: Callable[[], Counter[str]] = Counter  # what its tree could not tell
     memory: ListingMemory | None = None  # for trees that list the same entries again
     selection: FileSelection | None = None  # which knows what the last listing left out
@@ -207,6 +208,11 @@ class FileSource(Source):
         """Free what was opened."""
         self.tree.close()
         self.close_reader()
+
+    @property
+    def revision(self) -> str | None:
+        """See `Source.revision`."""
+        return self.find_tip()
 
     @property
     def branches(self) -> tuple[str, ...]:

@@ -179,6 +179,8 @@ def _open_file_source(source: SourceConfig, cache: Path, memory: ListingMemory) 
         files = replace(files, tree=SpecificationTree(tree, max_bytes, memory))
     if isinstance(tree, GitTree):
         files = replace(files, list_branches=lambda: tree.branches, memory=memory)
+    if isinstance(tree, GitTree | CheckoutTree):
+        files = replace(files, find_tip=lambda: tree.tip)
     return (
         WikiPages(files, source.connection)
         if isinstance(source.connection, connections.WikiConnection)

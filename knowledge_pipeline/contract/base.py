@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, cast
 
-from knowledge_pipeline.contract.filters import about
+from knowledge_pipeline.contract.filters import about, described
 
 HIDDEN: Mapping[str, Any] = {"exclude": True}
 """Metadata of a field that no JSON has."""
@@ -28,6 +28,38 @@ class JsonResponse:
         return to_json(self)
 
 
+_ABSENT: Any = {"omit_none": True}
+_OF_WHOLE = "only for callers who may see the whole source."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFreshness:
+    """How current a source is, by what refreshes of it read, and looks at its origin saw."""
+
+    source: str
+    revision: str | None = described("The indexed commit; null: it has none, or it is not known.", None)
+    as_of: datetime | None = described(
+        "When what is indexed was last known to be what its origin had; null: not known.", None
+    )
+    looked_at: datetime | None = described("When its origin was last looked at since it was read.", None)
+    origin_revision: str | None = described("The commit that its origin had then.", None, **_ABSENT)
+    commits_behind: int | None = described("Commits that are not indexed; null: some, not known how many.", 0)
+    behind_since: datetime | None = described("When the first of them was seen.", None, **_ABSENT)
+    minutes_behind: int | None = described("The same, in minutes before this answer.", None, **_ABSENT)
+    permissions_at: datetime | None = described(
+        "When its own permissions, which decide who sees what, were last read in full.", None, **_ABSENT
+    )
+    embedded_share: float | None = described(
+        f"Share of its chunks with a vector; {_OF_WHOLE}", None, ge=0, le=1
+    )
+    failing_since: datetime | None = described("Since when every refresh of it failed.", None, **_ABSENT)
+    problem: str | None = described(f"Why the last one failed; {_OF_WHOLE}", None, **_ABSENT)
+    skipped: Mapping[str, int] | None = described(
+        f"Documents that give no chunk, by the reason; {_OF_WHOLE}", None, **_ABSENT
+    )
+    too_old: bool = described("Whether it is not known to be as new as `max_age` asks.", False)
+
+
 @dataclass(frozen=True, slots=True)
 class QueryResponse(JsonResponse):
     """What every response of the knowledge base has."""
@@ -37,6 +69,11 @@ class QueryResponse(JsonResponse):
     release: int = field(metadata=about("The release that was searched."))
     degraded: tuple[str, ...] = field(
         metadata=about("Steps that had to be skipped: `vector`, `embedding`, `rerank`, `graph`, …")
+    )
+    freshness: tuple[SourceFreshness, ...] = field(
+        default=(),
+        kw_only=True,
+        metadata=about("How current its sources are; if nothing was found, those that may be why."),
     )
 
 

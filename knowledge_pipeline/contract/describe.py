@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from math import floor, fsum
 
 from knowledge_pipeline.contract import responses
+from knowledge_pipeline.contract.base import SourceFreshness
 from knowledge_pipeline.contract.responses import Citation
 from knowledge_pipeline.records import is_variant_uri
-from knowledge_pipeline.text import format_share
+from knowledge_pipeline.text import format_share, truncate
+from knowledge_pipeline.times import format_span
 
 _INCOMING_KINDS = {
     **{"closes": "closed by", "implements": "implemented by", "supersedes": "superseded by"},
@@ -171,6 +174,59 @@ def cite_other_lines(citation: Citation, first_line: int, last_line: int) -> Cit
 
 _ARROWS = {"calls": "-->", "references": "-.->", "imports": "-.->", "extends": "==>", "implements": "==>"}
 _STYLES = {"references": "dashed", "imports": "dashed", "extends": "bold", "implements": "bold"}
+_MAX_NAMED_SOURCES = 3
+_MAX_PROBLEM_CHARS = 200
+_OLD_PERMISSIONS = timedelta(hours=25)  # a source is refreshed once a day, at the least
+
+
+def describe_freshness(
+    freshness: Sequence[SourceFreshness], *, now: datetime, max_age: str | None = None, in_vain: bool = False
+) -> str:
+    """What is behind, failing or older than asked for, in one line; else nothing.
+
+    `in_vain`: nothing was found there, so what is missing in the index as well.
+    """
+    lists: dict[str, list[str]] = {
+        kind: [] for kind in ("behind", "failing", "permissions", "old", "missing")
+    }
+
+    def ago(at: datetime | None) -> str:
+        return f"{format_span(now - at)} ago" if at else "never"
+
+    for it in freshness:
+        name, count = f"`{it.source}`", it.commits_behind
+        if it.behind_since:
+            commits = f"{count} commit{'s' * (count != 1)}" if count else "commits"
+            span = f"{format_span(now - it.behind_since)}, looked at {ago(it.looked_at)}"
+            lists["behind"].append(f"{name} is {commits} behind its origin ({span})")
+        if it.failing_since:
+            why = f" because {truncate(it.problem, _MAX_PROBLEM_CHARS)}" if it.problem else ""
+            since = f"{it.failing_since:%Y-%m-%d %H:%M} UTC"
+            lists["failing"].append(f"{name} cannot be refreshed since {since}{why}")
+        elif it.problem:
+            lists["failing"].append(f"{name}: {it.problem}")
+        if it.permissions_at and now - it.permissions_at > _OLD_PERMISSIONS:
+            lists["permissions"].append(f"the permissions of {name} were read {ago(it.permissions_at)}")
+        if it.too_old:
+            lists["old"].append(f"{name} (last known to be current: {ago(it.as_of)})")
+        if in_vain and it.embedded_share is not None and it.embedded_share < 1:
+            lists["missing"].append(f"{format_share(it.embedded_share)} of {name} has vectors so far")
+        if in_vain and it.skipped:
+            reasons = "; ".join(f"{number} {reason}" for reason, number in it.skipped.items())
+            lists["missing"].append(
+                f"{name} has documents without text ({truncate(reasons, _MAX_PROBLEM_CHARS)})"
+            )
+    parts: list[str] = []
+    for kind, named in lists.items():
+        more = [f"{len(named) - _MAX_NAMED_SOURCES} more"] if len(named) > _MAX_NAMED_SOURCES else []
+        listed, kept = (
+            ", ".join([*named[:_MAX_NAMED_SOURCES], *more]),
+            "" if in_vain else "; their results stay",
+        )
+        parts.append(f"not as new as {max_age}: {listed}{kept}" if named and kind == "old" else listed)
+    return "; ".join(filter(None, parts))
+
+
 _MAX_NAME_CHARS = 80  # shown
 _MERMAID_ESCAPES = {ord(char): f"#{ord(char)};" for char in '"#<>&`'}
 

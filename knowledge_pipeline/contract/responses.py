@@ -202,6 +202,7 @@ class RelationsResponse(QueryResponse):
         metadata=about("Mentions of documents that are not indexed, or not visible to the caller.")
     )
     is_truncated: bool = field(metadata=about("More documents mention it than were read."))
+    notes: tuple[str, ...] = described("Sentences: which of its sources are behind or failing.", ())
 
     @property
     def matches(self) -> tuple[Relation, ...]:

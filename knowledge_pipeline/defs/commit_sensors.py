@@ -33,6 +33,7 @@ from knowledge_pipeline.defs.sensors import (
 )
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.stages.context import open_listed_source, sort_by_repository
+from knowledge_pipeline.stages.freshness import record_heads
 from knowledge_pipeline.stages.snapshot import is_up_to_date
 from knowledge_pipeline.store.lake import Lake
 
@@ -337,6 +338,7 @@ class CommitScan:
     """Sources by repository and its new commit; None: the branch is gone."""
     failed: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
     waiting: int = 0  # repositories that there was no time for
+    heads: remote_heads.RemoteHeadResults = field(default_factory=remote_heads.RemoteHeadResults)
 
 
 @sensor(job="refresh", interval_s=TICK_S, consequence="no repository is polled")
@@ -360,6 +362,7 @@ def new_commits(context: dg.SensorEvaluationContext, project: ProjectResource) -
     cursor.retain_only(watches)
     budget_s = max(_MIN_BUDGET_S, remote_heads.BUDGET_S - (time.monotonic() - started_s))
     scan = poll_repositories(watches, cursor, budget_s)
+    record_heads(Lake(settings.store), watches, scan.heads)
     scan.unseen = _select_first_refreshes(context.instance, watches, cursor, scan.unseen, names)
     for error in scan.failed.values():
         context.log.warning(str(error))
@@ -409,6 +412,7 @@ def poll_repositories(
     for name in due:
         queries[name].head_branch = cursor.known_head(name, now_s)
     answers = remote_heads.poll_remote_heads([queries[name] for name in due], budget_s=budget_s)
+    scan.heads = answers
     for name, answer in answers.items():
         if isinstance(answer, KnowledgeError):
             scan.failed[name] = answer

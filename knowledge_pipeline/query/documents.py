@@ -421,6 +421,7 @@ def trace_result(lake: Lake, response: SearchResponse) -> TraceResponse:
         took_ms=response.took_ms,
         release=response.release,
         degraded=response.degraded,
+        freshness=response.freshness,
         id=result.id,
         citation=result.citation,
         revision=snapshot.get("revision"),

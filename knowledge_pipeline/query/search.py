@@ -35,6 +35,7 @@ from knowledge_pipeline.embedding.query_embedder import QueryEmbedder
 from knowledge_pipeline.embedding.word_vectors import WordVectors
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.llm.model_calls import ModelCall, UsageAccount, charge_to, current_account
+from knowledge_pipeline.query.absence import explain_absence
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.query.answer_cache import AnswerCache, Stopwatch, reissue_response
 from knowledge_pipeline.query.assemble import Enricher, assemble_best, build_response, to_result
@@ -247,11 +248,26 @@ class Engine:
             response = await run(plan, open_release, watch)
         if not response.results:
             notes += await self._known.describe_unknown(open_release, access, question.filters)
+            notes += await self._explain_absence(plan, open_release)
         if access.only_tenant not in (None, access.tenant) and not access.everything:
             notes = (f"only what is public was searched: the caller is not of {access.only_tenant!r}", *notes)
         response = replace(response, notes=(*notes, *response.notes))
         self._cache.put(open_release.release, (question, access), response)
         return response
+
+    async def _explain_absence(self, plan: SearchPlan, open_release: OpenRelease) -> tuple[str, ...]:
+        """See `explain_absence`; nothing where an index cannot be read, which the response says."""
+        try:
+            readers, _ = await open_release.open_readable_readers()
+
+            async def finds(wider: SearchPlan) -> bool:
+                scope = SearchScope(wider, readers, self._rows, self._embedder, Stopwatch())
+                whole, *_ = _build_sub_queries(wider, QueryExpansion())
+                return bool((await self._find_hits(whole, scope, keep_candidates))[0])
+
+            return await explain_absence(plan, readers, finds)
+        except SpaceUnreadable:
+            return ()
 
     async def _read_example(
         self, opened: OpenRelease, question: SearchQuestion, access: Access

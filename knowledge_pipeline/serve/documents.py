@@ -33,7 +33,7 @@ async def read_document(
 async def load_document(base: AsyncKnowledgeBase, id: str, access: Access) -> responses.DocumentResponse:
     """The document itself; see `read_document`."""
     answer, document = await read_document(base, id, access, _build_document)
-    return replace(document, query_id=answer.query_id)
+    return replace(document, query_id=answer.query_id, freshness=answer.freshness)
 
 
 def _build_document(answer: responses.SearchResponse) -> responses.DocumentResponse:

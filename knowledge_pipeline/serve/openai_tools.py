@@ -93,6 +93,7 @@ async def run_search(
         filters=arguments.to_filters(),
         limit=arguments.limit,
         mode=arguments.mode,
+        max_age=arguments.max_age,
         access=(access or base.access).within_tenant(arguments.org_id),
     )
 

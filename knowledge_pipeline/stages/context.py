@@ -77,6 +77,7 @@ class Listing:
     error: KnowledgeError | None = None  # that ended the listing: the stage raises it, and does not try again
     branches: tuple[str, ...] = ()  # further ones of a repository that it covers
     notes: Counter[str] = field(default_factory=Counter[str])  # what it left out
+    revision: str | None = None  # the commit that it is of
 
 
 def item_fingerprint(item: Item) -> str:
@@ -146,6 +147,7 @@ class Stats:
     cost: float = 0.0
     seconds: float = 0.0
     version: int = 0
+    revision: str | None = None  # the commit that a listing was of
     at: datetime = field(default_factory=lambda: datetime.now(UTC))  # when the stage finished
 
     def add_plan(self, plan: ReconcilePlan) -> None:

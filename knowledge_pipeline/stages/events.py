@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from knowledge_pipeline.errors import Busy, KnowledgeError
 from knowledge_pipeline.stages.context import RefreshContext, Stats
+from knowledge_pipeline.stages.freshness import record_failed
 from knowledge_pipeline.stages.run_log import log_failure
 from knowledge_pipeline.store.logs import record_event
 
@@ -49,5 +50,6 @@ def record_failure(ctx: RefreshContext) -> Generator[None]:
             "kind": type(error).__name__,
         }
         log_failure(ctx, problem)
+        record_failed(ctx, problem)
         record_event(ctx.lake, "source.failed", content, at=datetime.now(UTC), source=ctx.source.id)
         raise

@@ -35,6 +35,7 @@ from knowledge_pipeline.stages.context import (
 )
 from knowledge_pipeline.stages.embeddings import estimate_seconds, track_texts
 from knowledge_pipeline.stages.events import record_failure, record_refreshed
+from knowledge_pipeline.stages.freshness import record_indexed
 from knowledge_pipeline.stages.progress import ProgressCallback, PublishedProgress, ignore_progress
 from knowledge_pipeline.stages.run_log import log_refreshes
 from knowledge_pipeline.stages.upkeep import AT_ONCE, Upkeep
@@ -288,6 +289,7 @@ class SourceRefresh:
                     if not is_new and (idle_stats := self._idle.find(self.ctx, stamps)):
                         self._stages = {}
                         self.stats += idle_stats
+                        self._record_indexed()
                         yield from idle_stats
                         return
             if self._words_only:
@@ -295,11 +297,13 @@ class SourceRefresh:
                 if indexed:
                     self.stats.append(indexed)
                     yield indexed
+                    self._record_indexed()
                 return
             indexed = index_words(self.ctx) if self._releases else None
             self.has_words_before_vectors = indexed is not None
             if indexed and indexed.has_changes:
                 self._indexed.append(indexed)
+                self._record_indexed(indexed)
                 yield indexed
         if self._releases and indexed:  # without a change too: who wrote it may have died before releasing it
             self._releases.release()
@@ -318,6 +322,7 @@ class SourceRefresh:
                 if name == "graph" and self._releases and self._indexed:
                     self._releases.release()
             self._remember_if_idle()
+            self._record_indexed()
         record_refreshed(self.ctx, self.stats)
 
     @contextmanager
@@ -327,6 +332,12 @@ class SourceRefresh:
         damage = explain_damage(f"source {self.ctx.source.id!r}")
         with record_failure(self.ctx), damage, lock, self._progress.show_while_running():
             yield
+
+    def _record_indexed(self, *early: Stats) -> None:
+        """Unless only some documents were read, which says nothing of the others."""
+        if not self.ctx.options.documents:
+            space = resolve_space(self.ctx.settings.resolve_embedding(self.ctx.source)).name
+            record_indexed(self.ctx.lake, self.ctx.source.id, [*self.stats, *early], space)
 
     def _remember_if_idle(self) -> None:
         stamps = self._version_stamps
@@ -351,6 +362,7 @@ class SourceRefresh:
         if indexed := index_vectors(self.ctx):
             self._indexed.append(indexed)
             if indexed.has_changes:
+                self._record_indexed(indexed)
                 self._releases.release()
         self._seconds_of_releases += time.perf_counter() - started
 

@@ -328,7 +328,7 @@ def refresh(ctx: RefreshContext) -> Stats:
         )
         if plan:
             ctx.upkeep.tend(table)
-        stats.seen = len(items)
+        stats.seen, stats.revision = len(items), listing.revision
         stats.add_plan(plan)
         archived = sum(1 for uri in plan.changed if desired[uri] == _ARCHIVED or uri in retention.archived)
         stats.removed, stats.changed = stats.removed + archived, stats.changed - archived
@@ -416,6 +416,7 @@ class _Listing:
     settings_digest: str = ""  # of the settings that decide what a service lists
     notes: Counter[str] = field(default_factory=Counter[str])
     branches: tuple[str, ...] = ()  # further ones of a repository that it covers
+    revision: str | None = None  # the commit that it is of
     confirm: Callable[[], None] = lambda: None  # tells the source that its documents are stored
 
     def save_progress(self, table: Table, source: SourceConfig) -> None:
@@ -449,9 +450,13 @@ def _list_items(ctx: RefreshContext, source: Source, table: Table, attachments: 
             raise ctx.listing.error
         if ctx.listing and ctx.listing.version_stamps == ctx.lake.version_stamps(ctx.source.id):
             of_now = ctx.listing
-            return _Listing(of_now.items, is_full=True, notes=of_now.notes, branches=of_now.branches)
+            notes, branches = of_now.notes, of_now.branches
+            return _Listing(
+                of_now.items, is_full=True, notes=notes, branches=branches, revision=of_now.revision
+            )
         items = {item.uri: item for item in _report_items(ctx, source.discover())}
-        return _Listing(items, is_full=True, notes=list_notes(source), branches=list_branches(source))
+        notes, branches = list_notes(source), list_branches(source)
+        return _Listing(items, is_full=True, notes=notes, branches=branches, revision=source.revision)
     started_at, notes, connection = datetime.now(UTC), table.metadata_notes, ctx.source.connection
     location = "" if isinstance(connection, LocalConnection | GitConnection) else connection.location
     if isinstance(connection, CustomConnection):

@@ -38,6 +38,7 @@ from knowledge_pipeline.stages.context import (
     item_fingerprints,
     open_listed_source,
 )
+from knowledge_pipeline.stages.freshness import record_indexed
 from knowledge_pipeline.stages.run_log import log_idle_refreshes
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.local_state import keep_result, recall_result
@@ -69,6 +70,10 @@ class UnchangedRefresh:
             return None
         with suppress(OSError, KeyError, TypeError):
             stats = [_to_stats(values) for values in kept["stats"]]
+            for stat in stats:
+                stat.revision = self.listings[stat.source].revision if stat.stage == "snapshot" else None
+            for source in self._sources:
+                record_indexed(self._lake, source.id, [stat for stat in stats if stat.source == source.id])
             log_idle_refreshes(self._lake, self._settings, stats)
             return RefreshOutcome(stats, release=_to_stats(kept["release"]))
         return None
@@ -99,10 +104,13 @@ class UnchangedRefresh:
                 with open_listed_source(self._lake, source) as opened:
                     items = {item.uri: item for item in opened.discover()}
                     branches, notes = list_branches(opened), list_notes(opened)
+                    revision = opened.revision
             except KnowledgeError as error:
                 self.listings[source.id] = Listing({}, stamps, error)
                 return {}
-            self.listings[source.id] = Listing(items, stamps, branches=branches, notes=notes)
+            self.listings[source.id] = Listing(
+                items, stamps, branches=branches, notes=notes, revision=revision
+            )
         listed = {id_: _hash_listing(listing) for id_, listing in self.listings.items()}
         # `str` shows any secret as stars; the JSON of pydantic asks for its value, which may not be set.
         settings = hash_strings(json.dumps(self._settings.model_dump(warnings=False), default=str))

@@ -11,6 +11,7 @@
 <root>/tokens.lance
 <root>/receipts.lance
 <root>/logs/<name>.lance
+<root>/freshness/<source>.json             how current it is: `knowledge_pipeline.freshness`
 """
 
 from __future__ import annotations

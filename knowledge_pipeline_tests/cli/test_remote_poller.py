@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowledge_pipeline.cli.watch import RemoteChanges, RemotePoller
+from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.connectors.repositories import Repository, over_git
 from knowledge_pipeline_tests.fakes.git_server import GitFault, GitServer
 
@@ -24,7 +25,7 @@ def test_a_commit_is_a_change_once_and_what_was_there_before_is_none(tmp_path: P
     repository.write({"a.py": "1\n"}).commit()
     with GitServer(tmp_path) as server:
         source = over_git("code", f"{server.url}/shop/.git", branch="main")
-        poller = RemotePoller([source], interval_s=0.02)
+        poller = RemotePoller([source], interval_s=0.02, lake=Lake(tmp_path / "store"))
         repository.write({"a.py": "2\n"}).commit()
         assert wait_for_changes(poller) == {"source": None}
         before = len(server.requests)

@@ -156,6 +156,7 @@ ROWS: Mapping[str, Mapping[str, Row]] = {
         "include_metadata": ({}, False),
         "mode": (NO_WORD, "words"),
         "type": ({}, "code"),
+        "max_age": ({}, "0s"),
         "offset": ({}, 2),
         "compact": ({}, True),
         "lines": ({}, 0),
@@ -169,6 +170,7 @@ ROWS: Mapping[str, Mapping[str, Row]] = {
         "explain": ({}, True),
         "mode": ({"text": "zebra"}, "words"),
         "content_type": ({}, "document"),
+        "max_age": ({}, "0s"),
         "offset": ({}, 2),
         "compact": ({}, True),
         "lines": ({}, 0),
@@ -184,6 +186,7 @@ ROWS: Mapping[str, Mapping[str, Row]] = {
         "history": ({"kind": "chat"}, [{"role": "user", "content": "hello"}]),
         "max_tokens": ({}, 400),
         "template": ({}, "question"),
+        "max_age": ({}, "0s"),
         "offset": ({"compact": True}, 2),
         "compact": ({}, True),
         "include_text": ({}, True),
@@ -355,7 +358,7 @@ def in_python(site: Site) -> Iterator[Asked]:
 
     def context(given: dict[str, Any]) -> Any:
         given = filters_of(given)
-        size = {name: given.pop(name) for name in ("max_tokens", "template") if name in given}
+        size = {name: given.pop(name) for name in ("max_tokens", "template", "max_age") if name in given}
         task = requests.Task(given.pop("task"), **{**given, "history": turns(given), "files": files(given)})
         return base.context(task, **size).as_json()
 

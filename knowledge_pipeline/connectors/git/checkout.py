@@ -64,6 +64,8 @@ class CheckoutTree(LocalTree):
         self._blobs: dict[bytes, bytes] | None = None  # read with the first file
         self.notes = Counter[str]()
         """What the last listing could not tell."""
+        self.tip: str | None = None
+        """The commit that was checked out at the last listing."""
 
     def list_entries(self) -> Iterator[FileEntry]:
         """As the folder's, with the last commit in the revision: its date is the document's."""
@@ -91,7 +93,8 @@ class CheckoutTree(LocalTree):
         if self._repository is None:
             return {}
         try:
-            if not (tip := read_head(self._repository)):
+            self.tip = tip = read_head(self._repository) or None
+            if tip is None:
                 return {}
             return load_newest_commits(
                 find_git_folder(self._repository),

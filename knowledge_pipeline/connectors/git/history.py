@@ -123,10 +123,16 @@ class GitHistorySource(Source):
         self._commit_prefix = commit_prefix
         self._changed_paths = changed_paths
         self._grafts: frozenset[str] | None = None  # read when they are asked for
+        self._tip: str | None = None
         self._objects = ObjectReader(history.repository)
         self._diffs = DiffReader(history.repository, encoding, history.prefix)
         if since is not None:
             parse_since(since)  # an invalid one is refused before anything is read
+
+    @property
+    def revision(self) -> str | None:
+        """See `Source.revision`."""
+        return self._tip
 
     def close(self) -> None:
         """End the gits that read objects."""
@@ -136,7 +142,7 @@ class GitHistorySource(Source):
     def discover(self) -> Iterator[Item]:
         """Every commit within depth and span; a commit never changes, so its id is its revision."""
         self.close()  # git may hold open a mirror that is about to be replaced
-        tip = self._history.find_newest_commit()
+        self._tip = tip = self._history.find_newest_commit()
         if tip is None:
             return
         limits = [f"--max-count={self._depth}"]

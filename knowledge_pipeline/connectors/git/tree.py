@@ -79,6 +79,8 @@ class GitTree:
         self._signatures: dict[str, tuple[str | None, datetime | None]] = {}
         self.branches: tuple[str, ...] = ()
         """The further branches that the last listing found, by name."""
+        self.tip: str | None = None
+        """The commit that the last listing was of."""
         self._memory = memory or ListingMemory()
 
     def list_entries(self) -> Iterator[FileEntry]:
@@ -86,7 +88,8 @@ class GitTree:
         self._objects.close()  # it may hold open a mirror that is about to be replaced
         self._mirror.update()
         self.branches = ()
-        if (tip := self._mirror.resolve_tip(self._branch)) is None:
+        self.tip = tip = self._mirror.resolve_tip(self._branch)
+        if tip is None:
             return
         try:
             newest = self._load_newest_commits(tip, self._branch)

@@ -148,6 +148,7 @@ def _search_by(type: SearchType | None) -> Answer:
                 explain=body.explain,
                 blame=body.blame,
                 mode=body.mode,
+                max_age=body.max_age,
                 access=access.within_tenant(body.org_id),
             )
             if body.include_metadata:
@@ -166,7 +167,8 @@ async def _find_similar(ctx: RequestContext, body: requests.SimilarRequest) -> R
 
 async def _build_context(ctx: RequestContext, body: requests.ContextRequest) -> JSONResponse:
     async def build(base: AsyncKnowledgeBase, access: Access) -> responses.ContextResponse:
-        context = await base.context(body, max_tokens=body.max_tokens, template=body.template, access=access)
+        size: dict[str, Any] = {"max_tokens": body.max_tokens, "template": body.template}
+        context = await base.context(body, **size, max_age=body.max_age, access=access)
         left_out: dict[str, Any] = {
             **({} if body.include_text else {"text": ""}),  # the prompt has it
             **({} if body.include_metadata else {"metadata": {}}),

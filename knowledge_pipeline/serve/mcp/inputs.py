@@ -48,8 +48,9 @@ FilterValues = Annotated[tuple[Name, ...], BeforeValidator(split_values)]
 WholeTexts = Annotated[tuple[Name, ...], BeforeValidator(partial(split_values, at_commas=False))]
 SourceTypes = Annotated[tuple[SourceType, ...], BeforeValidator(partial(split_filter, "source_types"))]
 Limit = Annotated[int, Field(ge=1, description="At most this many results.")]
+MaxAge = Annotated[str | None, Field(max_length=20)]
 DOCUMENT_TYPES: tuple[SourceType, ...] = get_args(DocumentType)
-_UNLISTED = ("org_id", "content_type")  # programs send them, and no model has to read of them
+_UNLISTED = ("org_id", "content_type", "max_age")  # no model has to read of them for each tool
 DateText = Annotated[str, Field(min_length=1, max_length=40)]
 
 
@@ -90,6 +91,7 @@ class QueryInput(ToolInput):
     org_id: Name | None = Field(
         default=None, max_length=200, description="Only what is public or of this tenant."
     )
+    max_age: MaxAge = None
 
 
 class DatedQueryInput(QueryInput):
@@ -307,6 +309,7 @@ class SimilarCodeInput(PagedInput):
         default=None, description="The source of `file`, if several have such a path."
     )
     content_type: ContentType = "code"
+    max_age: MaxAge = None
     limit: Limit = 5
 
     @model_validator(mode="after")
@@ -413,6 +416,7 @@ class ContextInput(PagedInput):
     max_tokens: int | None = Field(
         default=None, ge=100, description="Budget of the text. By default the server's, usually 4,000."
     )
+    max_age: MaxAge = None
     sources: FilterValues = filter_field("sources")
     repos: FilterValues = filter_field("repos")
     languages: FilterValues = filter_field("languages")

@@ -12,7 +12,7 @@ from typing import Any
 
 from knowledge_pipeline.context.select import Excerpt
 from knowledge_pipeline.contract import describe, responses
-from knowledge_pipeline.contract.base import HIDDEN, JsonResponse
+from knowledge_pipeline.contract.base import HIDDEN, JsonResponse, SourceFreshness
 from knowledge_pipeline.contract.filters import NodeRole, about, described
 from knowledge_pipeline.contract.operation import IndexedSource, IndexedSourcesResponse
 from knowledge_pipeline.serve.documents import document_id_of
@@ -58,6 +58,7 @@ class ToolPage(JsonResponse):
     notes: tuple[str, ...] = described(
         "Sentences: what is missing or doubted, or that nothing was found.", ()
     )
+    freshness: tuple[SourceFreshness, ...] | None = _if_any("How current its sources are.")
     next_offset: int | None = _if_any("Read on with this `offset`.")
 
 
@@ -288,6 +289,7 @@ def to_graph_page(
         between=between or None,
         candidates=tuple(_to_item(node) for node in answer.candidates) or None,
         notes=(*nothing, *map(drop_commands, answer.notes), *notes),
+        freshness=answer.freshness or None,
         next_offset=next_offset,
     )
 

@@ -195,9 +195,9 @@ def test_a_record_is_of_a_kind_however_its_front_matter_or_a_question_calls_it(
     assert (find("sessions"), find("retro", "SESSION")) == ({"s.md"}, {"s.md", "own.md"})
     assert paths(base.search("token record_kind:session")) == ["s.md"]
     assert find("references", "ess", 'x" OR true') == set()
-    (note,) = base.search("token", filters=Filters(record_kinds=("sesion",))).notes
+    note, *_ = base.search("token", filters=Filters(record_kinds=("sesion",))).notes
     assert note == "nothing that you may see has the kind of record 'sesion'; the nearest: session"
-    (note,) = base.search("token", filters=Filters(record_kinds=("plan",))).notes
+    note, *_ = base.search("token", filters=Filters(record_kinds=("plan",))).notes
     assert note == "nothing that you may see has the kind of record 'plan'; the nearest: adr, session"
 
 
@@ -783,6 +783,7 @@ def test_an_answer_is_plain_json(base: KnowledgeBase, lake: Lake, space: str):
         "embedded_share",
         "confidence",
         "notes",
+        "freshness",
     }
     assert set(plain["results"][0]) == {"id", "content", "score", "metadata", "citation", "related"}
     assert json.loads(json.dumps(plain)) == plain

@@ -100,7 +100,7 @@ def test_a_question_of_filters_alone_is_refused(indexed):
 )
 def test_nothing_found_names_the_nearest_values_that_exist(indexed, filters, named):
     answer = indexed.search("error", filters=filters, access=Access.public())
-    (note,) = answer.notes
+    note, *_ = answer.notes  # then which filter leaves nothing, and what there is
     assert answer.results == () and note.startswith(f"nothing that you may see has the {named}")
 
 
@@ -114,7 +114,7 @@ def test_what_the_caller_may_not_see_is_neither_taken_nor_near(indexed):
         {"paths": "hiden.py"},
     ):
         hidden = indexed.search("rollback", filters=filters, access=public)
-        assert hidden.results == () and len(hidden.notes) == 1 and "nearest" not in hidden.notes[0]
+        assert hidden.results == () and hidden.notes and "nearest" not in str(hidden.notes)
         assert "nearest" in indexed.search("rollback", filters=filters, access=acme).notes[0]
     for term in ("repo:acme/hidden-kp", "lang:cobol", "source:secret", "path:src/hidden.py"):
         told = indexed.search(f"rollback {term}", access=public).notes
