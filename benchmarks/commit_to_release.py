@@ -2,7 +2,7 @@
 
     python -m benchmarks.commit_to_release [--files 60] [--repeats 5] [--ways sensor hook webhook]
 
-sensor: the real Dagster daemon with its `new_commits`, at random moments between two ticks.
+sensor: the real Dagster daemon with its `changed_sources`, at random moments between two ticks.
 hook, recorded_hook: what `knowledge hooks install` put into the repository, without and with `--dagster`.
 webhook: a signed push of GitHub to `knowledge serve`, whose refresh is recorded in Dagster.
 
@@ -75,7 +75,9 @@ def by_sensor(bench: Bench, repeats: int) -> list[Timed]:
     """The daemon looks; commits come at random moments."""
     moments, found = random.Random(0), []
     with running(bench.root / "home", bench.path) as daemon:
-        daemon.until(lambda: '"stood":{"' in daemon.cursor("new_commits") and daemon.idle(), "the first look")
+        daemon.until(
+            lambda: '"stood":{"' in daemon.cursor("changed_sources") and daemon.idle(), "the first look"
+        )
         for _ in range(repeats):
             time.sleep(moments.uniform(5.0, 10.0))
             begun, total = Clock(bench).time()

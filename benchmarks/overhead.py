@@ -27,6 +27,7 @@ from rich.table import Table
 
 from benchmarks.refresh import Repository, standard_library
 from knowledge_pipeline.config import file
+from knowledge_pipeline.defs.commit_sensors import parse_cursor
 from knowledge_pipeline.defs.jobs import build_source_jobs
 from knowledge_pipeline.defs.recorded_refresh import open_local_instance
 from knowledge_pipeline.defs.resources import ProjectResource
@@ -108,7 +109,7 @@ def launched(bench: Bench, home: Path, repeats: int) -> list[dict[str, float]]:
 
 def _has_looked(daemon: Daemon) -> bool:
     """Whether the source has its first refresh, and the sensor knows where the repository stands."""
-    stood = json.loads(daemon.cursor("new_commits") or "{}").get("stood", {})
+    stood = parse_cursor(daemon.cursor("changed_sources"))[0].stood
     return bool(daemon.runs(trigger="added")) and any(stood.values())
 
 

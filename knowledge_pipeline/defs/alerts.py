@@ -202,7 +202,7 @@ def build_failed_runs_sensor(
 
     @dg.run_failure_sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         name=names.definition("failed_runs"),
-        minimum_interval_seconds=30,
+        minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Reports failed runs in the log, and in Slack and by e-mail if knowledge.yaml says so; "
         "one job and reason at most once an hour.",

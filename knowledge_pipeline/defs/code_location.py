@@ -12,14 +12,16 @@ from knowledge_pipeline.defs.assets import (
     build_release_asset,
     build_release_job,
     build_stage_assets,
+    stage_asset_keys,
 )
 from knowledge_pipeline.defs.checks import build_checks_job, build_informational_checks, translate_load_errors
-from knowledge_pipeline.defs.dagster_internals import AssetJob, set_executor, share_instance
+from knowledge_pipeline.defs.dagster_internals import AssetJob, set_executor, share_instance, show_on_assets
 from knowledge_pipeline.defs.define import build_asset_job
 from knowledge_pipeline.defs.evaluation import build_evaluation_asset
+from knowledge_pipeline.defs.event_log import RELEASE
 from knowledge_pipeline.defs.names import Names, build_names
 from knowledge_pipeline.defs.resources import build_knowledge_base, build_project
-from knowledge_pipeline.defs.settings_assets import build_sources_asset, changed_settings, list_source_types
+from knowledge_pipeline.defs.settings_assets import build_sources_asset, list_source_types
 from knowledge_pipeline.defs.sql_models import build_model_assets, build_models_job, new_input
 from knowledge_pipeline.defs.tuning import TUNING, build_tuning_asset
 from knowledge_pipeline.extensions import publish
@@ -76,7 +78,7 @@ def build_defs(
             asset_checks=checks,
             jobs=[release_job, *built_jobs],
             schedules=jobs.build_schedules(loaded, names),
-            sensors=[share_instance(sensor) for sensor in _build_sensors(loaded, release_job, names, own)],
+            sensors=_build_sensors(loaded, release_job, names, own),
             resources={names.resource: project, names.definition("knowledge_base"): knowledge_base},
         )
 
@@ -111,13 +113,13 @@ def _build_jobs(
 def _build_sensors(
     settings: Settings, release_job: AssetJob, names: Names, own: alerts.OwnDefinitions
 ) -> list[dg.SensorDefinition]:
-    return [
-        sensors.build_sources_sensor(list_source_types(settings), names),
+    types = list_source_types(settings)
+    refreshed = [names.key(RELEASE), *(k for type_ in types for k in stage_asset_keys(type_, names).values())]
+    built = [
+        sensors.build_sources_sensor(types, names),
         sensors.removed_sources(names),
         *([jobs.unlisted_organisations(names)] if settings.organisations else []),
-        commit_sensors.new_commits(names),
-        commit_sensors.changed_files(names),
-        changed_settings(names),
+        commit_sensors.changed_sources(names),
         new_input(names),
         *([sensors.upstream_assets(names)] if any(source.upstream for source in settings.sources) else []),
         runs.build_lost_runs_sensor(names),
@@ -125,4 +127,11 @@ def _build_sensors(
         jobs.build_new_release_sensor(names, publishes=_is_publishing()),
         alerts.build_failed_runs_sensor(names, own=own),
         *([alerts.spent_budgets(names)] if settings.costs.budgets else []),
+    ]
+    refresh, shown = names.definition("refresh"), dg.AssetSelection.assets(*refreshed)
+    return [
+        show_on_assets(share_instance(sensor), shown)
+        if any(target.job_name == refresh for target in sensor.targets)
+        else share_instance(sensor)
+        for sensor in built
     ]

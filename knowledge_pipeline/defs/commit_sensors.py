@@ -1,21 +1,25 @@
-"""The sensors that refresh sources when their files change, or the heads of their repositories.
+"""The sensor that refreshes sources when their files change, or the heads of their repositories.
 
-Neither reads a document. The daemon has no file watcher: a tick compares a digest of each folder's listing,
+It reads no document. The daemon has no file watcher: a tick compares a digest of each folder's listing,
 and refreshes a source whose digest differs. `knowledge watch` is quicker, and needs no daemon. Repositories
-are polled, host by host, and nothing is fetched. Dagster stores the cursors with every tick: they are small.
+are polled, host by host, and nothing is fetched. Dagster stores the cursor with every tick: it is small.
+
+One sensor does both, because a tick costs Dagster more than it costs here.
 """
 
 import json
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
+from typing import Any
 from zlib import crc32
 
 import dagster as dg
 
 from knowledge_pipeline.config.connections import GitConnection, LocalConnection
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig, resolve_trigger
 from knowledge_pipeline.connectors.git import remote_heads
 from knowledge_pipeline.connectors.git.command import find_checkout
@@ -27,7 +31,6 @@ from knowledge_pipeline.defs.runs import build_refresh_requests
 from knowledge_pipeline.defs.sensors import (
     READING_STATUSES,
     WAITING_STATUSES,
-    Cursor,
     list_unfinished_sources,
     list_unpartitioned_sources,
 )
@@ -40,10 +43,13 @@ from knowledge_pipeline.store.lake import Lake
 BUDGET_S = 5.0
 """For the listings of one tick, of the ten seconds between two; the next tick begins with the rest."""
 
+Look = tuple[list[dg.RunRequest], str]
+"""What a tick requests, or why it requests nothing."""
+
 
 @dataclass(slots=True)
-class FilesCursor(Cursor):
-    """What the sensor remembers from tick to tick, stored as JSON."""
+class FilesCursor:
+    """What the sensor remembers of folders from tick to tick."""
 
     requests: int = 0  # ticks with requests; in run keys, so that files that come back are refreshed again
     next: str = ""  # the source to list first
@@ -68,42 +74,38 @@ class ExcludedSources:
     new: Set[str] = frozenset()  # `sources_in_config` requests their first refresh: listed, not requested
 
 
-@sensor(job="refresh", interval_s=10, consequence="no folder is listed")
-def changed_files(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
-    """Lists the folders of sources that are refreshed as files change (trigger realtime, or on_commit where
-    the folder is in no repository), and requests a run for those that changed.
+def list_changed_folders(
+    context: dg.SensorEvaluationContext, settings: Settings, cursor: FilesCursor, names: Names
+) -> Look:
+    """List the folders of sources that are refreshed as files change (trigger realtime, or on_commit where
+    the folder is in no repository), and request a run for those that changed.
 
     A busy source is listed when its run is over.
     """
-    started_s = time.monotonic()
-    settings, names, instance = project.load_settings(), project.names, context.instance
-    try:
-        cursor = FilesCursor(**json.loads(context.cursor or "{}"))
-    except (TypeError, ValueError):  # of another version
-        cursor = FilesCursor()
-    sources = select_file_sources(settings.sources)
-    excluded = ExcludedSources(
-        busy=list_unfinished_sources(instance, names=names),
-        new=list_unpartitioned_sources(instance, sources, names),
-    )
+    started_s, instance = time.monotonic(), context.instance
+    if not (sources := select_file_sources(settings.sources)):
+        cursor.digests.clear()
+        return [], "no folder to list"
+    unseen = [source for source in sources if source.id not in cursor.digests]
+    new = list_unpartitioned_sources(instance, unseen, names)
+    excluded = ExcludedSources(busy=list_unfinished_sources(instance, names=names), new=new)
     until_s = started_s + BUDGET_S
     scan = scan_folders(sources, cursor, Lake(settings.store), until_s=until_s, excluded=excluded)
     for source, error in scan.failed.items():
         context.log.warning(f"{source}: {error}")
-    for source in excluded.new & list_unfinished_sources(instance, READING_STATUSES, names):
+    for source in new & list_unfinished_sources(instance, READING_STATUSES, names) if new else ():
         cursor.digests.pop(source, None)  # its run may have read it before this listing
     if scan.changed:  # the run key contains the digests: a tick repeated after a crash may find more
         cursor.requests += 1
         digests = "".join(f"{source.id} {cursor.digests[source.id]} " for source in scan.changed)
         key = f"files {cursor.requests} {_short_digest(digests)}"
-        requests = list(build_refresh_requests(scan.changed, names, trigger="files", run_key=key))
-        return dg.SensorResult(run_requests=requests, cursor=cursor.to_json())
+        return list(build_refresh_requests(scan.changed, names, trigger="files", run_key=key)), ""
     reasons = [f"no file changed in {len(sources)} sources"]
     if scan.failed:
         reasons.append(f"{len(scan.failed)} could not be listed: see the log of this tick")
     if scan.waiting:
         reasons.append(f"the next tick lists the other {scan.waiting} first")
-    return dg.SensorResult(skip_reason="; ".join(reasons), cursor=cursor.to_json())
+    return [], "; ".join(reasons)
 
 
 def select_file_sources(sources: Sequence[SourceConfig]) -> list[SourceConfig]:
@@ -164,8 +166,7 @@ def _short_digest(text: str) -> str:
 
 
 TICK_S = 9
-"""Dagster's daemon evaluates sensors every five seconds, those whose interval is over: so every other time.
-A tick costs the daemon 50 ms of the processor, whatever it finds."""
+"""Dagster's daemon looks every five seconds which intervals are over: so every other time."""
 
 MAX_INTERVAL_S = 30.0
 _MAX_HOST_PAUSE_S = 600.0
@@ -225,7 +226,7 @@ HEAD = "HEAD"
 
 
 @dataclass(slots=True)
-class CommitCursor(Cursor):
+class CommitCursor:
     """The heads of repositories at the last tick, by their names; a person can read and correct its JSON."""
 
     tick: int = 0
@@ -241,22 +242,16 @@ class CommitCursor(Cursor):
     """When each host was last asked."""
 
     @classmethod
-    def from_json(cls, text: str | None) -> "CommitCursor":
-        """The cursor of the last tick, or an empty one; raises ValueError if this sensor did not write it."""
-        if not text:
-            return cls()
-        try:
-            stored = json.loads(text)
-            return cls(
-                tick=int(stored["tick"]),
-                stood={str(name): dict(branches) for name, branches in stored["stood"].items()},
-                heads=dict(stored["heads"]),
-                failing={str(name): (int(count), int(at)) for name, (count, at) in stored["failing"].items()},
-                next=str(stored["next"]),
-                hosts={str(host): (at, int(count)) for host, (at, count) in stored.get("hosts", {}).items()},
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a cursor of this sensor: {error!r}") from error
+    def from_stored(cls, stored: Mapping[str, Any]) -> "CommitCursor":
+        """The cursor that JSON held; raises what a lookup raises if this sensor did not write it."""
+        return cls(
+            tick=int(stored["tick"]),
+            stood={str(name): dict(branches) for name, branches in stored["stood"].items()},
+            heads=dict(stored["heads"]),
+            failing={str(name): (int(count), int(at)) for name, (count, at) in stored["failing"].items()},
+            next=str(stored["next"]),
+            hosts={str(host): (at, int(count)) for host, (at, count) in stored["hosts"].items()},
+        )
 
     def retain_only(self, watches: Iterable[WatchedBranch]) -> None:
         """Drop what is no longer configured."""
@@ -323,8 +318,6 @@ MAX_SEPARATE_REPOSITORIES = 25
 """Of one tick, each with runs of its own. The sources of more share runs: after a night without a daemon,
 thousands of commits must not become thousands of runs."""
 
-_MIN_BUDGET_S = 2.0  # for polling, even if a large knowledge.yaml took long to read
-
 
 @dataclass(slots=True)
 class CommitScan:
@@ -341,40 +334,65 @@ class CommitScan:
     heads: remote_heads.RemoteHeadResults = field(default_factory=remote_heads.RemoteHeadResults)
 
 
-@sensor(job="refresh", interval_s=TICK_S, consequence="no repository is polled")
-def new_commits(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
-    """Polls the repositories of sources that are refreshed by commits, and requests one run for each new
+@sensor(job="refresh", interval_s=TICK_S, consequence="no repository is polled, and no folder is listed")
+def changed_sources(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
+    """Polls the repositories of sources that are refreshed by commits, lists the folders of those that are
+    refreshed as files change, and requests one run for each new commit, and one for all changed folders.
+    """
+    settings, names = project.load_settings(), project.names
+    try:
+        commits, files = parse_cursor(context.cursor)
+    except ValueError as error:
+        context.log.warning(f"the cursor is dropped, and every repository and folder counts as new: {error}")
+        commits, files = CommitCursor(), FilesCursor()
+    looks = (
+        poll_commits(context, settings, commits, names),
+        list_changed_folders(context, settings, files, names),
+    )
+    requests = [request for requested, _ in looks for request in requested]
+    cursor = json.dumps({"commits": asdict(commits), "files": asdict(files)}, separators=(",", ":"))
+    skip = None if requests else "; ".join(reason for _, reason in looks)
+    return dg.SensorResult(run_requests=requests, cursor=cursor, skip_reason=skip)
+
+
+def parse_cursor(text: str | None) -> tuple[CommitCursor, FilesCursor]:
+    """The cursor of the last tick, or an empty one; raises ValueError if this sensor did not write it."""
+    if not text:
+        return CommitCursor(), FilesCursor()
+    try:
+        stored = json.loads(text)
+        return CommitCursor.from_stored(stored["commits"]), FilesCursor(**stored["files"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a cursor of this sensor: {error!r}") from error
+
+
+def poll_commits(
+    context: dg.SensorEvaluationContext, settings: Settings, cursor: CommitCursor, names: Names
+) -> Look:
+    """Poll the repositories of sources that are refreshed by commits, and request one run for each new
     commit, with all sources that read it.
 
     Nothing is lost between a refresh and the first look at a repository: a repository that is seen for the
     first time is refreshed, even if needlessly, unless a run that will read it is still waiting. After that,
     it is refreshed once for each commit.
     """
-    started_s = time.monotonic()
-    settings, names = project.load_settings(), project.names
-    try:
-        cursor = CommitCursor.from_json(context.cursor)
-    except ValueError as error:
-        context.log.warning(f"the cursor is dropped, and every repository counts as new: {error}")
-        cursor = CommitCursor()
     cursor.tick += 1
     watches = remote_heads.group_by_watched_branch(settings.sources)
     cursor.retain_only(watches)
-    budget_s = max(_MIN_BUDGET_S, remote_heads.BUDGET_S - (time.monotonic() - started_s))
-    scan = poll_repositories(watches, cursor, budget_s)
+    scan = poll_repositories(watches, cursor, remote_heads.BUDGET_S)
     record_heads(Lake(settings.store), watches, scan.heads)
     scan.unseen = _select_first_refreshes(context.instance, watches, cursor, scan.unseen, names)
     for error in scan.failed.values():
         context.log.warning(str(error))
     if requests := list(_build_requests(scan, cursor.tick, names)):
-        return dg.SensorResult(run_requests=requests, cursor=cursor.to_json())
+        return requests, ""
     reasons = [f"no new commit in {len({watch.repository for watch in watches})} repositories"]
     if scan.failed:
         errors = "; ".join(map(str, scan.failed.values()))
         reasons.append(f"{len(scan.failed)} did not answer: {errors[:1000]}")
     if scan.waiting:
         reasons.append(f"the next tick polls the other {scan.waiting} first")
-    return dg.SensorResult(skip_reason="; ".join(reasons), cursor=cursor.to_json())
+    return [], "; ".join(reasons)
 
 
 def _select_first_refreshes(

@@ -84,6 +84,21 @@ def share_instance(sensor: dg.SensorDefinition) -> dg.SensorDefinition:
     return sensor
 
 
+def show_on_assets(sensor: dg.SensorDefinition, selection: dg.AssetSelection) -> dg.SensorDefinition:
+    """The same sensor, listed on the pages of some assets; its runs stay those of its job.
+
+    Dagster lists a sensor on what its asset job selects, and reads that selection of a job without a name of
+    its own from the sensor. One of several sets of partitions cannot be launched; this one never is.
+    """
+
+    class Shown(type(sensor)):
+        has_anonymous_job = True  # asked for when definitions are described to Dagster's other processes
+        job = dg.define_asset_job(sensor.name, selection)
+
+    sensor.__class__ = Shown
+    return sensor
+
+
 def list_siblings(context: dg.SensorEvaluationContext, sensor: str) -> list[str]:
     """The other code locations of the instance that have a sensor of this name, and evaluate it."""
     storage = context.instance.schedule_storage  # None in memory

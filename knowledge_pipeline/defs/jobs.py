@@ -463,7 +463,7 @@ _RECORDED_AFTER = timedelta(minutes=1)  # at most, by the run that makes a relea
 def build_new_release_sensor(names: Names = PLAIN, *, publishes: bool) -> dg.SensorDefinition:
     """The sensor that follows the live release, whoever made it; `publishes` requests its publication."""
 
-    @sensor(job=PUBLICATION if publishes else None, consequence="no release is looked up")
+    @sensor(job=PUBLICATION if publishes else None, interval_s=60, consequence="no release is looked up")
     def new_release(
         context: dg.SensorEvaluationContext, project: ProjectResource
     ) -> dg.SensorResult | dg.SkipReason:

@@ -34,7 +34,12 @@ from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import list_names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.defs.runs import build_purge_request, build_refresh_requests
-from knowledge_pipeline.defs.settings_assets import list_partitions, list_source_types, source_partitions
+from knowledge_pipeline.defs.settings_assets import (
+    list_changed_settings,
+    list_partitions,
+    list_source_types,
+    source_partitions,
+)
 from knowledge_pipeline.stages.context import sort_by_repository
 from knowledge_pipeline.store.lake import Lake
 
@@ -55,29 +60,23 @@ class Additions:
     refresh: list[SourceKey]
     requested: list[SourceKey]  # for the next tick: requested so far, and nothing stored yet
 
-    def to_cursor(self) -> str:
-        """What the next tick has to know, as JSON."""
-        return json.dumps({"requested": self.requested}, separators=(",", ":"))
-
-
-class Cursor:
-    """A dataclass that a sensor remembers from tick to tick, stored as JSON."""
-
-    __slots__ = ()
-
-    def to_json(self) -> str:
-        """The cursor as Dagster stores it."""
-        return json.dumps(asdict(cast(Any, self)), separators=(",", ":"))
+    def to_cursor(self, settings: str = "") -> str:
+        """What the next tick has to know, as JSON; `settings` are those whose changes are recorded."""
+        return json.dumps({"requested": self.requested, "settings": settings}, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
-class RemovalCursor(Cursor):
+class RemovalCursor:
     """What the sensor remembers of removed sources until nothing is left of them."""
 
     missing: dict[SourceKey, float] = field(default_factory=dict[SourceKey, float])
     """With a partition, but not in the file: since which time, in seconds since 1970."""
     purging: list[SourceKey] = field(default_factory=list[SourceKey])
     """With a requested purge."""
+
+    def to_json(self) -> str:
+        """The cursor as Dagster stores it."""
+        return json.dumps(asdict(self), separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +147,12 @@ def id_of(key: SourceKey) -> str:
     return key.partition("/")[2]
 
 
-def parse_requested(text: str | None) -> list[SourceKey]:
-    """`Additions.requested` from a sensor's cursor; empty where it cannot be read."""
+def parse_additions_cursor(text: str | None) -> tuple[list[SourceKey], str]:
+    """`Additions.requested` and the settings of the last tick; empty where they cannot be read."""
     with suppress(ValueError, TypeError, AttributeError):
-        return [str(key) for key in json.loads(text or "{}").get("requested", [])]
-    return []
+        stored = json.loads(text or "{}")
+        return [str(key) for key in stored.get("requested", [])], str(stored.get("settings", ""))
+    return [], ""
 
 
 def parse_removal_cursor(text: str | None) -> RemovalCursor:
@@ -169,12 +169,15 @@ def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> d
 
     @sensor(job="refresh", consequence="partitions are left as they are")
     def sources_in_config(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
-        """Adds a partition for every new source of knowledge.yaml, and refreshes it."""
+        """Adds a partition for every new source of knowledge.yaml, and refreshes it; records settings that
+        changed since a source was last refreshed, so that the UI shows its partitions as stale.
+        """
         settings, instance = project.load_settings(), context.instance
         own, (configured, stored) = _own_sources(context, names), _read_keys(settings)
         of_types = {type_: list_partitions(instance, type_, names) for type_ in list_source_types(settings)}
         existing = [f"{type_}/{id_}" for type_, ids in of_types.items() for id_ in ids]
-        mine, requested = instance.get_dynamic_partitions(str(own.name)), parse_requested(context.cursor)
+        mine = instance.get_dynamic_partitions(str(own.name))
+        requested, seen = parse_additions_cursor(context.cursor)
         manual = {f"{it.type}/{it.id}" for it in settings.sources if resolve_trigger(it) == "manual"}
         additions = plan_additions(configured, existing, mine, stored, requested, manual)
         new = set(additions.refresh)
@@ -192,13 +195,17 @@ def build_sources_sensor(types: Sequence[SourceType], names: Names = PLAIN) -> d
             reason = f"{len(additions.add)} partitions added"
         else:
             reason = "partitions equal the configuration"
+        changed, seen = list_changed_settings(instance, settings, seen, names)
+        if changed:
+            reason += f"; settings of {len(changed)} sources changed"
         return dg.SensorResult(
             run_requests=requests,
+            asset_events=changed,
             dynamic_partitions_requests=[
                 partitions.build_add_request(ids)
                 for partitions, ids in _group_by_set(additions.add, own, names)
             ],
-            cursor=additions.to_cursor(),
+            cursor=additions.to_cursor(seen),
             skip_reason=None if requests else dg.SkipReason(reason),
         )
 

@@ -27,7 +27,6 @@ from knowledge_pipeline.defs.dagster_internals import (
     read_partition_versions,
     report_materializations,
 )
-from knowledge_pipeline.defs.define import sensor
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.resources import ProjectResource
 from knowledge_pipeline.records import hash_strings
@@ -166,26 +165,19 @@ def report_settings(
     return len(unreported)
 
 
-@sensor(consequence="the settings cannot be read")
-def changed_settings(
-    context: dg.SensorEvaluationContext, project: ProjectResource
-) -> dg.SensorResult | dg.SkipReason:
-    """Records settings of knowledge.yaml that changed since a source was last refreshed, so that the UI shows
-    its partitions as stale.
-    """
-    settings, names = project.load_settings(), project.names
+def list_changed_settings(
+    instance: dg.DagsterInstance, settings: Settings, seen: str, names: Names = PLAIN
+) -> tuple[list[dg.AssetMaterialization], str]:
+    """Settings that changed since a source was last refreshed, and what to pass as `seen` the next time."""
     versions = [f"{source.id} {describe_versions(settings, source)}" for source in settings.sources]
     # With the time in it, to look again periodically although nothing changed.
-    cursor = f"{hash_strings(*versions)} {int(time.time() // _RECHECK_S)}"
-    if context.cursor == cursor:
-        return dg.SkipReason("no settings changed")
-    _add_partitions(context.instance, settings.sources, names)
-    changed = iter_unreported(context.instance, settings, settings.sources, names, include_unseen=False)
-    events = list(islice(changed, REPORTS_PER_TICK))
-    if len(events) == REPORTS_PER_TICK:  # perhaps more: the next tick goes on
-        return dg.SensorResult(asset_events=events)
-    reason = f"settings of {len(events)} sources changed"
-    return dg.SensorResult(asset_events=events, cursor=cursor, skip_reason=reason)
+    current = f"{hash_strings(*versions)} {int(time.time() // _RECHECK_S)}"
+    if seen == current:
+        return [], seen
+    _add_partitions(instance, settings.sources, names)
+    unreported = iter_unreported(instance, settings, settings.sources, names, include_unseen=False)
+    changed = list(islice(unreported, REPORTS_PER_TICK))
+    return changed, current if len(changed) < REPORTS_PER_TICK else seen  # perhaps more: the next goes on
 
 
 _DAILY = (timedelta(hours=26), timedelta(hours=50))

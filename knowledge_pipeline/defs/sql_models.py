@@ -71,7 +71,7 @@ def build_models_job(names: Names = PLAIN) -> AssetJob:
 _REST = 9  # times the length of the last run, until the next one
 
 
-@sensor(job="sql_models", consequence="no model runs")
+@sensor(job="sql_models", interval_s=60, consequence="no model runs")
 def new_input(
     context: dg.SensorEvaluationContext, project: ProjectResource
 ) -> dg.SensorResult | dg.SkipReason:

@@ -180,6 +180,8 @@ def undo_table(table: Table, *, keep_rows: bool) -> bool:
 
 def drop_tags(path: StorePath) -> None:
     """End the way back: cleanup may have the versions that the migration kept."""
+    if not has_version(path):
+        return  # a purge erased it
     tags = open_dataset(path).tags
     for name in sorted(tags.list(), key=lambda name: name != _HEAD):
         if name.startswith((_HEAD, _OLD, _NEW)):
@@ -305,6 +307,8 @@ def migrate(lake: Lake, *, report: ReportTable = lambda name: None) -> list[str]
     changed: list[str] = []
     for table in read_versions(lake).tables:
         with _lock_table(lake, table):
+            if not has_version(table.table.path):
+                continue  # a purge erased it
             rename = partial(_rename_versions, lake) if table.kind == "releases" else None
             released = _list_released(lake, table)
             did = migrate_table(table.table, table.kind, released, before_columns=rename)
@@ -333,7 +337,7 @@ def undo_migration(lake: Lake, *, report: ReportTable = lambda name: None) -> li
     for table in reversed(tables):  # the releases first
         with _lock_table(lake, table):
             keep_rows = table.kind.partition("/")[0] in _KEEPS_ROWS
-            if undo_table(table.table, keep_rows=keep_rows):
+            if has_version(table.table.path) and undo_table(table.table, keep_rows=keep_rows):
                 _move_release_tags(lake, [table])
                 report(table.name)
             drop_tags(table.table.path)
@@ -379,7 +383,12 @@ def _iter_tables(lake: Lake) -> Iterator[StoredTable]:
 
 def _read_table(lake: Lake, kind: str, path: StorePath, table: Table) -> Iterator[StoredTable]:
     if has_version(path):
-        dataset = open_dataset(path)
+        try:
+            dataset = open_dataset(path)
+        except ValueError:
+            if has_version(path):
+                raise
+            return  # a purge erased it since
         is_reversible = _find_head(dataset) is not None
         version = read_schema_version(dataset.schema)
         yield StoredTable(lake.relative_name(path), kind, table, version, is_reversible)

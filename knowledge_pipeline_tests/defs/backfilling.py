@@ -37,7 +37,7 @@ def daemon_of(place: Workplace, home: Path, yaml: Path) -> Iterator[Daemon]:
     with dg.DagsterInstance.from_config(str(home)) as instance:
         place.add_partitions(instance)
         code = RegisteredCodeLocationOrigin("knowledge_pipeline.definitions")
-        for name in ("sources_in_config", "changed_files"):
+        for name in ("sources_in_config", "changed_sources"):
             sensor = RemoteInstigatorOrigin(RemoteRepositoryOrigin(code, "__repository__"), name)
             off = InstigatorState(sensor, InstigatorType.SENSOR, InstigatorStatus.STOPPED)
             instance.add_instigator_state(off)

@@ -13,7 +13,7 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline.config.file import load_settings
-from knowledge_pipeline.defs.commit_sensors import CommitCursor
+from knowledge_pipeline.defs.commit_sensors import parse_cursor
 from knowledge_pipeline.stages import pipeline
 from knowledge_pipeline.stages.context import RefreshOptions
 from knowledge_pipeline.store.lake import Lake
@@ -148,7 +148,7 @@ def _live(
     daemon.until(
         lambda: (
             all(
-                str(seen.remote) in CommitCursor.from_json(daemon.cursor("new_commits")).stood
+                str(seen.remote) in parse_cursor(daemon.cursor("changed_sources"))[0].stood
                 for seen in (app, lib, site)
             )
             and daemon.idle()

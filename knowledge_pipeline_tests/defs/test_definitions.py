@@ -6,6 +6,7 @@ import sys
 
 import dagster as dg
 import pytest
+from dagster._core.remote_representation.external_data import RepositorySnap
 
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
@@ -76,9 +77,7 @@ def test_what_runs_by_itself_is_switched_on(workplace: Workplace, load) -> None:
         [
             "sources_in_config",
             "removed_sources",
-            "new_commits",
-            "changed_files",
-            "changed_settings",
+            "changed_sources",
             "new_input",
             "lost_runs",
             "new_release",
@@ -100,6 +99,21 @@ def test_what_runs_by_itself_is_switched_on(workplace: Workplace, load) -> None:
         ],
         "RUNNING",
     )
+
+
+@pytest.mark.filterwarnings("ignore:Property `ScheduleDefinition.environment_vars`")  # Dagster's own
+def test_the_page_of_a_stage_lists_the_sensors_that_refresh_it(workplace: Workplace, load) -> None:
+    workplace.declare("one", "code", a_py="x = 1\n")
+    workplace.declare("two", "markdown", a_md="# A\n")
+    repository = load().get_repository_def()
+    graph = repository.asset_graph
+    targets = {
+        sensor.name: (set(sensor.target_dict), {key.to_user_string() for key in selection.resolve(graph)})
+        for sensor in RepositorySnap.from_def(repository).sensors
+        if (selection := sensor.asset_selection)
+    }
+    shown = {*chain("code"), *chain("markdown"), "code/graph", "release"}
+    assert targets == dict.fromkeys(["sources_in_config", "changed_sources"], ({"refresh"}, shown))
 
 
 def test_what_is_optional_is_there_where_it_is_asked_for(workplace: Workplace, load) -> None:

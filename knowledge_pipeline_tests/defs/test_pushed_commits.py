@@ -17,6 +17,7 @@ import dagster as dg
 import httpx2
 import pytest
 
+from knowledge_pipeline.defs.commit_sensors import parse_cursor
 from knowledge_pipeline.knowledge_base import KnowledgeBase
 from knowledge_pipeline_tests.connectors.repositories import Repository
 from knowledge_pipeline_tests.defs.conftest import Workplace
@@ -89,7 +90,7 @@ def push(url: str, commit: str) -> httpx2.Response:
 
 def has_looked(daemon: Daemon) -> bool:
     """Whether the source has its first refresh, and the sensor knows where the repository stands."""
-    stood = json.loads(daemon.cursor("new_commits") or "{}").get("stood", {})
+    stood = parse_cursor(daemon.cursor("changed_sources"))[0].stood
     return bool(daemon.runs(trigger="added")) and any(stood.values()) and daemon.idle()
 
 

@@ -9,7 +9,7 @@ import pytest
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.defs.commit_sensors import new_commits
+from knowledge_pipeline.defs.commit_sensors import changed_sources
 from knowledge_pipeline.defs.jobs import build_schedules
 from knowledge_pipeline.errors import ConfigError
 from knowledge_pipeline_tests.defs.watching import Watch, how_of_run, sources_of_run
@@ -19,7 +19,7 @@ WHEN = datetime(2026, 3, 1, 3, 0, tzinfo=ZoneInfo("Europe/Berlin"))
 
 @pytest.fixture
 def project(tmp_path: Path) -> Watch:
-    return Watch(tmp_path / "project", new_commits())
+    return Watch(tmp_path / "project", changed_sources())
 
 
 def tick(project: Watch, name: str, instance: dg.DagsterInstance) -> ScheduleExecutionData:

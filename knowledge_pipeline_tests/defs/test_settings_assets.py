@@ -8,10 +8,10 @@ import pytest
 
 from knowledge_pipeline.config.settings import Settings, compute_settings_digests
 from knowledge_pipeline.defs import settings_assets
+from knowledge_pipeline.defs.sensors import build_sources_sensor
 from knowledge_pipeline.defs.settings_assets import (
     SOURCES,
     build_sources_asset,
-    changed_settings,
     describe_versions,
     report_settings,
     settings_partitions,
@@ -80,7 +80,7 @@ def tick(workplace: Workplace, instance: dg.DagsterInstance):
         with dg.build_sensor_context(
             instance=instance, cursor=cursor[0], resources={"project": workplace.resource}
         ) as context:
-            answer = changed_settings().evaluate_tick(context)
+            answer = build_sources_sensor(["code"]).evaluate_tick(context)
         cursor[0] = answer.cursor if answer.cursor is not None else cursor[0]
         found = []
         for event in answer.asset_events:

@@ -1,4 +1,4 @@
-"""The sensor `changed_files`, tick by tick, over real folders and a real instance."""
+"""The sensor `changed_sources`, tick by tick, over real folders and a real instance."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from knowledge_pipeline.defs import commit_sensors as files_changed
 from knowledge_pipeline.defs.commit_sensors import (
     ExcludedSources,
     FilesCursor,
-    changed_files,
+    changed_sources,
     scan_folders,
     select_file_sources,
 )
@@ -37,7 +37,7 @@ class Ticks:
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources={"project": self.workplace.resource}
         ) as context:
-            result = changed_files().evaluate_tick(context)
+            result = changed_sources().evaluate_tick(context)
         self.cursor = result.cursor or self.cursor
         self.keys += [request.run_key for request in result.run_requests or ()]
         return result
@@ -115,7 +115,7 @@ def test_a_source_that_cannot_be_listed_is_told_once_and_hides_no_other(ticks: T
     one.rename(one.parent / "away")
     (two / "a.py").write_text("x = 3\n")
     assert ticks.sources() == ["two"]
-    assert ticks.tick().skip_message == "no file changed in 2 sources"
+    assert ticks.tick().skip_message == "no new commit in 0 repositories; no file changed in 2 sources"
     (one.parent / "away").rename(one)
     assert ticks.sources() == ["one"]
 
@@ -183,14 +183,16 @@ def test_what_is_no_longer_declared_is_forgotten_and_a_strange_cursor_begins_ane
     ticks.sources()
     ticks.workplace.forget("one")
     ticks.sources()
-    assert list(json.loads(ticks.cursor or "")["digests"]) == ["two"]
+    assert list(json.loads(ticks.cursor or "")["files"]["digests"]) == ["two"]
     ticks.cursor = "[1, 2]"
     assert ticks.sources() == ["two"]
 
 
 def test_a_wrong_file_is_why_nothing_is_listed(ticks: Ticks) -> None:
     ticks.workplace.path.write_text("sources: nonsense\n")
-    assert ticks.tick().skip_message.startswith("no folder is listed: knowledge.yaml:1:")
+    assert ticks.tick().skip_message.startswith(
+        "no repository is polled, and no folder is listed: knowledge.yaml:1:"
+    )
 
 
 @pytest.mark.slow

@@ -1,9 +1,11 @@
-"""The sensor `new_commits` over real repositories: one run for each commit, and none is lost."""
+"""The sensor `changed_sources` over real repositories: one run for each commit, and none is lost."""
 
 import json
 import shutil
 import time
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -12,7 +14,8 @@ from knowledge_pipeline.connectors.git.remote_heads import build_queries, group_
 from knowledge_pipeline.defs.commit_sensors import (
     MAX_SEPARATE_REPOSITORIES,
     CommitCursor,
-    new_commits,
+    changed_sources,
+    parse_cursor,
     poll_repositories,
 )
 from knowledge_pipeline.defs.jobs import build_source_jobs
@@ -24,7 +27,7 @@ from knowledge_pipeline_tests.defs.watching import Watch, sources_of_run
 
 @pytest.fixture
 def watch(tmp_path: Path) -> Watch:
-    return Watch(tmp_path / "project", new_commits())
+    return Watch(tmp_path / "project", changed_sources())
 
 
 @pytest.fixture
@@ -195,15 +198,15 @@ def test_who_fails_again_and_again_is_asked_less_often(
         assert "did not answer" in (watch.tick(instance).skip_message or "")
     answered_at = time.time()
     assert "did not answer" not in (watch.tick(instance).skip_message or ""), "it was asked though it pauses"
-    cursor = json.loads(watch.cursor or "")
+    cursor = json.loads(watch.cursor or "")["commits"]
     ((count, until),) = cursor["failing"].values()
     assert count == 3
     assert asked_at + 59 <= until <= answered_at + 60  # in whole seconds
     Repository(tmp_path / "gone").commit()
     cursor["failing"] = {name: (count, time.time() - 1) for name in cursor["failing"]}
-    watch.cursor = json.dumps(cursor)
+    remember(watch, cursor)
     assert watch.runs(instance) == [["gone"]]
-    assert json.loads(watch.cursor or "")["failing"] == {}
+    assert parse_cursor(watch.cursor)[0].failing == {}
 
 
 def test_a_pause_is_ten_minutes_at_most() -> None:
@@ -229,13 +232,13 @@ def test_head_that_names_another_branch_is_noticed_within_ten_minutes(
     shop.git("checkout", "-q", "-b", "next")
     shop.commit()
     assert watch.runs(instance) == []
-    cursor = CommitCursor.from_json(watch.cursor)
+    cursor, _ = parse_cursor(watch.cursor)
     ((asked_at_s, _),) = cursor.hosts.values()
     looked_up = [cursor.known_head(shop.root.as_uri(), asked_at_s + second) for second in range(601)]
     assert looked_up[0] == "main"
     assert looked_up[-1] is None
     cursor.hosts = {host: (at_s - 600, count) for host, (at_s, count) in cursor.hosts.items()}
-    watch.cursor = cursor.to_json()
+    remember(watch, asdict(cursor))
     assert watch.runs(instance) == [["code"]]
 
 
@@ -251,8 +254,9 @@ def test_what_is_no_longer_configured_leaves_the_cursor(
     watch.tick(instance)
     del watch.sources["stable"], watch.sources["other"]
     watch.tick(instance)
-    assert list(CommitCursor.from_json(watch.cursor).stood) == [shop.root.as_uri()]
-    assert list(CommitCursor.from_json(watch.cursor).stood[shop.root.as_uri()]) == ["main"]
+    stood = parse_cursor(watch.cursor)[0].stood
+    assert list(stood) == [shop.root.as_uri()]
+    assert list(stood[shop.root.as_uri()]) == ["main"]
 
 
 @pytest.mark.slow
@@ -300,7 +304,8 @@ def test_a_cursor_that_cannot_be_read_counts_as_none(
 ) -> None:
     watch.declare("code", over=shop.root.as_uri())
     watch.known(instance)
-    for nonsense in ("{", "[]", '{"tick": 1}', '{"tick":1,"stood":[],"heads":{},"failing":{},"next":""}'):
+    commits = '{"tick":1,"stood":[],"heads":{},"failing":{},"next":"","hosts":{}}'
+    for nonsense in ("{", "[]", '{"tick": 1}', f'{{"commits":{commits},"files":{{}}}}'):
         watch.cursor = nonsense
         assert watch.runs(instance) == [["code"]]
 
@@ -361,7 +366,7 @@ def test_a_look_at_two_thousand_sources_asks_each_of_two_hundred_repositories_on
         assert len(processes) <= 2 * len(folders), "one for a path, one for an address, of each"
         kilobytes.append(resident_kb())
     assert (
-        CommitCursor.from_json(watch.cursor).stood.keys()
+        parse_cursor(watch.cursor)[0].stood.keys()
         == build_queries(group_by_watched_branch(watch.settings.sources)).keys()
     )
     assert kilobytes[-1] - kilobytes[2] < 20_000
@@ -371,7 +376,12 @@ def test_a_look_at_two_thousand_sources_asks_each_of_two_hundred_repositories_on
 
 def ask_again(watch: Watch) -> None:
     """Forget when the hosts were asked, as half a minute later."""
-    watch.cursor = json.dumps(json.loads(watch.cursor or "") | {"hosts": {}})
+    remember(watch, json.loads(watch.cursor or "")["commits"] | {"hosts": {}})
+
+
+def remember(watch: Watch, commits: dict[str, Any]) -> None:
+    """Replace what the sensor remembers of repositories."""
+    watch.cursor = json.dumps(json.loads(watch.cursor or "") | {"commits": commits})
 
 
 def resident_kb() -> int:

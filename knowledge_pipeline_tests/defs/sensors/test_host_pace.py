@@ -64,10 +64,3 @@ def test_a_host_of_which_some_had_no_turn_is_due_at_once() -> None:
 
 def test_a_clock_that_was_set_back_stops_nobody() -> None:
     assert is_due("github.com", 100, (1e9, 5), 1e9 - 3600)
-
-
-def test_a_cursor_of_an_earlier_version_is_read() -> None:
-    stored = '{"tick":3,"stood":{"r":{"HEAD":"a"}},"heads":{},"failing":{},"next":""}'
-    cursor = CommitCursor.from_json(stored)
-    assert (cursor.tick, cursor.hosts) == (3, {})
-    assert CommitCursor.from_json(cursor.to_json()) == cursor

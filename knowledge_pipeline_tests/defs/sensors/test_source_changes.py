@@ -10,8 +10,8 @@ from knowledge_pipeline.defs.sensors import (
     RemovalCursor,
     Removals,
     SourceKey,
+    parse_additions_cursor,
     parse_removal_cursor,
-    parse_requested,
     plan_additions,
     plan_removals,
 )
@@ -34,7 +34,7 @@ class World:
         self, configured: list[SourceKey], *, dies: bool = False, works: bool = True
     ) -> tuple[Additions, Removals]:
         """One tick of each sensor; `dies` before runs and cursors are kept; runs do their work, or fail."""
-        requested = parse_requested(self.added_cursor)
+        requested, _ = parse_additions_cursor(self.added_cursor)
         added = plan_additions(configured, self.held, self.own, self.stored, requested)
         self.held |= set(added.add)
         self.own |= set(added.add)
@@ -127,11 +127,11 @@ def test_what_is_missing_is_purged_after_its_time_and_not_where_it_came_back() -
 
 def test_a_cursor_that_cannot_be_read_is_an_empty_one() -> None:
     for nonsense in ("", "{", "[]", '{"requested": 3, "missing": 3}', "null", '"x"'):
-        assert parse_requested(nonsense) == []
+        assert parse_additions_cursor(nonsense) == ([], "")
         assert parse_removal_cursor(nonsense) == RemovalCursor()
 
 
 def test_a_cursor_survives_being_written() -> None:
     cursor = RemovalCursor({"code/b": 12.5}, ["code/c"])
     assert parse_removal_cursor(cursor.to_json()) == cursor
-    assert parse_requested(Additions([], [], ["code/a"]).to_cursor()) == ["code/a"]
+    assert parse_additions_cursor(Additions([], [], ["code/a"]).to_cursor("x")) == (["code/a"], "x")

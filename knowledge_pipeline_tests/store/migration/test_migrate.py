@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from knowledge_pipeline import KnowledgeBase
+from knowledge_pipeline import KnowledgeBase, maintenance
 from knowledge_pipeline.cli.app import app
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.errors import KnowledgeError, NotFound, StoreError
@@ -208,6 +210,27 @@ def test_what_is_purged_is_not_kept_for_the_way_back(open_store: OpenStore, endp
         migrate.undo_migration(lake)
     stored = b"".join(path.read_bytes() for path in lake.folder.rglob("*") if path.is_file())
     assert b"quartermaster" not in stored
+
+
+def test_what_a_purge_erases_meanwhile_is_passed_over(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, migrations = open_store(VERSION), []
+    erase = maintenance._erase_location
+
+    def erase_when_a_migration_waits(*arguments: Any) -> None:
+        command = [sys.executable, "-m", "knowledge_pipeline.cli", "migrate"]
+        migration = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        migrations.append((migration, next(line for line in migration.stdout or () if "waiting" in line)))
+        erase(*arguments)
+
+    monkeypatch.setattr(maintenance, "_erase_location", erase_when_a_migration_waits)
+    maintenance.purge_source(lake, load_settings(Path("knowledge.yaml")), "docs")
+    ((migration, waited),) = migrations
+    printed, _ = migration.communicate()
+    assert "source 'docs'" in waited
+    assert (migration.returncode, "nothing to migrate" in printed) == (0, True), printed
+    assert not [table.name for table in migrate.read_versions(lake).tables if "docs" in table.name]
 
 
 class Killed(BaseException):
