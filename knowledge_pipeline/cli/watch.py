@@ -335,8 +335,7 @@ class WatchedSources:
         """Those whose own permissions are read, of all that are configured if none is named."""
         from knowledge_pipeline.stages.permissions import list_guarded
 
-        ids = {source.id for source in self.sources}
-        return [it for it in list_guarded(self.settings) if not self._ids or it.id in ids]
+        return [it for it in list_guarded(self.settings) if not self._ids or it in self.sources]
 
     def reload_if_edited(self) -> bool:
         """Read the file again if it was edited; returns whether it was. Raises as the constructor does.
