@@ -227,7 +227,7 @@ class _Comparison:
     def _mark(self) -> None:
         """Let the reconciliation of each stage find what is wrong."""
         wrong, index = self._wrong, self._index
-        copies = index.read_rows(["id"], one_of("text_key", wrong["vectors"]))["id"].to_pylist()
+        copies: list[Any] = index.read_rows(["id"], one_of("text_key", wrong["vectors"]))["id"].to_pylist()
         ids = sorted(wrong["without_vector"].union(copies))
         self._documents.update_where(one_of("uri", wrong["documents"]), revision="")
         self._chunks.update_where(one_of("uri", wrong["cut"]), fingerprint="")
