@@ -510,7 +510,7 @@ def read_permissions_forever(
     while True:
         due, guarded = time.monotonic() + interval_s, watched.list_guarded()
         try:
-            outcome = refresh_all_permissions(watched.lake, watched.settings, guarded)
+            outcome = refresh_all_permissions(watched.lake, watched.settings, guarded) if guarded else []
         except Exception as error:  # noqa: BLE001 - a full disk, a bug: neither ends the watch
             outcome = [PermissionsRead(it, error=TransientError(format_error(error))) for it in guarded]
         for result in outcome:
