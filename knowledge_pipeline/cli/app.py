@@ -45,7 +45,7 @@ SUMMARIES = {
     "rollback": "Make an earlier release live again, at once, and pin it.",
     "purge": "Erase content permanently.",
     "maintain": "Make the store small and fast again.",
-    "verify": "Read the whole store, and compare it with itself.",
+    "verify": "Read the whole store, and compare it with itself, or with its sources.",
     "migrate": "Bring a store that an earlier version wrote up to date, in place.",
     "publish": "Copy the live release to PostgreSQL, by what changed.",
     "sql": "Answer questions about the pipeline: cost, freshness, duplicates, links, quality.",

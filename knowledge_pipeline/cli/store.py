@@ -107,7 +107,8 @@ def _verify_sources(session: Session, ids: Sequence[str]) -> int | None:
     from knowledge_pipeline.stages.context import RefreshContext
     from knowledge_pipeline.stages.verify_sources import verify_source
 
-    sources = session.settings.select_sources(ids, or_types=True)
+    chosen = session.settings.select_sources(ids, or_types=True)
+    sources = [source for source in chosen if ids or source.type != "push"]  # nobody else has what was pushed
     results = [verify_source(RefreshContext(session.lake, session.settings, source)) for source in sources]
     session.screen.print_text("\n".join(result.describe() for result in results))
     differences = [row for result in results for row in result.to_rows()]

@@ -347,8 +347,7 @@ class WatchedSources:
         """Those whose own permissions are read, of all that are configured if none is named."""
         from knowledge_pipeline.stages.permissions import list_guarded
 
-        ids = {source.id for source in self.sources}
-        return [it for it in list_guarded(self.settings) if not self._ids or it.id in ids]
+        return [it for it in list_guarded(self.settings) if not self._ids or it in self.sources]
 
     def refresh(
         self, sources: Sequence[SourceConfig], report_for: ReportFactory, upkeep: PostponedUpkeep
@@ -549,7 +548,7 @@ def read_permissions_forever(
     while True:
         due, guarded = time.monotonic() + interval_s, watched.list_guarded()
         try:
-            outcome = refresh_all_permissions(watched.lake, watched.settings, guarded)
+            outcome = refresh_all_permissions(watched.lake, watched.settings, guarded) if guarded else []
         except Exception as error:  # noqa: BLE001 - a full disk, a bug: neither ends the watch
             outcome = [PermissionsRead(it, error=TransientError(format_error(error))) for it in guarded]
         for result in outcome:

@@ -29,17 +29,15 @@ def log_refreshes(
     _add_rows(lake, "refreshes", _build_rows(settings, stats, run_id))
 
 
-def log_verification(ctx: RefreshContext, stats: Stats, problem: str | None) -> None:
-    """Add a row to `refreshes` that says how a source and its index compare."""
-    rows = [{**row, "problem": problem or None} for row in _build_rows(ctx.settings, [stats])]
+def log_outcome(ctx: RefreshContext, stats: Stats, problem: str | None) -> None:
+    """Add a row to `refreshes` that says why one failed, or how a source and its index compare."""
+    rows = [{**row, "problem": problem} for row in _build_rows(ctx.settings, [stats])]
     _add_rows(ctx.lake, "refreshes", rows)
 
 
 def log_failure(ctx: RefreshContext, problem: str) -> None:
     """Add a row to `refreshes` that says why one failed."""
-    failed = Stats(FAILED_STAGE, ctx.source.id)
-    rows = [{**row, "problem": problem} for row in _build_rows(ctx.settings, [failed])]
-    _add_rows(ctx.lake, "refreshes", rows)
+    log_outcome(ctx, Stats(FAILED_STAGE, ctx.source.id), problem)
 
 
 def _add_rows(lake: Lake, name: str, rows: Sequence[dict[str, Any]]) -> None:

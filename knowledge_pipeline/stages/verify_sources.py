@@ -27,7 +27,7 @@ from knowledge_pipeline.errors import KnowledgeError, SourceRefused
 from knowledge_pipeline.records import VERIFIED_STAGE, build_embedded_text
 from knowledge_pipeline.stages import chunks, snapshot
 from knowledge_pipeline.stages.context import RefreshContext, item_fingerprints, measure_stage
-from knowledge_pipeline.stages.run_log import log_verification
+from knowledge_pipeline.stages.run_log import log_outcome
 from knowledge_pipeline.store.filters import MATCH_ALL, Filter, eq, is_null, one_of
 from knowledge_pipeline.store.fragments import StaleRows
 from knowledge_pipeline.store.lake import Lake
@@ -81,14 +81,11 @@ def verify_source(ctx: RefreshContext, *, day: date | None = None) -> SourceVeri
                 _Comparison(ctx, found, seed).run()
         except KnowledgeError as error:
             found.problem = str(error)
-    stats.seen, stats.rows, stats.changed = (
-        found.counts["listed"],
-        found.counts["stored"],
-        len(found.differences),
-    )
-    stats.skipped = Counter({"changed since": found.counts["changed_since"]})
+    counts, stats.changed = found.counts, len(found.differences)
+    stats.seen, stats.rows = counts["listed"], counts["stored"]
+    stats.skipped["changed since"] = counts["changed_since"]
     told = "; ".join(f"{uri}: {text}" for uri, text in sorted(found.differences.items()))
-    log_verification(ctx, stats, found.problem or truncate(told, 2000) or None)
+    log_outcome(ctx, stats, found.problem or truncate(told, 2000) or None)
     return found
 
 
@@ -120,12 +117,9 @@ class _Comparison:
         self._ctx, self._found, self._counts = ctx, found, found.counts
         self._random = Random(seed)  # noqa: S311 - no secret
         self._wrong = defaultdict[str, set[str]](set)  # keys of rows to be made anew
-        self._embedding, type_, source = (
-            ctx.settings.resolve_embedding(ctx.source),
-            ctx.source.type,
-            ctx.source.id,
-        )
-        space, self._mine = resolve_space(self._embedding), eq("source", source)
+        self._embedding = ctx.settings.resolve_embedding(ctx.source)
+        type_, source, space = ctx.source.type, ctx.source.id, resolve_space(self._embedding)
+        self._mine = eq("source", source)
         self._documents, self._chunks = ctx.lake.snapshot(type_, source), ctx.lake.chunks(type_, source)
         self._index = ctx.lake.index(space.name, space.dimensions)
         self._vectors = ctx.lake.embeddings(space.name, source, space.dimensions)
@@ -151,10 +145,8 @@ class _Comparison:
             open_attachment_reader(ctx.source) as files,
         ):
             items = snapshot.list_whole(source, files)
-            listed, stored = (
-                item_fingerprints(items.values()),
-                snapshot.load_live(ctx.lake, ctx.source, items),
-            )
+            listed = item_fingerprints(items.values())
+            stored = snapshot.load_live(ctx.lake, ctx.source, items)
             readable = self._compare_keys(listed, stored)
             same = sorted(uri for uri in readable if uri in listed and listed[uri] == stored.get(uri))
             sample = self._random.sample(same, min(ctx.settings.checks.verified_documents, len(same)))
@@ -211,9 +203,8 @@ class _Comparison:
             if id_ not in sound or any(row[name] != sound[id_][name] for name in _COPIED):
                 self._wrong["indexed"].add(id_)
         lost = {row["uri"] for id_, row in sound.items() if id_ not in rows}
-        self._found.add(
-            {rows[id_]["uri"] for id_ in self._wrong["indexed"]} | lost, "indexed with other chunks"
-        )
+        lost |= {rows[id_]["uri"] for id_ in self._wrong["indexed"]}
+        self._found.add(lost, "indexed with other chunks")
         self._counts.update(changed_since=len(outdated), chunks=len(sound))
         embedded = sorted(id_ for id_ in sound.keys() & rows.keys() if rows[id_]["vector"] is not None)
         self._compare_vectors([sound[id_] | {"vector": rows[id_]["vector"]} for id_ in embedded])
@@ -235,14 +226,16 @@ class _Comparison:
 
     def _mark(self) -> None:
         """Let the reconciliation of each stage find what is wrong."""
-        wrong, index, ids = self._wrong, self._index, sorted(self._wrong["without_vector"])
+        wrong, index = self._wrong, self._index
+        copies: list[Any] = index.read_rows(["id"], one_of("text_key", wrong["vectors"]))["id"].to_pylist()
+        ids = sorted(wrong["without_vector"].union(copies))
         self._documents.update_where(one_of("uri", wrong["documents"]), revision="")
         self._chunks.update_where(one_of("uri", wrong["cut"]), fingerprint="")
         self._vectors.replace_rows([StaleRows("text_key", sorted(wrong["vectors"]))])
         if wrong["indexed"] or ids:
             with self._ctx.lake.lock_index():
                 index.update_where(self._mine & one_of("id", wrong["indexed"]), fingerprint="")
-                if ids:  # as without a vector, which other rows of the text would get from them
+                if ids:  # of other sources too: a text without a vector gets that of any row
                     columns = {"id": ids, "vector": [None] * len(ids), "unembedded": [True] * len(ids)}
                     schema: Any = index.schema  # whose stubs give fields no type
                     own = pa.schema([schema.field(name) for name in columns])

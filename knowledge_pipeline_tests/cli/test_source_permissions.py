@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from knowledge_pipeline.store.access import read_permissions_time
+from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.cli.conftest import Run
+from knowledge_pipeline_tests.cli.test_watch import Watching
 from knowledge_pipeline_tests.connectors.repositories import Repository
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
@@ -130,3 +134,26 @@ def test_a_repository_whose_host_does_not_say_who_may_read_is_refused_in_one_sen
     failed = run("refresh", code=2)
     assert "'from_source' is not read for type 'code' over connection.type 'git'" in failed.err
     assert "use connection.type github or gitlab" in failed.err
+
+
+@pytest.mark.slow
+def test_the_watcher_reads_permissions_of_what_it_does_not_refresh(wiki, home: Path, run: Run):
+    run("refresh")
+    audiences = Lake(home / ".knowledge").audiences("confluence", "wiki")
+    before = read_permissions_time(audiences)
+    program = Watching("--permissions", "1")
+    try:
+        wiki.person("u-ben", "Ben", "ben@example.org")
+        wiki.group("everybody", "u-ada", "u-ben")
+        deadline = time.monotonic() + 120
+        while "ben@example.org" not in str(audiences.read_rows(["requires"]).to_pylist()):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        after = read_permissions_time(audiences)
+        assert before and after and after > before
+        wiki.fail_next(1000, status=401)
+        told = program.next()
+        assert told["source"] == "wiki (permissions)" and "does not accept the token" in told["error"]
+        assert program.is_silent(4)  # the same once
+    finally:
+        program.stop()

@@ -95,7 +95,8 @@ def project(tmp_path: Path) -> Project:
 
 def rewrite(table: Table, uri: str, **values: Any) -> None:
     """Change columns of a row, and nothing that is computed of them."""
-    [row, *_] = table.read_rows(table.schema.names, eq("uri", uri)).to_pylist()
+    where = eq("uri", uri) & eq("source", "docs") if "source" in table.schema.names else eq("uri", uri)
+    [row, *_] = table.read_rows(table.schema.names, where).to_pylist()
     table.upsert([pa.RecordBatch.from_pylist([row | values], schema=table.schema)])
 
 
@@ -144,8 +145,8 @@ def add_row(project: Project) -> None:
 def change_vectors(project: Project) -> None:
     """In both places: the vector of another text."""
     _, _, vectors, index = project.tables()
-    [mine] = index.read_rows(["text_key"], eq("uri", "build.md"))["text_key"].to_pylist()
-    [other] = index.read_rows(["vector"], eq("uri", "test.md"))["vector"].to_pylist()
+    [mine, *_] = index.read_rows(["text_key"], eq("uri", "build.md"))["text_key"].to_pylist()
+    [other, *_] = index.read_rows(["vector"], eq("uri", "test.md"))["vector"].to_pylist()
     vectors.upsert([pa.RecordBatch.from_pylist([{"text_key": mine, "vector": other}], schema=vectors.schema)])
     rewrite(index, "build.md", vector=other)
 
@@ -187,6 +188,22 @@ def test_what_was_changed_behind_its_back_is_told_and_mended(
         assert [row["uri"] for row in after[0] if row["archived_at"]] == ["extra.md"]
     else:
         assert after == sound
+
+
+def test_a_wrong_vector_does_not_come_back_from_another_source(project: Project):
+    """A text without a vector gets that of any row in the index."""
+    [docs] = project.settings.sources
+    twin = docs.model_copy(update={"id": "twin"})
+    project.settings = project.settings.model_copy(update={"sources": (docs, twin)})
+    project.refresh()
+    index = project.tables()[3]
+    change_vectors(project)
+    [row] = index.read_rows(index.schema.names, eq("uri", "build.md") & eq("source", "twin")).to_pylist()
+    [wrong] = index.read_rows(["vector"], eq("uri", "build.md") & eq("source", "docs"))["vector"].to_pylist()
+    index.upsert([pa.RecordBatch.from_pylist([row | {"vector": wrong}], schema=index.schema)])
+    assert set(project.verify().differences) == {"build.md"}
+    project.refresh()
+    assert project.verify().differences == {} == project.verify("twin").differences
 
 
 def test_what_changes_at_the_source_is_no_difference(project: Project, tmp_path: Path):
