@@ -1,6 +1,6 @@
 """What a working tree's overlay costs: the time of 1, 10 and 100 changed files, and the disk of ten trees.
 
-    python benchmarks/overlay.py REPOSITORY [FOLDER]
+    python -m benchmarks.overlay REPOSITORY [FOLDER]
 
 Clones the repository into the folder, unless it has been, and indexes its code and documentation. Each tree
 is a worktree with edits in so many files; asked again, it has nothing to read.

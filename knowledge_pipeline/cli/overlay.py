@@ -55,10 +55,10 @@ def _find_in_first_tree(start: Path) -> Path | None:
 
 
 def find_tree(settings: Settings) -> SourceTree | None:
-    """The working tree around the current folder, if it has files of sources."""
+    """The working tree around the current folder, if it has files of sources of a store in a folder."""
     folder = Path.cwd()
     is_local = any(isinstance(source.connection, LocalConnection) for source in settings.sources)
-    if not is_local or settings.federation.stores:
+    if not is_local or not isinstance(settings.store, Path) or settings.federation.stores:
         return None
     if not any((it / ".git").exists() for it in (folder, *folder.parents)):
         return None

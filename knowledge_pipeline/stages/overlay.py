@@ -8,6 +8,7 @@ by whoever asks from that tree, and is removed when the tree is gone or nothing 
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from pathlib import Path
 from knowledge_pipeline.config.connections import LocalConnection, WorktreeConnection
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
-from knowledge_pipeline.connectors.git.checkout import name_checkout
+from knowledge_pipeline.connectors.git.checkout import CHECKOUTS, name_checkout
 from knowledge_pipeline.connectors.git.command import find_checkout, find_common_folder
 from knowledge_pipeline.connectors.registry import list_notes
 from knowledge_pipeline.embedding.registry import resolve_space
@@ -33,6 +34,7 @@ from knowledge_pipeline.stages.context import (
 )
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.stages.snapshot import is_up_to_date
+from knowledge_pipeline.stages.unchanged import identify_program
 from knowledge_pipeline.stages.upkeep import PostponedUpkeep
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.locks import acquire_lock
@@ -43,14 +45,13 @@ from knowledge_pipeline.store.release import (
     publish_release,
     stamp_tables,
 )
-from knowledge_pipeline.store.schemas import VERSION
 
 MAX_DOCUMENTS = 1_000  # that differ, of a source: more is work for a refresh
 MAX_TEXTS = 128  # without a vector, that a question waits for; a model of this machine takes a second or two
 LOCK_TIMEOUT_S = 60.0
 _OVERLAYS = "overlays"
-_PREFIX = f"{VERSION}."  # of the folder of each release: overlays of other schemas are not read
-_TREE, _COMPLETE = "tree", "complete"  # files: the folder of the tree; whether all stages have ended
+_TREE, _COMPLETE, _MADE_BY = "tree", "complete", "made_by"
+"""Files: the folder of the tree; whether all stages have ended; what they did it by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,7 @@ def _name_lock(folder: Path) -> str:
 
 def _name_release(base: Lake, live: Release) -> str:
     stamps = sorted(stamp_tables(base, live).items())
-    return f"{_PREFIX}{live.release}-{hash_strings(live.created_at.isoformat(), repr(stamps))[:12]}"
+    return f"{live.release}-{hash_strings(live.created_at.isoformat(), repr(stamps))[:12]}"
 
 
 def _link(base: Lake, live: Release, lake: Lake, tree: SourceTree) -> None:
@@ -205,11 +206,18 @@ def _link(base: Lake, live: Release, lake: Lake, tree: SourceTree) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _TREE).write_text(str(tree.root), "utf-8", "surrogateescape")
     folders = sorted((it for it in folder.iterdir() if it.is_dir()), key=lambda it: it.stat().st_mtime)
-    former = next((it for it in reversed(folders) if it.name.startswith(_PREFIX)), None)
+    settings = json.dumps(tree.settings.model_dump(warnings=False), default=str)
+    made_by = hash_strings(identify_program(), settings)
+    former = next((it for it in reversed(folders) if _read_text(it / _MADE_BY) == made_by), None)
     link_release(base, live, lake.folder, {source.id for source in tree.sources}, former)
+    (lake.folder / _MADE_BY).write_text(made_by)
     for path in folders:
         if path != former:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _read_text(file: Path) -> str:
+    return file.read_text("utf-8", "surrogateescape") if file.is_file() else ""
 
 
 def _run_stages(ctx: RefreshContext, *, is_bounded: bool) -> Iterator[Stats]:
@@ -235,7 +243,7 @@ def list_unused_overlays(base: Lake, *, max_age_s: float | None = None) -> list[
     unused = list[Path]()
     for note in (base.cache / _OVERLAYS).glob(f"*/{_TREE}"):
         with suppress(OSError):
-            root = Path(note.read_text("utf-8", "surrogateescape"))
+            root = Path(_read_text(note))
             is_old = max_age_s is not None and note.stat().st_mtime < time.time() - max_age_s
             if is_old or not (root / ".git").exists():
                 unused.append(note.parent)
@@ -243,7 +251,10 @@ def list_unused_overlays(base: Lake, *, max_age_s: float | None = None) -> list[
 
 
 def discard_overlay(base: Lake, folder: Path) -> None:
-    """Remove an overlay, if it is there."""
+    """Remove an overlay, if it is there, and what is known of its repository if the tree is gone."""
     if folder.is_dir():
+        repository = Path(_read_text(folder / _TREE)) / ".git"
+        if not repository.exists():
+            shutil.rmtree(base.cache / CHECKOUTS / name_checkout(repository), ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
         (base.folder / "locks" / f"{_name_lock(folder)}.lock").unlink(missing_ok=True)

@@ -121,6 +121,7 @@ STEPS = st.lists(
         EDITS,
         st.tuples(st.just("in main"), EDITS, st.none()),
         st.tuples(st.just("release main"), st.none(), st.none()),
+        st.tuples(st.just("configure"), st.sampled_from([{}, {"chunking": {"max_tokens": 40}}]), st.none()),
         st.tuples(st.just("overlay"), st.none(), st.none()),
         st.tuples(st.just("crash"), st.integers(1, 12), st.none()),
     ),
@@ -157,6 +158,9 @@ def take(step: Step, shop: Shop) -> None:
         case "in main":
             edit(step[1], shop.main)
         case "release main":
+            shop.project.refresh(allow_empty=True)
+        case "configure":
+            shop.project.declare("code", "code", shop.main.root, **step[1])  # type: ignore[arg-type]
             shop.project.refresh(allow_empty=True)
         case "overlay":
             shop.refresh(is_bounded=False)
@@ -236,13 +240,14 @@ def test_it_reads_what_differs_and_shares_the_rest(shop: Shop, monkeypatch: pyte
 
 def test_nothing_is_left_of_a_tree_that_is_gone(shop: Shop) -> None:
     shop.second.write({"shop/price.py": "def albatross(cart):\n    return 1\n"})
+    before = set(shop.project.lake.root.rglob("*"))
     assert shop.refresh().lake != shop.project.lake
     tree = shop.find_tree()
     shop.main.git("worktree", "remove", "--force", str(shop.second.root))
     with pytest.raises(SourceRefused, match="there is no working tree"):
         refresh_overlay(shop.project.lake, tree)
-    assert not list(shop.folder.glob("*"))
     shop.refresh(shop.main.root)
+    assert {*shop.project.lake.root.rglob("*")} - before == {shop.folder}
     assert not list(shop.folder.glob("*"))
 
 
