@@ -59,8 +59,8 @@ async def _find_owners(graph: VisibleGraph, files: Sequence[_File]) -> dict[str,
         rules[row["source"], row["path"]].append((GitIgnoreSpec.from_lines([pattern]), owners))
     owned: dict[str, list[str]] = {}
     for source, path in files:
-        lines = next((rules[source, place] for place in _CODEOWNERS if (source, place) in rules), [])
-        for owner in next((owners for pattern, owners in lines if pattern.match_file(path)), []):
+        lines = next((rules[source, place] for place in _CODEOWNERS if (source, place) in rules), ())
+        for owner in next((owners for pattern, owners in lines if pattern.match_file(path)), ()):
             owned.setdefault(owner, []).append(path)
     return owned
 
