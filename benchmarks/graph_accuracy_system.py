@@ -37,7 +37,7 @@ class System:
         "",
     )  # what the paths of services begin with; the longest is left out of labels
     excluded: tuple[str, ...] = ()
-    pairs: set[Pair] = field(default_factory=set)
+    pairs: set[Pair] = field(default_factory=set[Pair])
 
 
 def read_systems(text: str) -> list[System]:

@@ -8,18 +8,13 @@ method is `*` where it is any, or unknown; a segment that varies is `{}`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 
 KINDS = ("route", "topic", "table", "variable", "flag")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 ANY_METHOD = "*"
-OWNERS = (
-    "owners"  # of a line of CODEOWNERS, which is no name but stored like one: "owners /shop/ @acme/orders"
-)
-EXACT_CONFIDENCE = 1.0
-SUFFIX_CONFIDENCE = (
-    0.6  # of routes of which one ends with the other: a base address, or a prefix, is not known
-)
+OWNERS = "owners"  # a line of CODEOWNERS is stored like a name: "owners /shop/ @acme/orders"
+SUFFIX_CONFIDENCE = 0.6  # of routes of which one ends with the other: a base or a prefix is not known
 
 _MAX_CHARS, _MAX_SEGMENTS = 200, 12
 _ROUTE = re.compile(r"(?:(?P<method>[A-Za-z]{2,10}|\*)\s+)?(?P<path>\S*)")
@@ -27,13 +22,9 @@ _ADDRESS = re.compile(r"(?:[a-zA-Z][a-zA-Z+.-]{1,9}:)?//[^/?#\s]*")
 _PLACEHOLDER = re.compile(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)?\}")
 _VARYING = re.compile(r"\{\}|^[:*]|[<>*]|^\d+$|^[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}$|^[0-9a-f]{16,64}$")
 _SEGMENT = re.compile(r"\{\}|[\w.~%@:+,;=!()'&-]+")
-_COMMON_SEGMENTS = frozenset(
-    (
-        "",
-        "{}",
-        *["health", "healthz", "healthy", "metrics", "ready", "readyz", "live", "livez", "ping", "version"],
-    )
-)
+_COMMON_SEGMENT = re.compile(
+    r"|\{\}|health[zy]?|healthy|metrics|readyz?|livez?|ping|version"
+)  # of all services
 _NAME = re.compile(r"[\w{}][\w.:{}/$-]*")
 
 
@@ -90,12 +81,12 @@ def is_system_name(name: str) -> bool:
     return name.partition(" ")[0] in KINDS and " " in name
 
 
-def list_stored_names(name: str) -> Iterable[tuple[str, float]]:
+def list_stored_names(name: str) -> Iterator[tuple[str, float]]:
     """The names under which an edge is stored, with what each is worth: of routes their endings, too.
 
     An ending is written with `…`, so that it is not taken for a whole route: "route GET …/orders/{}".
     """
-    yield name, EXACT_CONFIDENCE
+    yield name, 1.0
     for method, ending in _list_endings(name):
         yield f"route {method} …{ending}", SUFFIX_CONFIDENCE
 
@@ -103,10 +94,10 @@ def list_stored_names(name: str) -> Iterable[tuple[str, float]]:
 def list_matching_names(name: str) -> Mapping[str, float]:
     """The stored names that mean a name: those of any method, and routes of which one ends with the other."""
     if not name.startswith("route "):
-        return {name: EXACT_CONFIDENCE}
+        return {name: 1.0}
     method, path = name.split(" ", 2)[1:]
     methods = (ANY_METHOD, *METHODS) if method == ANY_METHOD else (method, ANY_METHOD)
-    names = {f"route {other} {path}": EXACT_CONFIDENCE for other in methods}
+    names = {f"route {other} {path}": 1.0 for other in methods}
     for other in methods if has_word(name) else ():
         names[f"route {other} …{path}"] = SUFFIX_CONFIDENCE
     for _, ending in _list_endings(name):
@@ -114,7 +105,7 @@ def list_matching_names(name: str) -> Mapping[str, float]:
     return names
 
 
-def _list_endings(name: str) -> Iterable[tuple[str, str]]:
+def _list_endings(name: str) -> Iterator[tuple[str, str]]:
     """The method of a route, and each shorter end of its path that has a word."""
     if name.startswith("route "):
         method, path = name.split(" ", 2)[1:]
@@ -126,4 +117,4 @@ def _list_endings(name: str) -> Iterable[tuple[str, str]]:
 
 def has_word(route: str) -> bool:
     """Whether a part of a route's path tells it apart from those of other services."""
-    return any(segment not in _COMMON_SEGMENTS for segment in route.split("/")[1:])
+    return any(not _COMMON_SEGMENT.fullmatch(segment) for segment in route.split("/")[1:])

@@ -432,7 +432,7 @@ class GraphResponseDict(QueryResponseDict):
     edges: list[GraphEdgeDict]
     candidates: list[GraphNodeDict]
     notes: list[str]
-    """Sentences: what was left out, what could not be resolved."""
+    """Sentences: what was left out or not resolved; of an impact its owners, tests and tickets."""
     timings_ms: dict[str, float]
 
 

@@ -41,7 +41,7 @@ from knowledge_pipeline.code_graph.traces import (
 )
 from knowledge_pipeline.system_names import list_stored_names
 
-RESOLVER_VERSION = 4
+RESOLVER_VERSION = 3
 """Part of the fingerprint of each file's edges: raise it when the same facts give other edges."""
 
 _MAX_WORK_BY_USE = 100_000

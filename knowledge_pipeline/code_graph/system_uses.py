@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from knowledge_pipeline.code_graph.facts import SystemKind
@@ -162,7 +161,7 @@ _SQL_TABLE = re.compile(
 _SQL_LOCAL = re.compile(r"\b(\w+)\s+AS\s*\(", re.IGNORECASE)  # WITH name AS (…)
 _MODEL = re.compile(
     r"(?:__tablename__|\bdb_table|\$table|\.table_name)\s*=\s*[\"'](\w+)[\"']"
-    r"|TableName\(\) string \{\s*return \"(\w+)\"|^class (\w+)\([^)\n]{0,100}\btable\s*=\s*True|\bDbSet<(\w+)>"
+    r"|TableName\(\) string \{\s*return \"(\w+)\"|^class (\w+)\([^)\n]{0,99}\btable\s*=\s*True|\bDbSet<(\w+)>"
     r"|@Entity\b(?!\s*\()(?![^{}]{0,300}@Table)[^{};]{0,300}?\bclass (\w+)",
     re.MULTILINE,
 )
@@ -216,14 +215,13 @@ def read_sql(sql: str) -> Iterator[FoundUse]:
             yield FoundUse("declares" if match[1][:6].upper() == "CREATE" else "uses", name, match.start(2))
 
 
-@dataclass
-class _Arguments:
+class _Arguments(NamedTuple):
     """The arguments of a call as they are written."""
 
-    text: str = ""
-    end: int = 0  # after the closing bracket
-    positional: list[str] = field(default_factory=list[str])
-    keywords: dict[str, str] = field(default_factory=dict[str, str])
+    text: str
+    end: int  # after the closing bracket
+    positional: list[str]
+    keywords: dict[str, str]
 
 
 def _split_parts(text: str) -> tuple[list[str], int]:
@@ -242,19 +240,18 @@ def _split_parts(text: str) -> tuple[list[str], int]:
 def _split(text: str, at: int = 0) -> _Arguments:
     """The arguments of a call, up to the bracket that closes; the keys of an object are keywords, too."""
     parts, end = _split_parts(text)
-    arguments = _Arguments(text[:end], at + end + 1)
+    arguments = _Arguments(text[:end], at + end + 1, [], {})
     for part in parts:
         if keyword := _KEYWORD.match(part):
             arguments.keywords[keyword["key"]] = part[keyword.end() :]
         elif part := part.strip():
             arguments.positional.append(part)
             if part.startswith("{"):
-                arguments.keywords |= _split(part[1:-1]).keywords
+                arguments.keywords.update(_split(part[1:-1]).keywords)
     return arguments
 
 
-@dataclass(frozen=True)
-class _Site:
+class _Site(NamedTuple):
     """A call in its text."""
 
     name: str

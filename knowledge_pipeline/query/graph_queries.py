@@ -175,8 +175,9 @@ async def _traverse(walk: Walk, targets: Sequence[GraphNode], request: GraphRequ
         case "find_related_code":
             return await rank_related_code(walk, targets, ids)
         case "find_usages":
-            declaring = () if targets[0].source else (EdgePath("out", (DECLARES,)),)
-            await walk.follow_all(ids, EdgePath("in", USE_KINDS), *declaring)
+            if targets[0].source is None:  # a route, or another name of a system
+                return await walk.follow_all(ids, EdgePath("in", USE_KINDS), EdgePath("out", (DECLARES,)))
+            await walk.follow(ids, "in", USE_KINDS)
         case "get_dependencies":
             await walk.follow(ids, "out", (*USE_KINDS, DECLARES), depth=depth)
         case "get_call_graph":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from pathspec import GitIgnoreSpec
@@ -22,6 +23,7 @@ from knowledge_pipeline.sync_facade import gather_all
 _MAX_FILES = 200  # whose changes are looked for, the nearest first
 _MAX_ROWS = 500  # that mention them
 _MAX_SHOWN, _MAX_PATHS = 8, 3
+_CODEOWNERS = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 _TICKET_TYPES = frozenset({"jira", "github_issues"})
 
 _File = tuple[str, str]  # source, path
@@ -33,13 +35,12 @@ async def describe_surroundings(
     """Sentences about the files of some nodes, as far as the caller may see what they say."""
     near = sorted((node for node in nodes if node.role != "uses"), key=lambda node: node.distance)
     files = list(dict.fromkeys((node.source, node.path) for node in near if node.source and node.path))
-    if not files:
-        return []
-    owned = await _find_owners(graph, files)
-    owners = (f"{owner} ({_join(paths, _MAX_PATHS)})" for owner, paths in owned.items())
-    tests = [path for _, path in files if classify_file(path) == "test"]
-    tickets = await _find_tickets(opened, graph, files[:_MAX_FILES], access)
-    parts = {"owners": list(owners), "tests": tests, "tickets of changes": tickets}
+    owned = await _find_owners(graph, files) if files else {}
+    parts = {
+        "owners": [f"{owner} ({_join(paths, _MAX_PATHS)})" for owner, paths in owned.items()],
+        "tests": [path for _, path in files if classify_file(path) == "test"],
+        "tickets of changes": await _find_tickets(opened, graph, files[:_MAX_FILES], access) if files else [],
+    }
     return [f"{title}: {_join(values, _MAX_SHOWN)}" for title, values in parts.items() if values]
 
 
@@ -50,21 +51,16 @@ def _join(values: Sequence[str], limit: int) -> str:
 
 async def _find_owners(graph: VisibleGraph, files: Sequence[_File]) -> dict[str, list[str]]:
     """Owner -> paths; of a repository the first CODEOWNERS counts, and in it the last line that fits."""
-    sources = sorted({source for source, _ in files})
-    where = filters.eq("kind", "owns") & filters.one_of("source", sources)
+    where = filters.eq("kind", "owns") & filters.one_of("source", sorted({source for source, _ in files}))
     rows = await graph.read_edges(where, columns=("source", "path", "line", "target_name"))
-    order = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
-    rules: dict[str, list[tuple[GitIgnoreSpec, list[str]]]] = {}
-    for source in sources:
-        of_source = [row for row in rows if row["source"] == source]
-        path = next((path for path in order if any(row["path"] == path for row in of_source)), None)
-        for row in sorted((row for row in of_source if row["path"] == path), key=lambda row: -row["line"]):
-            pattern, *owners = row["target_name"].split(" ")[1:]
-            rules.setdefault(source, []).append((GitIgnoreSpec.from_lines([pattern]), owners))
+    rules = defaultdict[_File, list[tuple[GitIgnoreSpec, list[str]]]](list)
+    for row in sorted(rows, key=lambda row: -row["line"]):
+        pattern, *owners = row["target_name"].split(" ")[1:]
+        rules[row["source"], row["path"]].append((GitIgnoreSpec.from_lines([pattern]), owners))
     owned: dict[str, list[str]] = {}
     for source, path in files:
-        fitting = (owners for pattern, owners in rules.get(source, ()) if pattern.match_file(path))
-        for owner in next(fitting, ()):
+        lines = next((rules[source, place] for place in _CODEOWNERS if (source, place) in rules), ())
+        for owner in next((owners for pattern, owners in lines if pattern.match_file(path)), ()):
             owned.setdefault(owner, []).append(path)
     return owned
 

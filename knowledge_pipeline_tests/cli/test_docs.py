@@ -84,6 +84,7 @@ def test_the_commands_are_these():
         "graph",
         *("graph usages", "graph references", "graph calls", "graph hierarchy"),
         *("graph dependencies", "graph impact", "graph related"),
+        *("graph route", "graph topic", "graph table", "graph variable", "graph flag"),
         *("sources", "sources list", "sources add", "sources remove", "sources test", "sources discover"),
         *("hooks", "hooks install", "hooks remove", "hooks run"),
         *("token", "token create", "token list", "token revoke"),

@@ -175,7 +175,12 @@ paths:
 @pytest.mark.parametrize(
     ("path", "text", "expected"),
     [
-        ("a.py", FASTAPI, "declares route GET /orders/{} in read_order|declares route POST /orders in create_order"),
+        (
+            "a.py",
+            FASTAPI,
+            "declares route GET /orders/{} in read_order"
+            "|declares route POST /orders in create_order",
+        ),
         (
             "a.py",
             FLASK,
@@ -185,7 +190,8 @@ paths:
         (
             "a.py",
             REQUESTS,
-            "uses variable ORDERS_URL|uses route * /api|uses route * /api/{}|uses route * /orders/{}/items in place"
+            "uses variable ORDERS_URL|uses route * /api|uses route * /api/{}"
+            "|uses route * /orders/{}/items in place"
             "|uses route PUT /orders/{}/items in place|uses route POST /api/orders/{} in place"
             "|uses route DELETE /orders/{} in place",
         ),
@@ -206,8 +212,10 @@ paths:
         (
             "A.java",
             SPRING,
-            "declares route GET /owners/{}/pets/{} in PetController.find|uses route GET /pets/{} in PetController.find"
-            "|declares route POST /owners/{} in PetController.create|uses route POST /visits in PetController.create"
+            "declares route GET /owners/{}/pets/{} in PetController.find"
+            "|uses route GET /pets/{} in PetController.find"
+            "|declares route POST /owners/{} in PetController.create"
+            "|uses route POST /visits in PetController.create"
             "|uses topic orders in PetController.listen|uses topic returns in PetController.listen"
             "|declares topic shipments in PetController.listen|uses variable DATABASE_URL in PetController",
         ),
@@ -217,15 +225,22 @@ paths:
             GO,
             "declares route GET /v1/orders/{} in routes|declares route * /health in routes"
             "|declares route DELETE /orders/{} in routes|declares route PUT /orders in routes"
-            "|uses route POST /orders/{} in call|uses variable ORDERS in call|uses route GET /orders/{} in call",
+            "|uses route POST /orders/{} in call|uses variable ORDERS in call"
+            "|uses route GET /orders/{} in call",
         ),
-        ("a.cs", CSHARP, "declares route GET /api/catalog/items/{} in Api.Map|uses route GET /api/catalog/items/{} in Api.Load"),
+        (
+            "a.cs",
+            CSHARP,
+            "declares route GET /api/catalog/items/{} in Api.Map"
+            "|uses route GET /api/catalog/items/{} in Api.Load",
+        ),
         ("a/urls.py", DJANGO, "declares route * /orders/{}"),
         ("a.rs", AXUM, "declares route GET /orders in app|declares route POST /orders in app"),
         (
             "a.py",
             TABLES,
-            "declares table orders in Order|uses table orders in rows|uses table lines in rows|uses table carts in rows",
+            "declares table orders in Order|uses table orders in rows|uses table lines in rows"
+            "|uses table carts in rows",
         ),
         (
             "a.py",
@@ -234,7 +249,12 @@ paths:
             "|uses flag new-checkout",
         ),
         ("A.java", JPA, "declares table types in PetType"),
-        ("a.sql", "CREATE TABLE IF NOT EXISTS shop.Orders (id int);\nSELECT 1 FROM orders;", "declares table orders|uses table orders"),
+        (
+            "a.sql",
+            "CREATE TABLE IF NOT EXISTS shop.Orders (id int);\nSELECT 1 FROM orders;",
+            "declares table orders"
+            "|uses table orders",
+        ),
         (
             "compose.yml",
             COMPOSE,
@@ -242,9 +262,20 @@ paths:
             "|declares variable MODE",
         ),
         ("api.yaml", OPENAPI, "declares route GET /v1/orders/{}|declares route DELETE /v1/orders/{}"),
-        ("Dockerfile", "ENV MODE=fast \\\n    PORT=80\nARG BUILD_ID\nRUN make X=1\n", "declares variable MODE|declares variable PORT|declares variable BUILD_ID"),
+        (
+            "Dockerfile",
+            "ENV MODE=fast \\\n    PORT=80\nARG BUILD_ID\nRUN make X=1\n",
+            "declares variable MODE"
+            "|declares variable PORT"
+            "|declares variable BUILD_ID",
+        ),
         (".env.example", "SECRET_KEY=abc\n# NO=1\n", "declares variable SECRET_KEY"),
-        (".github/CODEOWNERS", "# all\n*  @acme/all\n/shop/ @jane # x\n", "owns owners * @acme/all|owns owners /shop/ @jane"),
+        (
+            ".github/CODEOWNERS",
+            "# all\n*  @acme/all\n/shop/ @jane # x\n",
+            "owns owners * @acme/all"
+            "|owns owners /shop/ @jane",
+        ),
     ],
 )  # fmt: skip
 def test_what_files_declare_and_use(path: str, text: str, expected: str):

@@ -171,7 +171,7 @@ def test_what_a_caller_may_not_see_changes_no_answer_of_many(tmp_path: Path, who
 
 def test_the_questions_find_something_for_each_caller(tmp_path: Path):
     with two_worlds(tmp_path, 1, CALLERS["jane of acme"]) as (whole, _):
-        told = [whole.ask(each, CALLERS["jane of acme"]) for each in questions(1, 35)]
+        told = [whole.ask(each, CALLERS["jane of acme"]) for each in questions(1, 60)]
     found = [each for each in told if len(each) == 4 and each[1]]
     assert len(found) >= 10
     assert any(each[0] == "NotFound" for each in told if len(each) == 2)
