@@ -33,15 +33,15 @@ from knowledge_pipeline.text_matches import TextPattern, find_matches
 BATCH = 2_000
 VISIBLE = "visibility = 'public' AND archived = false"
 LITERALS = {
-    "rare": "def _find_spdx_license_id",
-    "some": "->parse(",
+    "rare": "def _core_submit_execution(",
+    "some": "raise NotImplementedError",
     "common": "self.",
     "short": "if",
     "two lines": "return None\n",
     "nothing": "zzqx_no_such_text",
 }
 EXPRESSIONS = {
-    "rare": r"def _find_\w+_license_\w+\(",
+    "rare": r"def _core_submit_\w+\(",
     "some": r"raise \w+Error\(f?\"[^\"]*not found",
     "common": r"self\.\w+",
     "any case": r"(?i)deprecat(ed|ion)",
