@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -136,7 +136,7 @@ class _Search:
                     erase_rows(self.lake.log_table(name), filters)
 
     def _read_log(self, name: str, column: str) -> list[str]:
-        return open_log(self.lake, name).read_rows([column])[column].to_pylist()
+        return open_log(self.lake, name).read_rows([column]).to_pydict()[column]
 
     def _look_into_table(self, name: str, column: str) -> dict[tuple[str, int], int]:
         """How many rows each version of the tables of a name has of it."""
@@ -208,11 +208,10 @@ def check_receipt(lake: Lake, id: str) -> tuple[Receipt, tuple[ErasedPlace, ...]
     stored = dict(zip(*lake.receipts().read_rows(["receipt", "content"]).to_pydict().values(), strict=True))
     if id not in stored:
         raise NotFound(f"there is no receipt {id!r}; stored: {', '.join(sorted(stored)) or 'none'}")
-    values: Mapping[str, Any] = json.loads(stored[id])
-    lists = {name: tuple(values[name]) for name in ("releases", "out_of_reach", "hashes")}
-    receipt = Receipt(
-        **{**values, **lists, "places": tuple(ErasedPlace(**place) for place in values["places"])}
-    )
+    values: dict[str, Any] = json.loads(stored[id])
+    values |= {name: tuple(values[name]) for name in ("releases", "out_of_reach", "hashes")}
+    values["places"] = tuple(ErasedPlace(**place) for place in values["places"])
+    receipt = Receipt(**values)
     search = _Search(lake, id, receipt.source, receipt.scope == "source", set(receipt.hashes))
     search.look()
     return receipt, tuple(search.places.values()), search.problems

@@ -6,7 +6,7 @@ text alone, whatever the expression.
 """
 
 # pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def read_indent(space_before: str | None) -> str:
 
 def _indent(texts: Any, metadata: Any) -> Any:
     indents: Any = pc.struct_field(pc.extract_regex(metadata, _INDENT), "indent")
-    tabs: Any = pc.replace_substring(pc.fill_null(indents, ""), r"\t", "\t")
+    tabs: Any = pc.replace_substring(pc.fill_null(indents, pa.scalar("", indents.type)), r"\t", "\t")
     return pc.binary_join_element_wise(tabs.cast(texts.type), texts, pa.scalar("", texts.type))
 
 
