@@ -209,7 +209,7 @@ def _tolerate(path: StorePath) -> Generator[None]:
 
 def _parse(values: Mapping[str, Any]) -> SourceRecord:
     with suppress(TypeError, AttributeError):  # of another version
-        lists = {
+        lists: dict[str, Any] = {
             "indexed": tuple(IndexedRevision(*it) for it in values.get("indexed", ())),
             "seen": tuple(SeenCommit(*it) for it in values.get("seen", ())),
             "counted": tuple(values.get("counted") or ()) or None,

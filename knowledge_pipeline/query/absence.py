@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import cast
 
 from knowledge_pipeline.contract.filters import SOURCE_TYPE_LABELS, Filters
 from knowledge_pipeline.query.filters import compile_filter
@@ -69,5 +69,6 @@ def _widen(plan: SearchPlan, name: str) -> SearchPlan:
     return replace(plan, restrictions=restrictions, condition=compile_filter(plan.access, *restrictions))
 
 
-def _to_texts(value: Any) -> list[str]:
-    return [str(part) for part in value] if isinstance(value, tuple) else [str(value)] if value else []
+def _to_texts(value: object) -> list[str]:
+    parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+    return [str(part) for part in parts if part]

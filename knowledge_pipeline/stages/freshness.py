@@ -81,7 +81,7 @@ def record_heads(
         if isinstance(seen, RemoteHeads) and (commit := seen.commit_of(watch.branch)):
             commits[source] = commit
     if commits:
-        write_looks(lake, commits, lambda source, *range_: _count_commits(watches[source], *range_))
+        write_looks(lake, commits, lambda id_, first, last: _count_commits(watches[id_], first, last))
 
 
 def _count_commits(watch: WatchedBranch, indexed: str | None, commit: str) -> int | None:

@@ -272,7 +272,9 @@ def by_tool(site: Site, case: Case) -> tuple[str, list[Any]]:
 
     result = anyio.run(call)
     assert not result.is_error, result.content
-    return result.content[0].text.lower(), result.structured_content.get("freshness", [])
+    states = result.structured_content.get("freshness", {})
+    assert all(re.fullmatch(r"[0-9a-f]{12} as of [-0-9]+ \d\d:\d\d", state) for state in states.values())
+    return result.content[0].text, [{"source": source} for source in states]
 
 
 def on_the_page(site: Site, case: Case) -> tuple[str, list[Any]]:
@@ -307,7 +309,9 @@ def test_every_interface_says_what_is_wrong_underneath(
             else:
                 flags = re.IGNORECASE if interface in (by_tool, on_the_page, by_command) else 0
                 assert re.search(case.says, text, flags), (interface.__name__, text)
-            if interface is not on_the_page:
+            if interface is by_tool and case.states and "giraffe" not in case.arguments["query"]:
+                assert [it["source"] for it in freshness] == [*case.states]
+            elif interface not in (on_the_page, by_tool):
                 by_source = {it["source"]: it for it in freshness}
                 for source, expected in case.states.items():
                     for name, value in expected.items():

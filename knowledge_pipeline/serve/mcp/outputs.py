@@ -6,13 +6,13 @@ as few words, and nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from knowledge_pipeline.context.select import Excerpt
 from knowledge_pipeline.contract import describe, responses
-from knowledge_pipeline.contract.base import HIDDEN, JsonResponse, SourceFreshness
+from knowledge_pipeline.contract.base import HIDDEN, JsonResponse, QueryResponse
 from knowledge_pipeline.contract.filters import NodeRole, about, described
 from knowledge_pipeline.contract.operation import IndexedSource, IndexedSourcesResponse
 from knowledge_pipeline.serve.documents import document_id_of
@@ -58,7 +58,9 @@ class ToolPage(JsonResponse):
     notes: tuple[str, ...] = described(
         "Sentences: what is missing or doubted, or that nothing was found.", ()
     )
-    freshness: tuple[SourceFreshness, ...] | None = _if_any("How current its sources are.")
+    freshness: Mapping[str, str] | None = _if_any(
+        "By source of what is shown: the indexed commit, and when it was last known to be current."
+    )
     next_offset: int | None = _if_any("Read on with this `offset`.")
 
 
@@ -132,6 +134,15 @@ def list_notes(answer: responses.SearchResponse) -> tuple[str, ...]:
     ]
     nothing = NO_RESULTS if not answer.results else ""
     return tuple(map(drop_commands, filter(None, [*notes, describe.describe_doubt(answer), nothing])))
+
+
+def list_freshness(answer: QueryResponse, shown: Iterable[str | None]) -> Mapping[str, str] | None:
+    """What is known of the sources of what is shown; what is wrong with one is in the notes."""
+    sources, states = {*shown}, dict[str, str]()
+    for it in answer.freshness:
+        if it.source in sources and it.as_of:
+            states[it.source] = f"{(it.revision or '')[:12]} as of {it.as_of:%Y-%m-%d %H:%M}".strip()
+    return states or None
 
 
 def to_result(number: int, result: responses.SearchResult) -> ToolResult:
@@ -289,7 +300,7 @@ def to_graph_page(
         between=between or None,
         candidates=tuple(_to_item(node) for node in answer.candidates) or None,
         notes=(*nothing, *map(drop_commands, answer.notes), *notes),
-        freshness=answer.freshness or None,
+        freshness=list_freshness(answer, (node.source for node in answer.nodes)),
         next_offset=next_offset,
     )
 

@@ -96,7 +96,7 @@ def page_search(
         page = outputs.ResultsPage(
             query_id=answer.query_id,
             notes=outputs.list_notes(replace(answer, results=tuple(results))),
-            freshness=answer.freshness or None,
+            freshness=outputs.list_freshness(answer, (it.citation.source for it in results)),
             results=tuple(map(convert, count(offset + 1), results)),
             is_compact=compact,
             next_offset=end if results and has_more else None,
@@ -123,7 +123,7 @@ def page_document(
             document_id=document_id_of(rest[0]),
             labels=labels,
             notes=missing if compact else (*missing, *notes),
-            freshness=answer.freshness or None,
+            freshness=outputs.list_freshness(answer, (it.citation.source for it in results)),
             results=tuple(map(outputs.to_place, count(offset + 1), results) if compact else shown),
             is_compact=compact,
             offset=offset,
@@ -151,7 +151,7 @@ def page_context(context: ContextResponse, *, limits: AnswerLimits) -> ToolOutpu
         page = outputs.ResultsPage(
             query_id=context.query_id,
             notes=(texts.describe_searches(context), *notes),
-            freshness=context.freshness or None,
+            freshness=outputs.list_freshness(context, (it.citation.source for it in excerpts)),
             results=tuple(map(outputs.from_context, sorted(excerpts, key=lambda excerpt: excerpt.number))),
         )
         return ToolOutput(page, text)
