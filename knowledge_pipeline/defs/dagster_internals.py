@@ -91,11 +91,9 @@ def show_on_assets(sensor: dg.SensorDefinition, selection: dg.AssetSelection) ->
     its own from the sensor. One of several sets of partitions cannot be launched; this one never is.
     """
 
-    class Shown(type(sensor)):
-        has_anonymous_job = True  # asked for when definitions are described to Dagster's other processes
-        job = dg.define_asset_job(sensor.name, selection)
-
-    sensor.__class__ = Shown
+    job: Any = dg.define_asset_job(sensor.name, selection)  # pyright: ignore[reportUnknownMemberType]
+    shown: Any = type("ShownSensor", (type(sensor),), {"has_anonymous_job": True, "job": job})
+    sensor.__class__ = shown
     return sensor
 
 
