@@ -74,7 +74,6 @@ class SourceRecord:
     indexed: tuple[IndexedRevision, ...] = ()  # by their versions
     failed_since: float | None = None  # since when each refresh failed; None: the last one did not
     problem: str = ""  # why the last one failed
-    permissions_at: float | None = None  # when all of its permissions were read last
     seen: tuple[SeenCommit, ...] = ()  # at its origin, the newest last
     counted: tuple[str | None, str, int] | None = None  # from an indexed to a seen commit, so many commits
 

@@ -698,8 +698,13 @@ class AsyncKnowledgeBase:
         if in_vain:
             searched = [it.id for it in declared if may_see_source(it.access, access) and age.includes(it)]
             stored = None if self._members else await self._audiences.list_stored()
+        times = dict[str, datetime]()
+        guarded = {it.id for it in declared if it.access.visibility == "from_source"}
+        if not self._members and not guarded.isdisjoint((*sources, *searched)):
+            read_at = await self._audiences.list_permission_times()
+            times = {source: at for source, at in read_at.items() if source in guarded}
         freshness = await self._freshness.describe(
-            release, sources, {it.id: it for it in declared}, access, age.span, searched, stored
+            release, sources, {it.id: it for it in declared}, access, age.span, searched, stored, times
         )
         now = datetime.now(UTC)
         return freshness, describe_freshness(freshness, now=now, max_age=age.max_age, in_vain=in_vain)

@@ -327,7 +327,7 @@ class ChunkingByContent(SettingsModel):
         return source.chunking.with_defaults(self.documentation) if is_prose else source.chunking
 
 
-_MAX_PERMISSION_AGE = "26 hours"  # a daily refresh reads them in time, where nothing else does
+MAX_PERMISSION_AGE = "26 hours"  # a daily refresh reads them in time, where nothing else does
 
 
 class AccessSettings(SettingsModel):
@@ -336,7 +336,8 @@ class AccessSettings(SettingsModel):
     With `from_source` each document has the readers that the source's own permissions give it; `principals`
     then see every document, also those whose permissions cannot be read. `mapping` leads from accounts and
     groups of the source to principals; what it does not name is the account's e-mail, if that is trusted.
-    These readers see nothing while the permissions were last read more than `max_age` ago.
+    These readers see nothing while the permissions were last read more than `max_age` ago. When an earlier
+    program read them is not known: where `max_age` is set, that is too long ago.
     """
 
     visibility: Literal["public", "tenant", "private", "from_source"] = "public"
@@ -344,7 +345,7 @@ class AccessSettings(SettingsModel):
     principals: tuple[str, ...] = ()
     mapping: Mapping[str, str] = Field(default_factory=dict[str, str])
     trust_emails: bool = True
-    max_age: Annotated[str, AfterValidator(_require_age)] = _MAX_PERMISSION_AGE
+    max_age: Annotated[str, AfterValidator(_require_age)] = MAX_PERMISSION_AGE
 
     @model_validator(mode="after")
     def _require_audience(self) -> AccessSettings:
@@ -352,7 +353,7 @@ class AccessSettings(SettingsModel):
             raise ValueError(f"visibility {self.visibility!r} needs a tenant")
         if self.visibility == "private" and not self.principals:
             raise ValueError("visibility 'private' needs at least one entry in principals")
-        has_own_keys = self.mapping or not self.trust_emails or self.max_age != _MAX_PERMISSION_AGE
+        has_own_keys = self.mapping or not self.trust_emails or self.max_age != MAX_PERMISSION_AGE
         if self.visibility != "from_source" and has_own_keys:
             raise ValueError("mapping, trust_emails and max_age belong to visibility 'from_source'")
         if wrong := [name for name in (*self.mapping, *self.mapping.values()) if not name.strip()]:

@@ -21,7 +21,7 @@ from typing import Any
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.model import read_word
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.config.sources import AccessSettings, SourceConfig
+from knowledge_pipeline.config.sources import MAX_PERMISSION_AGE, AccessSettings, SourceConfig
 from knowledge_pipeline.contract.usage_labels import UsageLabels, merge_labels
 from knowledge_pipeline.errors import (
     ConfigError,
@@ -175,6 +175,7 @@ def build_visibility_filter(access: Access) -> Filter:
 _log = logging.getLogger(__name__)
 
 _parse_age = cache(parse_age)  # for each source of each question
+_DEFAULT_AGE = parse_age(MAX_PERMISSION_AGE)
 
 _POLL_INTERVAL_S = 1.0  # on an object store, where every look is a request
 _MAX_PAUSE_S = 0.5  # on a disk, between two looks at the tables of so many sources that each takes long
@@ -247,8 +248,8 @@ class Audiences:
     async def add(self, access: Access, max_ages: Mapping[_TypedSource, timedelta]) -> Access:
         """The access with the audiences of the caller, and what is withheld from it.
 
-        That are also the sources whose permissions were read longer ago than `max_ages` allows, or nobody
-        knows when, of those that are seen by audience alone.
+        That are also the sources whose permissions were read longer ago than `max_ages` allows, of those that
+        are seen by audience alone.
 
         Where the permissions cannot be read, the caller belongs to none, and the log tells.
         """
@@ -267,7 +268,9 @@ class Audiences:
             source
             for (type_, source), max_age in max_ages.items()
             if source in access.audience_sources
-            and ((at := state.read_at.get((type_, source))) is None or now - at > max_age)
+            and (
+                now - at > max_age if (at := state.read_at.get((type_, source))) else max_age != _DEFAULT_AGE
+            )
         )
         documents = (
             (source, uri) for source in withheld.keys() - too_many - outdated for uri in withheld[source]
@@ -285,6 +288,14 @@ class Audiences:
                 and any(it.startswith(build_audience_principal(type_, source, "")) for it in audiences)
             ),
         )
+
+    async def list_permission_times(self) -> Mapping[str, datetime]:
+        """When the permissions of each source that has its own were last read, where that is known."""
+        try:
+            read_at = (await self._load_state()).read_at
+        except (KnowledgeError, OSError, ValueError):
+            return {}  # what cannot be read opens nothing: see `add`
+        return {source: at for (_, source), at in read_at.items() if at}
 
     async def _load_state(self) -> _State:
         async with self._looking:  # one look serves all questions that wait for it

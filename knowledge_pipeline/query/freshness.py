@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.contract.base import SourceFreshness
@@ -21,6 +22,7 @@ from knowledge_pipeline.store.release import Release
 
 MAX_OBSTACLES = 20  # sources of an answer that found nothing
 _NEVER = "it was not indexed yet"
+_NO_TIMES: Mapping[str, datetime] = MappingProxyType({})
 
 
 class Freshness:
@@ -39,11 +41,13 @@ class Freshness:
         max_age: timedelta | None,
         searched: Iterable[str] = (),
         stored: Collection[str] | None = None,
+        permission_times: Mapping[str, datetime] = _NO_TIMES,
     ) -> tuple[SourceFreshness, ...]:
         """How current the sources are that an answer draws on; what is written is read where it has changed.
 
         Of those that were `searched` in vain, the ones of which something is missing in the index. `stored`:
-        those that were ever read; None: not known.
+        those that were ever read; None: not known. `permission_times`: of those with permissions of their
+        own.
         """
         for reader in self._readers.values():
             if not reader.is_current:
@@ -51,6 +55,7 @@ class Freshness:
         now, described = datetime.now(UTC), list[SourceFreshness]()
         for source in dict.fromkeys((*drawn, *searched)):
             it = self._describe(source, release, declared.get(source), access, now)
+            it = replace(it, permissions_at=permission_times.get(source))
             if max_age is not None and (it.as_of is None or now - it.as_of > max_age):
                 it = replace(it, too_old=True)
             if stored is not None and source not in (*drawn, *stored) and not it.failing_since:
@@ -65,12 +70,10 @@ class Freshness:
     ) -> SourceFreshness:
         record, tables = self._find(source, release)
         is_whole = access.everything or (declared is not None and sees_whole_source(declared.access, access))
-        has_own = declared is not None and declared.access.visibility == "from_source"
         freshness = SourceFreshness(
             source=source,
             failing_since=_to_time(record.failed_since),
             problem=record.problem or None if is_whole else None,
-            permissions_at=_to_time(find_permissions_time(record)) if has_own else None,
         )
         if (state := record.find_live(tables)) is None:
             return freshness
@@ -94,11 +97,6 @@ class Freshness:
                 named = {name: version for name, version in release.tables.items() if name.startswith(prefix)}
                 return record, {name.removeprefix(prefix): version for name, version in named.items()}
         return SourceRecord(), {}
-
-
-def find_permissions_time(record: SourceRecord) -> float | None:
-    """When the permissions of a source were last read in full; nothing else knows where it is written."""
-    return record.permissions_at
 
 
 def _to_time(at: float | None) -> datetime | None:

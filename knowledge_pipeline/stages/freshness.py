@@ -62,11 +62,6 @@ def record_failed(ctx: RefreshContext, problem: str) -> None:
         )
 
 
-def record_permissions_read(ctx: RefreshContext) -> None:
-    """Record that all permissions of a source were read just now; `query.freshness` tells their age."""
-    update_record(ctx.lake, ctx.source.id, lambda it: replace(it, permissions_at=time.time()))
-
-
 def record_heads(
     lake: Lake, watched: Mapping[WatchedBranch, Sequence[SourceConfig]], heads: RemoteHeadResults
 ) -> None:

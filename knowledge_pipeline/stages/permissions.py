@@ -26,7 +26,6 @@ from knowledge_pipeline.connectors.registry import read_permissions
 from knowledge_pipeline.errors import Busy, KnowledgeError
 from knowledge_pipeline.records import is_variant_uri
 from knowledge_pipeline.stages.context import RefreshContext, Stats, measure_stage
-from knowledge_pipeline.stages.freshness import record_permissions_read
 from knowledge_pipeline.store.access import (
     AUDIENCE_PREFIX,
     EVERYONE,
@@ -82,8 +81,6 @@ def refresh_permissions(
         for name, requires in permissions.audiences.items()
     }
     changed = write_audiences(table, audiences, keep_others=only is not None)
-    if only is None:
-        record_permissions_read(ctx)
     moved = _update_audiences(snapshot, permissions.audience_by_uri, ctx.source.type, only)
     if only is None:
         write_permissions_time(table, started_at)

@@ -127,8 +127,10 @@ def test_permissions_that_are_too_old_withhold_what_is_read_by_them_alone(projec
         assert base.search(CANARY).results
 
 
-def test_permissions_of_an_unknown_age_are_too_old(project: WikiProject):
+def test_permissions_of_an_unknown_age_are_too_old_where_an_age_is_set(project: WikiProject):
     project.lake.audiences("confluence", "wiki").write_notes(permissions_read_at=None)
+    assert project.sees(ADA)
+    project.declare(max_age="30 days")
     assert not project.sees(ADA) and project.sees(AUDITOR)
     read_alone(project)
     assert project.sees(ADA)
