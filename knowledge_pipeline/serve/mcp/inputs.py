@@ -338,9 +338,9 @@ class GraphTargetInput(PagedInput):
 
     target: str = Field(
         min_length=1,
-        description="A name, `path:name`, `path:line`, a file or a folder. A name is `Store.get`, or the "
-        "full one as an import writes it; a line stands for the definition around it. Or `POST /orders`, "
-        "`topic NAME`, `table NAME`, `variable NAME`.",
+        description="Name, `path:name`, `path:line`, path, `POST /orders`. A name is `Store.get`, or the "
+        "full one as an import writes it, or `topic NAME`, `table NAME`, `variable NAME`; a path is of "
+        "a file or a folder; a line stands for the definition around it.",
         examples=["Store.get", "src/store.py:Store.get", "src/store.py:120", "src/store.py"],
     )
     sources: FilterValues = filter_field("sources")
