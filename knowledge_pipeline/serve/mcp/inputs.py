@@ -346,8 +346,8 @@ class GraphTargetInput(PagedInput):
     target: str = Field(
         min_length=1,
         description="Name, `path:name`, `path:line`, path, `POST /orders`. A name is `Store.get`, or the "
-        "full one as an import writes it, or `topic NAME`, `table NAME`, `variable NAME`; a path is of a file "
-        "or a folder; a line stands for the definition around it.",
+        "full one as an import writes it, or `topic NAME`, `table NAME`, `variable NAME`; a path is of "
+        "a file or a folder; a line stands for the definition around it.",
         examples=["Store.get", "src/store.py:Store.get", "src/store.py:120", "src/store.py"],
     )
     sources: FilterValues = filter_field("sources")
