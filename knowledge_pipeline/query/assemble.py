@@ -471,6 +471,10 @@ _PART_START = {
 """Where parts of a change begin that are about one path: diffs of a commit, turns of a pull request."""
 
 
+_WORD = re.compile(r"[^\W_]+")
+_LINK_TARGET = re.compile(r"\]\([^()\n]*\)")
+
+
 def narrow_chunk(chunk: IndexedChunk, restrictions: Sequence[Filters]) -> IndexedChunk | None:
     """What restrictions take of a chunk: of a change the parts at their paths, of a text their section on.
 
@@ -485,8 +489,10 @@ def narrow_chunk(chunk: IndexedChunk, restrictions: Sequence[Filters]) -> Indexe
     selected = select_changes(changed, restrictions)
     if not selected or len(selected) == len({*changed}):
         return chunk
-    goes_on = changed[0] if chunk.metadata.get("anchor", "").startswith("diff ") else None
-    starts = [(0, goes_on), *((match.start(), match["path"]) for match in pattern.finditer(chunk.text))]
+    starts = [
+        (0, _find_path_that_goes_on(chunk, changed, pattern)),
+        *((match.start(), match["path"]) for match in pattern.finditer(chunk.text)),
+    ]
     ends = [*(start for start, _ in starts[1:]), len(chunk.text)]
     kept = [
         (start, end)
@@ -497,13 +503,27 @@ def narrow_chunk(chunk: IndexedChunk, restrictions: Sequence[Filters]) -> Indexe
     return _keep_spans(chunk, kept, **facts) if kept else None
 
 
+def _find_path_that_goes_on(
+    chunk: IndexedChunk, changed: Sequence[str], pattern: re.Pattern[str]
+) -> str | None:
+    """The path of the part of a change with which a chunk begins, where an earlier chunk has its start."""
+    if chunk.source_type == "git_history":
+        return changed[0] if chunk.metadata.get("anchor", "").startswith("diff ") else None
+    headings = (pattern.match(f"{line}:\n") for line in chunk.header.split("\n"))
+    return next((heading["path"] for heading in headings if heading), None)
+
+
 def _find_section(chunk: IndexedChunk, sections: Sequence[str]) -> tuple[int, str]:
     """Where the first asked section begins in a chunk of several, and its heading; 0 where none is found."""
     headings: Any = chunk.metadata.get("sections") if sections else None  # a plugin may give anything
     words = re.compile("|".join(rf"(?:^|\W){re.escape(word)}(?:\W|$)" for word in sections), re.IGNORECASE)
     heading = next(filter(words.search, map(str, headings)), "") if is_list(headings) else ""
-    match = heading and re.search(rf"(?m)^[^\w\n]*{re.escape(heading)}[^\w\n]*$", chunk.text)
-    return (match.start(), heading) if match else (0, "")
+    start, wanted = 0, _WORD.findall(heading)  # its markup is not in the heading
+    for line in chunk.text.splitlines(keepends=True) if wanted else ():
+        if _WORD.findall(_LINK_TARGET.sub("]", line)) == wanted:
+            return start, heading
+        start += len(line)
+    return 0, ""
 
 
 def _keep_spans(chunk: IndexedChunk, spans: Sequence[tuple[int, int]], **facts: Any) -> IndexedChunk:

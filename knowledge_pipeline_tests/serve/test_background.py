@@ -13,6 +13,7 @@ import pytest
 
 from knowledge_pipeline.background import BackgroundProcess
 from knowledge_pipeline.background_worker import NICENESS
+from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.errors import NotFound, ResponseTimeout, TransientError
 from knowledge_pipeline.query.limits import is_expensive
@@ -22,9 +23,14 @@ from knowledge_pipeline_tests.serve.world import World
 LOCAL = Origin("http", "127.0.0.1", host="127.0.0.1")
 
 
+def with_timeout(world: World, seconds: float) -> Settings:
+    serve = world.settings.serve.model_copy(update={"timeout_s": seconds})
+    return world.settings.model_copy(update={"serve": serve})
+
+
 @pytest.fixture
 def service(world: World) -> Iterator[Service]:
-    made = Service(world.settings, config=world.config)
+    made = Service(with_timeout(world, 600), config=world.config)  # other tests leave a nice process little
     yield made
     made.close()
 
@@ -142,8 +148,7 @@ def test_a_process_that_is_killed_fails_its_queries_and_the_next_one_starts_anot
 
 
 def test_a_query_that_takes_too_long_is_given_up_in_both_processes(world):
-    serve = world.settings.serve.model_copy(update={"timeout_s": 0.5})
-    service = Service(world.settings.model_copy(update={"serve": serve}), config=world.config)
+    service = Service(with_timeout(world, 0.5), config=world.config)
     acme, globex = (service.identify(world.tokens[name], LOCAL) for name in ("acme", "globex"))
 
     async def ask() -> None:

@@ -271,10 +271,24 @@ def test_a_part_of_a_pull_request_is_shown_without_what_is_about_another_path(
     assert result.content == "\n\n".join(turns)
 
 
+@pytest.mark.parametrize(("wanted", "is_shown"), [("docs/", True), ("src/b.py", False)])
+def test_a_turn_that_goes_on_in_a_chunk_is_shown_for_its_path_alone(
+    base: KnowledgeBase, lake: Lake, space: str, wanted: str, is_shown: bool
+):
+    metadata = json.dumps({"files": ["docs/a.md", "src/b.py"]})
+    header = "1\nThe change\nDiff by Ada on docs/a.md lines 1-900, 2026-03-01"
+    columns = {"source_type": "github_pr", "metadata": metadata, "header": header}
+    write(lake, space, [row("+token of the second half", "pr/1", **columns)])
+    publish(lake)
+    results = base.search("token", type="historical", filters=Filters(paths=(wanted,))).results
+    assert [result.content for result in results] == ["+token of the second half"] * is_shown
+
+
 def test_a_text_of_several_sections_is_shown_from_the_wanted_one_on(
     base: KnowledgeBase, lake: Lake, space: str
 ):
-    text = "# Guide\n\nA token.\n\n## Set-up (`x`)\n\nIt is set up.\n\n### Retry, again\n\nIt is retried."
+    guide, set_up = "# Guide\n\nA token.\n\n", "## [Set-_up_](x.md) (`x`)\n\nIt is set up.\n\n"
+    text = f"{guide}{set_up}### Retry, again\n\nIt is retried."
     metadata = json.dumps({"sections": ["Guide", "Set-up (x)", "Retry, again"]})
     columns = {"section": "Guide", "metadata": metadata, "source_type": "markdown", "start_line": 5}
     write(lake, space, [row(text, "guide.md", **columns)])
@@ -286,7 +300,7 @@ def test_a_text_of_several_sections_is_shown_from_the_wanted_one_on(
 
     assert show("retry") == ("### Retry, again\n\nIt is retried.", "L13-L15", "Retry, again")
     assert show("guide") == (text, "L5-L15", "Guide")
-    assert show("set-up") == (text, "L5-L15", "Guide"), "its heading stands there in another form"
+    assert show("set-up") == (text.removeprefix(guide), "L9-L15", "Set-up (x)")
     (result,) = base.search("token section:retry").results
     assert result.content.startswith("### Retry") and base.get(result.id).results[0].content == text
 
