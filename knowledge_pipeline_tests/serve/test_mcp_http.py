@@ -52,7 +52,7 @@ def test_the_tools_are_those_of_the_specification_and_say_what_they_take(server,
     assert {tool.name for tool in tools} == SPECIFIED == set(TOOLS) == set(RIGHT)
     for tool in tools:
         assert tool.annotations.read_only_hint
-        unlisted = {"org_id", "content_type"}  # which programs send
+        unlisted = {"org_id", "content_type", "max_age"}  # which programs send
         assert set(tool.input_schema["properties"]) == {*TOOLS[tool.name].input_model.model_fields} - unlisted
         assert tool.title and tool.description and tool.output_schema is None
         assert f"`{tool.name}`" in instructions or tool.name == "search_confluence"  # which is not public
