@@ -23,7 +23,8 @@ from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.records import SPACE_BEFORE_KEY
 
 MAX_SCANNED_ROWS = 2_000_000  # of one space: seconds; filters narrow a larger one
-_COLUMNS = ("source", "uri", "path", "start_line", "symbols", "text")
+_COLUMNS = ("source", "source_type", "uri", "path", "start_line", "symbols", "text")
+_CHANGES = frozenset({"git_history", "github_pr"})  # say how a text came to be, or went
 _INDENT = rf'"{SPACE_BEFORE_KEY}": "[^"]*?(?P<indent>(?: |\\t)*)"'  # of the metadata, as JSON
 _START, _END = "\x02", "\x03"  # around a match; a text that has them has others there
 _NO_MARKS = str.maketrans(dict.fromkeys((_START, _END), "\ufffd"))
@@ -76,8 +77,9 @@ class TextPattern:
 
 
 class TextMatch(NamedTuple):
-    """A row that has a match; they sort as they are shown: definitions of what was asked for first."""
+    """A row that has a match; they sort as they are shown: definitions first, changes last."""
 
+    is_change: bool
     is_use: bool
     path: str
     source: str
@@ -144,4 +146,5 @@ def _indent(texts: Any, metadata: Any) -> Any:
 
 def _to_match(row: dict[str, Any], names: frozenset[str]) -> TextMatch:
     is_definition = any(name.rpartition(".")[2] in names for name in row["symbols"] or ())
-    return TextMatch(not is_definition, row["path"], row["source"], row["start_line"], row["_rowid"])
+    place = row["path"], row["source"], row["start_line"]
+    return TextMatch(row["source_type"] in _CHANGES, not is_definition, *place, row["_rowid"])

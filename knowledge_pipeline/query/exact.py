@@ -1,6 +1,7 @@
 """The modes exact and regex: every chunk that has a text as it is written, as grep finds it.
 
-Nothing is ranked: chunks that define a name which stands in the query come first, then by path and line.
+Nothing is ranked: chunks that define a name which stands in the query come first and changes last, each
+by path and line.
 """
 
 from __future__ import annotations

@@ -64,6 +64,12 @@ def test_definitions_come_first_then_paths_and_lines_are_those_of_the_file(shelf
     assert find(base, "sign(", limit=20) == places(answer)
 
 
+def test_changes_come_last(lake: Lake, space: str, base: KnowledgeBase):
+    write(lake, space, [row("+sign(1)", "a/commit", source_type="git_history"), row("sign(1)", "b.py")])
+    publish(lake)
+    assert find(base, "sign(") == [("b.py", [1]), ("a/commit", [1])]
+
+
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
