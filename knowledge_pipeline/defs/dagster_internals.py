@@ -45,7 +45,7 @@ INITIAL_VERSION = "INITIAL"  # the data version of an asset that was never recor
 # Tags of runs.
 PARTITION = "dagster/partition"
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
-BACKFILL, WILL_RETRY = "dagster/backfill", "dagster/will_retry"
+BACKFILL, WILL_RETRY, PRIORITY = "dagster/backfill", "dagster/will_retry", "dagster/priority"
 LAUNCHERS = ("dagster/schedule_name", "dagster/sensor_name", BACKFILL)  # what started a run, if no person did
 
 # Metadata that the UI shows in places of its own.

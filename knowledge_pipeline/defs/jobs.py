@@ -24,7 +24,7 @@ from knowledge_pipeline import maintenance as maintenance_stage
 from knowledge_pipeline.config.operation import ScheduleSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.defs.checks import SourcesFailed, run_step
-from knowledge_pipeline.defs.dagster_internals import COMPUTE_KIND
+from knowledge_pipeline.defs.dagster_internals import COMPUTE_KIND, PRIORITY
 from knowledge_pipeline.defs.define import build_op_job, op, sensor
 from knowledge_pipeline.defs.event_log import (
     RELEASE,
@@ -356,7 +356,7 @@ def build_permissions_job(names: Names = PLAIN) -> dg.JobDefinition:
     return build_op_job(
         *(names, "permissions", _read_permissions(names)),
         description="Read who may read the documents of sources with visibility from_source, and no content.",
-        tags={"dagster/priority": "10"},
+        tags={PRIORITY: "10"},
     )
 
 

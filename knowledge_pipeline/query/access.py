@@ -290,12 +290,16 @@ class Audiences:
         )
 
     async def list_permission_times(self) -> Mapping[str, datetime]:
-        """When the permissions of each source that has its own were last read, where that is known."""
-        try:
-            read_at = (await self._load_state()).read_at
-        except (KnowledgeError, OSError, ValueError):
-            return {}  # what cannot be read opens nothing: see `add`
-        return {source: at for (_, source), at in read_at.items() if at}
+        """When the permissions of each source that has its own were last read, where that is known.
+
+        By the look of the question itself, or of the last seconds, as nothing is decided by it.
+        """
+        if time.monotonic() > self._next_look_at + _POLL_INTERVAL_S:
+            with suppress(
+                KnowledgeError, OSError, ValueError
+            ):  # what cannot be read opens nothing: see `add`
+                await self._load_state()
+        return {source: at for (_, source), at in self._state.read_at.items() if at}
 
     async def _load_state(self) -> _State:
         async with self._looking:  # one look serves all questions that wait for it

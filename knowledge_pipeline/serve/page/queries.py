@@ -36,7 +36,7 @@ from knowledge_pipeline.serve.page.sessions import PageContext, read_form
 
 routes = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-_SUGGESTION = re.compile(r"did you mean (.+)\?$")
+_SUGGESTION = re.compile(r"did you mean ([^?]+)\?")
 
 
 Hint = tuple[str, str]
