@@ -34,7 +34,7 @@ def revoke(own_world):
 
 
 def find_leaks(doors: Doors, secrets, *, seed: int) -> list:
-    count = examples(60, few=30)
+    count = examples(80, few=50)
     attempts = Intruder(seed, [secrets[REVOKED.id]]).attempts(count, ("http", "mcp", "page", "python"))
     watch = Watch(secrets, [REVOKED])
     return [attempt for attempt in attempts if watch.found(attempt, doors.send(attempt).text)]
