@@ -49,7 +49,6 @@ from knowledge_pipeline.store.release import (
 MAX_DOCUMENTS = 1_000  # that differ, of a source: more is work for a refresh
 MAX_TEXTS = 128  # without a vector, that a question waits for; a model of this machine takes a second or two
 LOCK_TIMEOUT_S = 60.0
-_OVERLAYS = "overlays"
 _TREE, _COMPLETE, _MADE_BY = "tree", "complete", "made_by"
 """Files: the folder of the tree; whether all stages have ended; what they did it by."""
 
@@ -135,7 +134,7 @@ def refresh_overlay(
         discard_overlay(base, unused)
     if not (tree.root / ".git").exists():
         raise SourceRefused(f"there is no working tree {tree.root} any more")
-    folder = base.cache / _OVERLAYS / name_checkout(tree.root)
+    folder = base.overlays / name_checkout(tree.root)
     indexed = (source for source in tree.sources if base.snapshot(source.type, source.id).exists)
     tree = replace(tree, sources=tuple(indexed))
     listed = {source.id: _list_source(base, source) for source in tree.sources}
@@ -241,7 +240,7 @@ def _run_stages(ctx: RefreshContext, *, is_bounded: bool) -> Iterator[Stats]:
 def list_unused_overlays(base: Lake, *, max_age_s: float | None = None) -> list[Path]:
     """The folders of overlays whose tree is gone, or that nobody has asked from for so long."""
     unused = list[Path]()
-    for note in (base.cache / _OVERLAYS).glob(f"*/{_TREE}"):
+    for note in base.overlays.glob(f"*/{_TREE}"):
         with suppress(OSError):
             root = Path(_read_text(note))
             is_old = max_age_s is not None and note.stat().st_mtime < time.time() - max_age_s

@@ -79,6 +79,11 @@ class Lake:
         """Folder of what can be derived again: git mirrors, joined models."""
         return self.folder / "cache"
 
+    @property
+    def overlays(self) -> Path:
+        """Folder of what differs in working trees; see `stages.overlay`."""
+        return self.cache / "overlays"
+
     def relative_name(self, path: StorePath) -> str:
         """The name of a table, folder or file within the store: "index/small.lance"."""
         return path.key if isinstance(path, ObjectPath) else path.relative_to(self.folder).as_posix()

@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from knowledge_pipeline.cli.overlay import open_overlay
+from knowledge_pipeline.cli.screen import Screen
+from knowledge_pipeline.config.file import load_settings
+from knowledge_pipeline.stages.overlay import Overlay, SourceTree
+from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.cli.conftest import CODE, Run, git
 
 EDITED = CODE.replace("retry_request", "albatross")
@@ -73,3 +78,34 @@ def test_a_tree_that_cannot_be_read_is_told(run: Run, fix: Path, monkeypatch: py
     told = run("search", "retry_request", "--mode", "words")
     assert (told.code, "src/sessions.py" in told.out) == (0, True)
     assert f"note: the last release answers, not {fix} as it is: 1 documents of source" in told.err
+
+
+@pytest.mark.parametrize("change", ["write", "delete", "add", "commit"])
+def test_a_tree_is_listed_once_something_in_it_was_touched(
+    run: Run, indexed: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    shop = indexed.parent / "shop"
+    monkeypatch.setenv("KNOWLEDGE_CONFIG", str(indexed / "knowledge.yaml"))
+    monkeypatch.chdir(shop)
+    run("refresh")
+    looks = list[Path]()
+
+    def look(base: Lake, tree: SourceTree, **_: object) -> Overlay:
+        looks.append(tree.root)
+        return Overlay(base)
+
+    monkeypatch.setattr("knowledge_pipeline.stages.overlay.refresh_overlay", look)
+    monkeypatch.setattr("knowledge_pipeline.cli.overlay._CLOCK_S", -0.01)  # its files were just written
+    settings = load_settings(indexed / "knowledge.yaml")
+    open_overlay(settings, Screen())
+    assert looks == []
+    if change == "write":
+        (shop / "src" / "sessions.py").write_text(EDITED)
+    elif change == "delete":
+        (shop / "src" / "sessions.py").unlink()
+    elif change == "add":
+        (shop / "docs" / "new.md").write_text("# New\n")
+    else:
+        git(shop, "commit", "--allow-empty", "--quiet", "-m", "Empty")
+    open_overlay(settings, Screen())
+    assert looks == [shop]
