@@ -147,8 +147,8 @@ class AsyncKnowledgeClient:
     ) -> responses.SearchResponseDict:
         """The results that answer a query best; with `blame` they say who last changed their lines."""
         options = {"limit": limit, "explain": explain, "blame": blame, "include_metadata": include_metadata}
-        asked = {"query": query, "type": type, "mode": mode, "max_age": max_age}
-        return await self._post("search", filters=filters, **asked, **options)
+        question = {"query": query, "type": type, "mode": mode, "max_age": max_age}
+        return await self._post("search", filters=filters, **question, **options)
 
     async def similar(
         self,

@@ -94,8 +94,8 @@ class Freshness:
     def _find(self, source: str, release: Release) -> tuple[SourceRecord, Mapping[str, int]]:
         for prefix, reader in self._readers.items():
             if record := reader.records.get(source):
-                named = {name: version for name, version in release.tables.items() if name.startswith(prefix)}
-                return record, {name.removeprefix(prefix): version for name, version in named.items()}
+                versions = {it: at for it, at in release.tables.items() if it.startswith(prefix)}
+                return record, {name.removeprefix(prefix): version for name, version in versions.items()}
         return SourceRecord(), {}
 
 
@@ -106,10 +106,10 @@ def _to_time(at: float | None) -> datetime | None:
 def list_drawn_sources(response: SearchResponse | GraphResponse | RelationsResponse) -> list[str]:
     """The sources that a response draws on, in its order."""
     if isinstance(response, SearchResponse):
-        named: Iterable[str | None] = (result.citation.source for result in response.results)
+        sources: Iterable[str | None] = (result.citation.source for result in response.results)
     elif isinstance(response, GraphResponse):
-        named = (node.source for node in (*response.nodes, *response.candidates))
+        sources = (node.source for node in (*response.nodes, *response.candidates))
     else:
         others = (relation.document for relation in response.relations)
-        named = (document.source for document in (*response.documents, *others))
-    return list(dict.fromkeys(source for source in named if source))
+        sources = (document.source for document in (*response.documents, *others))
+    return list(dict.fromkeys(source for source in sources if source))

@@ -98,9 +98,11 @@ async def explain_absence(
 
 def _list_set_filters(plan: SearchPlan) -> list[str]:
     """The names of the filters that were given or typed."""
-    asked = [it for it in plan.restrictions if it is not plan.profile.filters]
+    given_filters = [it for it in plan.restrictions if it is not plan.profile.filters]
     names = (item.name for item in fields(Filters) if item.name != "include_archived")
-    return [name for name in names if any(getattr(it, name) != getattr(_DEFAULTS, name) for it in asked)]
+    return [
+        name for name in names if any(getattr(it, name) != getattr(_DEFAULTS, name) for it in given_filters)
+    ]
 
 
 def _widen(plan: SearchPlan, name: str) -> SearchPlan:
