@@ -15,7 +15,6 @@ from knowledge_pipeline.config.file import find_config, load_settings
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, NotFound
 from knowledge_pipeline.freshness import FreshnessReader, SourceRecord
 from knowledge_pipeline.store.lake import Lake
-from knowledge_pipeline.store.release import find_live_release
 
 if TYPE_CHECKING:
     from knowledge_pipeline.config.settings import Settings
@@ -69,6 +68,8 @@ def _is_as_released(lake: Lake, settings: Settings) -> bool:
     root = next((it for it in (folder, *folder.parents) if (it / ".git").is_dir()), None)
     if root is None or (root / ".gitmodules").exists() or any(lake.overlays.glob("*")):
         return False
+    from knowledge_pipeline.store.release import find_live_release  # and Arrow
+
     with suppress(OSError, KnowledgeError):
         if live := find_live_release(lake):
             reader = FreshnessReader(lake)

@@ -36,7 +36,7 @@ class _Call(NamedTuple):
 
 _SERVERS = r"(?:app|application|router|routes?|server|fastify|blueprint|bp|mux|engine|group|[egr]|v\d+|api)$"
 _CLIENTS = r"(?:axios|requests?|httpx?|https|client|session|got|ky|agent|api|rest|template|web|page|\))$"
-_BROKERS = r"(?:chan|channel|ch|producer|consumer|template|redis\w*|client|r|p|\w*pub|\w*sub|conn|broker|nc)$"
+_BROKERS = r"(?:chan|channel|ch|producer|consumer|template|redis\w{0,60}|client|r|p|\w{0,60}[ps]ub|conn|broker|nc)$"
 _VERBS = "get post put patch delete head options"
 _CALLS_TABLE = f"""
 route  declares 0,path,value,template,route @  {_VERBS} route api_route Route websocket
@@ -137,7 +137,7 @@ _METHOD_FIRST = re.compile(rf"(?:^|[\s\"'.])(?:Method)?({'|'.join((*METHODS, *ma
 _METHOD_NAME = re.compile(rf"(?:Http(?!R)|Map)?({'|'.join(METHODS)})(?!Mapped)", re.IGNORECASE)
 _METHOD_PATH = re.compile(rf"({'|'.join(METHODS)}) /")  # Go's "GET /orders"
 _GET_SERVERS, _GET_CLIENTS = ("route", "websocket"), ("fetch", "request", "urlopen")
-_ASSIGNED = re.compile(r"(\w+)[ \t]*:?=[ \t]*(?:await )?[\w.()]{0,60}$")
+_ASSIGNED = re.compile(r"(\w{1,60})[ \t]{0,20}:?=[ \t]{0,20}(?:await )?[\w.()]{0,60}$")
 _HANDLERS = re.compile(r"\b(get|post|put|patch|delete)\(")
 _HANDLER = re.compile(
     r"=>|\bfunc(?:tion)?\b|\}\s*$|^\s*[A-Za-z_$][\w$.]*(?:\([\w., ]*\))?\s*$|\b(?:get|post|put)\("

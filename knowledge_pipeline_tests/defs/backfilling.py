@@ -36,13 +36,21 @@ def daemon_of(place: Workplace, home: Path, yaml: Path) -> Iterator[Daemon]:
     """A daemon that refreshes nothing by itself: someone turned off the sensors that would."""
     with dg.DagsterInstance.from_config(str(home)) as instance:
         place.add_partitions(instance)
-        code = RegisteredCodeLocationOrigin("knowledge_pipeline.definitions")
         for name in ("sources_in_config", "changed_sources"):
-            sensor = RemoteInstigatorOrigin(RemoteRepositoryOrigin(code, "__repository__"), name)
-            off = InstigatorState(sensor, InstigatorType.SENSOR, InstigatorStatus.STOPPED)
-            instance.add_instigator_state(off)
+            instance.add_instigator_state(_state(name, InstigatorStatus.STOPPED))
     with running(home, place.path, instance_file=yaml, code_stays=True) as daemon:
         yield daemon
+
+
+def turn_on(instance: dg.DagsterInstance, sensor: str) -> None:
+    """Let a sensor tick that `daemon_of` turned off."""
+    instance.update_instigator_state(_state(sensor, InstigatorStatus.RUNNING))
+
+
+def _state(sensor: str, status: InstigatorStatus) -> InstigatorState:
+    code = RegisteredCodeLocationOrigin("knowledge_pipeline.definitions")
+    origin = RemoteInstigatorOrigin(RemoteRepositoryOrigin(code, "__repository__"), sensor)
+    return InstigatorState(origin, InstigatorType.SENSOR, status)
 
 
 class Partitions:

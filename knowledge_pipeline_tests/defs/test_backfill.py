@@ -16,7 +16,7 @@ from knowledge_pipeline.stages.pipeline import STAGES
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
 from knowledge_pipeline.store.release import find_live_release
-from knowledge_pipeline_tests.defs.backfilling import KEYS, Partitions, daemon_of
+from knowledge_pipeline_tests.defs.backfilling import KEYS, Partitions, daemon_of, turn_on
 from knowledge_pipeline_tests.defs.conftest import EMBEDDING, Workplace
 from knowledge_pipeline_tests.defs.daemon import Daemon
 from knowledge_pipeline_tests.defs.test_assets import content
@@ -164,6 +164,7 @@ def everything_done(place: Workplace, home: Path, yaml: Path) -> Iterator[tuple[
         place.declare(id_, m_py=module(id_))
     with daemon_of(place, home, yaml) as daemon:
         assert place.run(daemon.instance, "refresh").success
+        turn_on(daemon.instance, "sources_in_config")  # no source is new to it any more
         shown = Partitions(place, daemon.instance)
         assert shown.stale() == {}
         (place.root / "folders").rename(place.root / "away")
