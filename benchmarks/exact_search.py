@@ -74,7 +74,8 @@ def _write(folder: Path, table: Path, count: int) -> Path:
 
     schema = pa.schema(
         [
-            *((name, pa.string()) for name in ("id", "source", "uri", "path", "metadata", "visibility")),
+            *((name, pa.string()) for name in ("id", "source", "source_type", "uri", "path", "metadata")),
+            ("visibility", pa.string()),
             *(("start_line", pa.int32()), ("text", pa.large_string()), ("archived", pa.bool_())),
             ("symbols", pa.list_(pa.string())),
         ]
@@ -99,7 +100,7 @@ def _batches(folder: Path, count: int, schema: pa.Schema) -> Iterator[pa.RecordB
             own = {"id": f"{name}#{chunk.start_char}", "start_line": chunk.start_line, "text": chunk.text}
             symbols = list(filter(None, [chunk.metadata.get("symbol")]))
             rows.append(
-                {**own, "source": "code", "uri": name, "path": name, "metadata": metadata}
+                {**own, "source": "code", "source_type": "code", "uri": name, "path": name, "metadata": metadata}
                 | {"visibility": "public", "archived": False, "symbols": symbols}
             )
         if len(rows) >= BATCH:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -17,8 +16,7 @@ from knowledge_pipeline.config.connections import WorktreeConnection
 from knowledge_pipeline.config.operation import ContextSettings
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.config.sources import SourceConfig
-from knowledge_pipeline.contract.base import SourceFreshness
-from knowledge_pipeline.contract.describe import TAKEN_AS_CODE, describe_doubt, describe_freshness
+from knowledge_pipeline.contract.describe import TAKEN_AS_CODE
 from knowledge_pipeline.contract.filters import (
     ContentType,
     Filters,
@@ -36,16 +34,9 @@ from knowledge_pipeline.llm.model_calls import ModelCall, build_reported_call
 from knowledge_pipeline.query import limits
 from knowledge_pipeline.query.access import Access, Audiences, DeclaredSources, may_see_source
 from knowledge_pipeline.query.answer_cache import AnswerCache
-from knowledge_pipeline.query.code_places import (
-    CodePlace,
-    CodePlaces,
-    iter_graph_places,
-    iter_neighbour_places,
-    mark_graph,
-    mark_neighbours,
-)
+from knowledge_pipeline.query.code_places import CodePlace
 from knowledge_pipeline.query.documents import describe_relations, trace_result
-from knowledge_pipeline.query.freshness import Freshness, list_drawn_sources
+from knowledge_pipeline.query.freshness import Answer, Freshness, FreshnessRequest, ResponseT
 from knowledge_pipeline.query.graph_queries import AsyncGraph, Graph, GraphRequest
 from knowledge_pipeline.query.logs import FeedbackLog, ModelCallLog, QueryIds, QueryLog
 from knowledge_pipeline.query.open_release import Index, LiveIndex
@@ -62,7 +53,6 @@ from knowledge_pipeline.query.working_tree import Blame, WorkingTree
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.listings import load_shared_settings
 from knowledge_pipeline.sync_facade import BackgroundLoop, SyncFacade, blocking
-from knowledge_pipeline.times import parse_max_age
 
 if TYPE_CHECKING:
     from knowledge_pipeline.contract.operation import (
@@ -82,9 +72,8 @@ _NO_FILTERS = Filters()
 
 ParamsT = ParamSpec("ParamsT")
 ResultT = TypeVar("ResultT")
-ResponseT = TypeVar("ResponseT", SearchResponse, GraphResponse, RelationsResponse)
 
-ResponseListener = Callable[[str, str, Access, SearchResponse | GraphResponse | RelationsResponse], None]
+ResponseListener = Callable[[str, str, Access, Answer], None]
 """Called with the kind and text of a query, the caller's access and the response; must not raise."""
 
 
@@ -136,24 +125,6 @@ def open_engine(
 
         extension = LanguageModelSteps(settings, record, budgets)
     return Engine(settings, lake, index=index, extension=extension, cache=cache, record=record)
-
-
-@dataclass(frozen=True, slots=True)
-class _AgeRequest:
-    """How new the sources of an answer should be, and where it is looked for. Raises `InvalidQuery`."""
-
-    max_age: str | None = None
-    scope: Filters = _NO_FILTERS
-    span: timedelta | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        if self.max_age:
-            object.__setattr__(self, "span", parse_max_age(self.max_age))
-
-    def includes(self, source: SourceConfig) -> bool:
-        """Whether it is looked for there."""
-        ids, types = self.scope.sources, self.scope.source_types
-        return source.id in (ids or (source.id,)) and source.type in (types or (source.type,))
 
 
 def _note_content_type(question: SearchQuestion, response: SearchResponse) -> SearchResponse:
@@ -226,7 +197,8 @@ class AsyncKnowledgeBase:
         self._index = self.open_index()
         self._audiences = Audiences(self._lake, self._index)
         members = self._members.opened if self._members else ()
-        self._freshness = Freshness({f"{it.name}/": it.lake for it in members} or {"": self._lake})
+        lakes = {f"{it.name}/": it.lake for it in members} or {"": self._lake}
+        self._freshness = Freshness(self._index, lakes, None if members else self._audiences)
         cache = cache or AnswerCache(settings.query.cache)
         self._budgets: Budgets | None = None
         if settings.costs.budgets:
@@ -290,12 +262,12 @@ class AsyncKnowledgeBase:
             chosen = await compute(choose_type, text) if is_expensive else choose_type(text)
             if set(filters.source_types) <= set(get_profile(chosen).filters.source_types):
                 question = replace(question, type=chosen)  # else it would find nothing of the others
-        question = replace(question, filters=self._localize_filters(question.filters, access))
+        folders = self._folders_of(access)
+        question = replace(question, filters=folders.localize_filters(filters))
         types = question.filters.source_types or get_profile(question.type).filters.source_types
-        age = _AgeRequest(max_age, replace(question.filters, source_types=types))
+        age = FreshnessRequest(max_age, replace(question.filters, source_types=types))
         if question.type != "similar" and not question.is_exact:  # which are searched for as they are
-            localized = localize_paths(text, self._folders_of(access).localize_pattern)
-            question = replace(question, text=localized)
+            question = replace(question, text=localize_paths(text, folders.localize_pattern))
         search = self._engine.search
         if is_expensive:
             search = self._background.choose(self._engine, Engine.search)
@@ -334,12 +306,11 @@ class AsyncKnowledgeBase:
         )
         limits.check_search(self.settings.limits, question)
         access = await self._resolve_access(access)
-        question = replace(question, filters=self._localize_filters(question.filters, access))
-        age, similar = (
-            _AgeRequest(max_age, question.filters),
-            self._background.choose(self._engine, Engine.search),
-        )
-        response, places = None, self._locate(question.path, access)
+        folders = self._folders_of(access)
+        question = replace(question, filters=folders.localize_filters(question.filters))
+        age = FreshnessRequest(max_age, question.filters)
+        similar = self._background.choose(self._engine, Engine.search)
+        response, places = None, folders.locate(path) if path else [(None, None)]
         for at, (place, of_source) in enumerate(places, start=1):
             located = replace(question, path=place, source=question.source or of_source)
             with suppress(NotFound) if at < len(places) else nullcontext():
@@ -350,53 +321,60 @@ class AsyncKnowledgeBase:
         return await self._record_search("similar", text or path or "", access, response, age, False)
 
     @_on_background_loop
-    async def get(self, id: str, *, blame: bool = False, access: Access | None = None) -> SearchResponse:
-        """See `Engine.get`; `blame` as for `search`."""
-        limits.check_id(self.settings.limits, id)
-        access = await self._resolve_access(access)
-        id = self._folders_of(access).localize(id)
+    async def get(
+        self, id: str, *, blame: bool = False, max_age: str | None = None, access: Access | None = None
+    ) -> SearchResponse:
+        """See `Engine.get`; `blame` and `max_age` as for `search`."""
+        id, access = await self._localize_id(id, access)
+        age = FreshnessRequest(max_age)
         is_document = limits.is_document(id)
         get = self._background.choose(self._engine, Engine.get) if is_document else self._engine.get
         response = await self._ask(lambda: get(id, access))
-        return await self._record_search("get", id, access, response, _AgeRequest(), blame)
+        return await self._record_search("get", id, access, response, age, blame)
 
     @_on_background_loop
     async def build_document(
-        self, id: str, build: Callable[[SearchResponse], ResultT], *, access: Access | None = None
+        self,
+        id: str,
+        build: Callable[[SearchResponse], ResultT],
+        *,
+        max_age: str | None = None,
+        access: Access | None = None,
     ) -> tuple[SearchResponse, ResultT]:
         """See `Engine.build_document`; `build` is a function of a module, or a `partial` of one."""
-        limits.check_id(self.settings.limits, id)
-        access = await self._resolve_access(access)
-        id = self._folders_of(access).localize(id)
+        id, access = await self._localize_id(id, access)
+        age = FreshnessRequest(max_age)
         read = self._engine.build_document
         if limits.is_document(id):
             read = self._background.choose(self._engine, Engine.build_document)
         response, built = await self._ask(lambda: read(id, access, build))
-        return await self._record("get", id, access, response), built
+        return await self._record("get", id, access, response, age), built
 
     @_on_background_loop
-    async def trace(self, id: str, *, access: Access | None = None) -> TraceResponse:
-        """What made a result: see `trace_result`. Of a document, its first chunk.
+    async def trace(
+        self, id: str, *, max_age: str | None = None, access: Access | None = None
+    ) -> TraceResponse:
+        """What made a result: see `trace_result`. Of a document, its first chunk. `max_age` as for `search`.
 
         Raises `NotFound`: there is none that the caller may see.
         """
-        limits.check_id(self.settings.limits, id)
-        access = await self._resolve_access(access)
-        id = self._folders_of(access).localize(id)
+        id, access = await self._localize_id(id, access)
+        age = FreshnessRequest(max_age)
         response = await self._ask(lambda: self._engine.get(id, access))
-        response = await self._record("trace", id, access, response)
+        response = await self._record("trace", id, access, response, age)
         source = response.results[0].citation.source
         lake = self._members.find_lake(source) if self._members else self._lake
         return await asyncio.to_thread(trace_result, lake, response)
 
     @_on_background_loop
-    async def related(self, target: str, *, access: Access | None = None) -> RelationsResponse:
-        """See `describe_relations`."""
-        limits.check_id(self.settings.limits, target)
-        access = await self._resolve_access(access)
-        target = self._folders_of(access).localize(target)
+    async def related(
+        self, target: str, *, max_age: str | None = None, access: Access | None = None
+    ) -> RelationsResponse:
+        """See `describe_relations`; `max_age` as for `search`."""
+        target, access = await self._localize_id(target, access)
+        age = FreshnessRequest(max_age)
         response = await self._ask(lambda: describe_relations(self._index, target, access))
-        return await self._record("related", target, access, response)
+        return await self._record("related", target, access, response, age)
 
     @_on_background_loop
     async def context(
@@ -417,22 +395,14 @@ class AsyncKnowledgeBase:
         access = await self._resolve_access(access)
         task = Task(task) if isinstance(task, str) else task
         limits.check_task(self.settings.limits, task, max_tokens)
-        task = self._localize_task(task, access)
-        age = _AgeRequest(max_age, task.filters)
+        task = self._folders_of(access).localize_task(task)
+        age = FreshnessRequest(max_age, task.filters)
         build = self._background.choose(self._contexts, ContextBuilder.build)
         context = await self._ask(lambda: build(access, task, max_tokens=max_tokens, template=template))
-        response = SearchResponse(
-            context.query_id,
-            context.took_ms,
-            context.release,
-            context.degraded,
-            context.results,
-            {},
-            steps=context.steps,
+        response = await self._record("context", task.text, access, context.to_search_response(), age)
+        context = replace(
+            context, query_id=response.query_id, freshness=response.freshness, notes=response.notes
         )
-        response = await self._record("context", task.text, access, response, age)
-        added: dict[str, Any] = {"query_id": response.query_id, "freshness": response.freshness}
-        context = replace(context, notes=(*context.notes, *response.notes), **added)
         return await asyncio.to_thread(self._working_tree.mark_context, context)
 
     def compute(
@@ -571,32 +541,23 @@ class AsyncKnowledgeBase:
     async def _query_graph(self, request: GraphRequest, access: Access | None) -> GraphResponse:
         limits.check_graph(self.settings.limits, request)
         access = await self._resolve_access(access)
-        located = replace(
-            request,
-            target=self._folders_of(access).localize(request.target),
-            filters=self._localize_filters(request.filters, access),
-        )
+        folders = self._folders_of(access)
+        filters = folders.localize_filters(request.filters)
+        located = replace(request, target=folders.localize(request.target), filters=filters)
         query = self._background.choose(self._engine, Engine.query_graph)
-        age = _AgeRequest(None, replace(located.filters, source_types=("code",)))
+        age = FreshnessRequest(request.max_age, replace(filters, source_types=("code",)))
         try:
             response = replace(await self._ask(lambda: query(located, access)), target=request.target)
         except NotFound as error:
-            _, line = await self._describe_freshness((), access, age, in_vain=True)
-            raise NotFound("; ".join(filter(None, [str(error), line]))) from None
+            _, note = await self._freshness.describe((), self._list_sources(), access, age, in_vain=True)
+            raise NotFound("; ".join(filter(None, [str(error), note]))) from None
         text = f"{request.operation.path} {request.target}"
         response = await self._record("graph", text, access, response, age)
-        if not self._working_tree:
-            return response
-        return mark_graph(response, await self._find_lines_of_now(iter_graph_places(response), access))
+        return await self._working_tree.mark_graph(response, partial(self._read_lines, access))
 
-    async def _find_lines_of_now(self, places: Iterable[tuple[CodePlace, str]], access: Access) -> CodePlaces:
-        """Where places in code stand in the files of this machine by now."""
-        located = await asyncio.to_thread(self._working_tree.check_places, places)
-        if located.doubtful:
-            read_lines, code = self._engine.read_lines, Filters(source_types=("code",))
-            chunks = await self._ask(lambda: read_lines(located.doubtful, access, code))
-            await asyncio.to_thread(located.search, chunks.results)
-        return located
+    async def _read_lines(self, access: Access, places: Collection[CodePlace]) -> SearchResponse:
+        code = Filters(source_types=("code",))
+        return await self._ask(lambda: self._engine.read_lines(places, access, code))
 
     async def _aclose(self) -> None:
         await self._background.aclose()
@@ -622,26 +583,11 @@ class AsyncKnowledgeBase:
     def _folders_of(self, access: Access) -> SourceFolders:
         return SourceFolders(self._list_sources(), access)
 
-    def _locate(self, path: str | None, access: Access) -> list[tuple[str | None, str | None]]:
-        return [*self._folders_of(access).locate(path)] if path else [(None, None)]
-
-    def _localize_filters(self, filters: Filters, access: Access) -> Filters:
-        if not filters.paths:
-            return filters
-        folders = self._folders_of(access)
-        return replace(filters, paths=tuple(map(folders.localize_pattern, filters.paths)))
-
-    def _localize_task(self, task: Task, access: Access) -> Task:
-        """The task with the paths that its sources have, and with the source if only one has them."""
-        located = [self._folders_of(access).locate(path) for path in task.paths]
-        sources = {source for places in located for _, source in places}
-        return replace(
-            task,
-            file=located[0][0][0] if task.file else None,
-            files=tuple(path for (path, _), *_ in located[1 if task.file else 0 :]),
-            source=task.source or (sources.pop() if len(sources) == 1 else None),
-            filters=self._localize_filters(task.filters, access),
-        )
+    async def _localize_id(self, id: str, access: Access | None) -> tuple[str, Access]:
+        """What is named in the folders of this machine as its source has it, and the access of the caller."""
+        limits.check_id(self.settings.limits, id)
+        access = await self._resolve_access(access)
+        return self._folders_of(access).localize(id), access
 
     async def _resolve_access(self, access: Access | None) -> Access:
         access = (access or self.access).with_current_labels()
@@ -652,62 +598,36 @@ class AsyncKnowledgeBase:
         return await self._audiences.add(declared.narrow(access, stored), declared.list_permission_ages())
 
     async def _record_search(
-        self, kind: str, text: str, access: Access, response: SearchResponse, age: _AgeRequest, blame: bool
+        self,
+        kind: str,
+        text: str,
+        access: Access,
+        response: SearchResponse,
+        age: FreshnessRequest,
+        blame: bool,
     ) -> SearchResponse:
         """Log a response, and say of its results whether their files have changed since."""
         response = await self._record(kind, text, access, response, age)
         if blame:
             response = await self._blame.mark_search(response, access)
-        if not self._working_tree:
-            return response
-        response = await asyncio.to_thread(self._working_tree.mark_search, response)
-        if not any(result.graph for result in response.results):
-            return response
-        places = await self._find_lines_of_now(iter_neighbour_places(response.results), access)
-        return replace(
-            response, results=tuple(mark_neighbours(result, places) for result in response.results)
-        )
+        return await self._working_tree.mark_search(response, partial(self._read_lines, access))
 
     async def _record(
-        self, kind: str, text: str, access: Access, response: ResponseT, age: _AgeRequest | None = None
+        self,
+        kind: str,
+        text: str,
+        access: Access,
+        response: ResponseT,
+        request: FreshnessRequest,
     ) -> ResponseT:
         """The response with the id that its caller gets, and how current its sources are; logged."""
-        sources = list_drawn_sources(response)
-        in_vain = not sources or (isinstance(response, SearchResponse) and bool(describe_doubt(response)))
-        age = age or _AgeRequest()
-        freshness, line = await self._describe_freshness(sources, access, age, in_vain=in_vain)
-        query_id = self._query_ids.issue(response.query_id, access)
-        response = replace(response, query_id=query_id, freshness=freshness)
-        if line:
-            response = replace(response, notes=(*response.notes, line))
+        response = await self._freshness.annotate(response, self._list_sources(), access, request)
+        response = replace(response, query_id=self._query_ids.issue(response.query_id, access))
         if self._log and access.caller.is_logged:
             self._log.record(kind, text, access, response)
         if self._heard:
             self._heard(kind, text, access, response)
         return response
-
-    async def _describe_freshness(
-        self, sources: Sequence[str], access: Access, age: _AgeRequest, *, in_vain: bool = False
-    ) -> tuple[tuple[SourceFreshness, ...], str]:
-        """How current sources are, and in one line what is wrong.
-
-        `in_vain`: as well of others that were searched, of those with something that may be missing.
-        """
-        release, declared = (await self._index.open_release()).release, self._list_sources()
-        searched, stored = list[str](), None
-        if in_vain:
-            searched = [it.id for it in declared if may_see_source(it.access, access) and age.includes(it)]
-            stored = None if self._members else await self._audiences.list_stored()
-        times = dict[str, datetime]()
-        guarded = {it.id for it in declared if it.access.visibility == "from_source"}
-        if not self._members and not guarded.isdisjoint((*sources, *searched)):
-            read_at = await self._audiences.list_permission_times()
-            times = {source: at for source, at in read_at.items() if source in guarded}
-        freshness = await self._freshness.describe(
-            release, sources, {it.id: it for it in declared}, access, age.span, searched, stored, times
-        )
-        now = datetime.now(UTC)
-        return freshness, describe_freshness(freshness, now=now, max_age=age.max_age, in_vain=in_vain)
 
 
 class KnowledgeBase(SyncFacade[AsyncKnowledgeBase]):

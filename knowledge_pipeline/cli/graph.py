@@ -12,6 +12,7 @@ from typer import Argument, Option
 from knowledge_pipeline.cli.exit_codes import WRONG_USAGE
 from knowledge_pipeline.cli.screen import build_console, format_count, one_line
 from knowledge_pipeline.cli.session import (
+    MaxAge,
     Names,
     Session,
     WrongUsage,
@@ -53,6 +54,7 @@ class GraphOptions:
     languages: Annotated[Names, _scope("language", "NAME", "this language")] = None
     repos: Annotated[Names, _scope("repo", "NAME", "this repository")] = None
     paths: Annotated[Names, _scope("path", "GLOB", "these files")] = None
+    max_age: MaxAge = None
     mermaid: Annotated[bool, Option("--mermaid", help="Print a Mermaid flowchart, for Markdown pages.")] = (
         False
     )
@@ -196,7 +198,9 @@ def _answer(
         if not scope["sources"] and Path(file).expanduser().is_file():  # perhaps inside a source's folder
             path, source = next(iter_index_locations(file, session.settings), (file, None))
             target, scope["sources"] = f"{path}{colon}{rest}", (source,) if source else ()
-        response = choose_query(base.graph)(target, filters=build_filters(scope), **arguments)
+        response = choose_query(base.graph)(
+            target, filters=build_filters(scope), max_age=options.max_age, **arguments
+        )
     screen = session.screen
     screen.print_json(response.as_json())
     if response.candidates:

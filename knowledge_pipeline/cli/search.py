@@ -237,13 +237,15 @@ def get(
     trace: Annotated[
         bool, Option("--trace", help="Show what made it instead: refresh, Dagster run, release.")
     ] = False,
+    max_age: MaxAge = None,
 ) -> None:
     """Show one chunk, or all chunks of a document, in full."""
     with session.open_knowledge_base() as base:
         if trace:
-            _show_trace(session.screen, base.trace(id))
+            _show_trace(session.screen, base.trace(id, max_age=max_age))
         else:
-            _show_results(session.screen, base.get(id, blame=blame), lines=None, scores=False)
+            response = base.get(id, blame=blame, max_age=max_age)
+            _show_results(session.screen, response, lines=None, scores=False)
 
 
 @example("""
@@ -261,6 +263,7 @@ def related(
     limit: Annotated[
         int, Option("--limit", "-n", metavar="N", help="How many relations to show.", min=1)
     ] = 50,
+    max_age: MaxAge = None,
 ) -> None:
     """Show what a document closes, implements, references or changes, and what does so to it.
 
@@ -268,7 +271,7 @@ def related(
     and from the services themselves, across all sources.
     """
     with session.open_knowledge_base() as base:
-        response = base.related(target)
+        response = base.related(target, max_age=max_age)
     _show_relations(session.screen, target, response, limit=limit)
 
 

@@ -168,17 +168,19 @@ class AsyncKnowledgeClient:
         options |= {"content_type": content_type, "max_age": max_age}
         return await self._post("similar", text=text, path=path, filters=filters, **options)
 
-    async def get(self, id: str, *, blame: bool = False) -> responses.SearchResponseDict:
+    async def get(
+        self, id: str, *, blame: bool = False, max_age: str | None = None
+    ) -> responses.SearchResponseDict:
         """One chunk by its id, or all chunks of a document by "source:uri"; `blame` as for `search`."""
-        return await self._get(f"{quote(id, safe='')}{'?blame=true' if blame else ''}")
+        return await self._get(quote(id, safe=""), blame="true" if blame else None, max_age=max_age)
 
-    async def trace(self, id: str) -> responses.TraceResponseDict:
+    async def trace(self, id: str, *, max_age: str | None = None) -> responses.TraceResponseDict:
         """What made a chunk: the document as read, the refresh, its Dagster run, the first release."""
-        return await self._get(f"trace/{quote(id, safe='')}")
+        return await self._get(f"trace/{quote(id, safe='')}", max_age=max_age)
 
-    async def related(self, target: str) -> responses.RelationsResponseDict:
+    async def related(self, target: str, *, max_age: str | None = None) -> responses.RelationsResponseDict:
         """What a document closes, implements, references, and the documents that do so with it."""
-        return await self._post("related", target=target)
+        return await self._post("related", target=target, max_age=max_age)
 
     async def context(
         self,
@@ -217,9 +219,11 @@ class AsyncKnowledgeClient:
         limit: int | None = None,
         depth: int | None = None,
         direction: CallDirection | None = None,
+        max_age: str | None = None,
     ) -> responses.GraphResponseDict:
         """One operation of the code graph; not all follow a `depth` or a `direction`."""
         options = {"target": target, "limit": limit, "depth": depth, "direction": direction}
+        options |= {"max_age": max_age}
         return await self._post(f"graph/{GRAPH_OPERATIONS[method].path}", filters=filters, **options)
 
     async def status(self) -> responses.StatusResponseDict:
@@ -302,8 +306,9 @@ class AsyncKnowledgeClient:
         """Close the connections."""
         await self._transport.aclose()
 
-    async def _get(self, path: str) -> Any:
-        return await self._transport.send(ApiRequest("GET", f"{API_PREFIX}/{path}"))
+    async def _get(self, path: str, **parameters: str | None) -> Any:
+        query = urlencode({name: value for name, value in parameters.items() if value is not None})
+        return await self._transport.send(ApiRequest("GET", f"{API_PREFIX}/{path}{'?' * bool(query)}{query}"))
 
     async def _post(self, route: str, /, *, filters: FiltersLike | None = None, **body: object) -> Any:
         """Send what is not None, for which the server has defaults; only filters that are set."""

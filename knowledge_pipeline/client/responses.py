@@ -80,6 +80,9 @@ class QueryResponseDict(TypedDict):
     """Steps that had to be skipped: `vector`, `embedding`, `rerank`, `graph`, …"""
     freshness: list[SourceFreshnessDict]
     """How current its sources are; if nothing was found, those that may be why."""
+    notes: list[str]
+    """Sentences: how the query was read, what was left out, what would find more, and which sources are
+    behind, failing or too old."""
     problem: NotRequired[str]
     """Why nothing could be answered, for a client whose errors give empty responses."""
 
@@ -225,8 +228,6 @@ class SearchResponseDict(QueryResponseDict):
     confidence: NotRequired[float]
     """How likely a result answers the question, where as many questions have an answer as have none. Absent
     where it was not compared by its meaning."""
-    notes: list[str]
-    """How the query was read, and what would find more."""
     explain: NotRequired[dict[str, Any]]
     """How the query was understood, on request."""
 
@@ -287,8 +288,6 @@ class RelationsResponseDict(QueryResponseDict):
     """Mentions of documents that are not indexed, or not visible to the caller."""
     is_truncated: bool
     """More documents mention it than were read."""
-    notes: list[str]
-    """Sentences: which of its sources are behind or failing."""
 
 
 class ContextExcerptDict(TypedDict):
@@ -380,8 +379,6 @@ class ContextResponseDict(QueryResponseDict):
     """Of a chat: the system message, the history that fits, and the question."""
     dropped_turns: NotRequired[int]
     """Of a chat: how many of the oldest messages of the history did not fit."""
-    notes: list[str]
-    """How the task was read, and what would find more."""
 
 
 class GraphNodeDict(TypedDict):
@@ -431,8 +428,6 @@ class GraphResponseDict(QueryResponseDict):
     nodes: list[GraphNodeDict]
     edges: list[GraphEdgeDict]
     candidates: list[GraphNodeDict]
-    notes: list[str]
-    """Sentences: what was left out or not resolved; of an impact its owners, tests and tickets."""
     timings_ms: dict[str, float]
 
 

@@ -26,7 +26,10 @@ OnError = Literal["raise", "empty"]
 FAILURES_TO_OPEN = 3  # in a row
 OPEN_S = 30.0  # without a request, before one is tried again
 
-_QUERY = {"query_id": "", "took_ms": 0.0, "release": 0, "degraded": ["server"], "freshness": []}
+_QUERY: Mapping[str, Any] = {
+    **{"query_id": "", "took_ms": 0.0, "release": 0, "degraded": ["server"]},
+    **{"freshness": [], "notes": []},
+}
 EMPTY_RESPONSES: Mapping[str, Mapping[str, Any]] = {
     "search": {
         **_QUERY,
@@ -34,22 +37,20 @@ EMPTY_RESPONSES: Mapping[str, Mapping[str, Any]] = {
         "timings_ms": {},
         "cached": False,
         "embedded_share": 0.0,
-        "notes": [],
     },
     "related": {
         **_QUERY,
         **{"documents": [], "relations": [], "unresolved_mentions": [], "is_truncated": False},
-        "notes": [],
     },
     "graph": {
         **_QUERY,
-        **{"operation": "", "target": "", "nodes": [], "edges": [], "candidates": [], "notes": []},
+        **{"operation": "", "target": "", "nodes": [], "edges": [], "candidates": []},
         "timings_ms": {},
     },
     "context": {
         **_QUERY,
         **{"kind": "code_generation", "text": "", "tokens": 0, "max_tokens": 0, "tokenizer": ""},
-        **{"template": "", "excerpts": [], "omitted": [], "searches": [], "notes": []},
+        **{"template": "", "excerpts": [], "omitted": [], "searches": []},
     },
 }
 """By kind of question; `problem` is added, the reason in a sentence."""

@@ -75,6 +75,14 @@ class QueryResponse(JsonResponse):
         kw_only=True,
         metadata=about("How current its sources are; if nothing was found, those that may be why."),
     )
+    notes: tuple[str, ...] = field(
+        default=(),
+        kw_only=True,
+        metadata=about(
+            "Sentences: how the query was read, what was left out, what would find more, and which sources "
+            "are behind, failing or too old."
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)

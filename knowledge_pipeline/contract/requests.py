@@ -104,7 +104,7 @@ _MODE = about(
 )
 _EXPLAIN = about("Explain where each score comes from.")
 _BLAME = about("Say who last changed the lines of each result, by git.")
-_MAX_AGE = about(
+MAX_AGE = about(
     "Name the sources that are not known to be as new: `15m`, `2h`. Their results stay.",
     examples=["15m"],
     max_length=20,
@@ -133,7 +133,7 @@ class QueryRequest(ClosedRequest):
     org_id: Name | None = described(
         "Only what is public or of this tenant, of what the caller may see.", None, max_length=200
     )
-    max_age: str | None = field(default=None, metadata=_MAX_AGE)
+    max_age: str | None = field(default=None, metadata=MAX_AGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class SimilarRequest(ClosedRequest):
     limit: int | None = field(default=None, metadata=_LIMIT)
     explain: bool = field(default=False, metadata=_EXPLAIN)
     mode: RankedMode = field(default="hybrid", metadata=_RANKED_MODE)
-    max_age: str | None = field(default=None, metadata=_MAX_AGE)
+    max_age: str | None = field(default=None, metadata=MAX_AGE)
 
     def __post_init__(self) -> None:
         if self.text is None and self.path is None:
@@ -271,7 +271,7 @@ class ContextRequest(Task):
         max_length=200,
         pattern=r"^\w[\w.-]*$",
     )
-    max_age: str | None = field(default=None, metadata=_MAX_AGE)
+    max_age: str | None = field(default=None, metadata=MAX_AGE)
     include_text: bool = described("Give the text of each excerpt beside the prompt that has it.", False)
     include_metadata: bool = described("Give the metadata of each excerpt.", False)
 
@@ -288,6 +288,7 @@ class RelationsRequest(ClosedRequest):
             **mark_limits("id_chars"),
         )
     )
+    max_age: str | None = field(default=None, metadata=MAX_AGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +318,7 @@ class GraphTargetRequest(ClosedRequest):
         ge=1,
         **mark_limits("graph_nodes"),
     )
+    max_age: str | None = field(default=None, metadata=MAX_AGE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal
 
@@ -105,9 +105,6 @@ class GraphResponse(QueryResponse):
     nodes: tuple[GraphNode, ...] = ()  # targets first, then by distance
     edges: tuple[GraphEdge, ...] = ()
     candidates: tuple[GraphNode, ...] = ()  # what an ambiguous target may mean
-    notes: tuple[str, ...] = described(
-        "Sentences: what was left out or not resolved; of an impact its owners, tests and tickets.", ()
-    )
     timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])
     steps: tuple[Step, ...] = field(default=(), metadata=HIDDEN)
 
@@ -202,7 +199,6 @@ class RelationsResponse(QueryResponse):
         metadata=about("Mentions of documents that are not indexed, or not visible to the caller.")
     )
     is_truncated: bool = field(metadata=about("More documents mention it than were read."))
-    notes: tuple[str, ...] = described("Sentences: which of its sources are behind or failing.", ())
 
     @property
     def matches(self) -> tuple[Relation, ...]:
@@ -347,7 +343,6 @@ class SearchResponse(QueryResponse):
         **{"ge": 0, "le": 1, "omit_none": True},
     )
     steps: tuple[Step, ...] = field(default=(), metadata=HIDDEN)  # for traces
-    notes: tuple[str, ...] = described("How the query was read, and what would find more.", ())
     explain: Mapping[str, Any] | None = described(
         "How the query was understood, on request.", None, omit_none=True
     )
@@ -447,7 +442,11 @@ class ContextResponse(QueryResponse):
         "Of a chat: how many of the oldest messages of the history did not fit.", None, omit_none=True
     )
     steps: tuple[Step, ...] = field(default=(), metadata=HIDDEN)  # for traces
-    notes: tuple[str, ...] = described("How the task was read, and what would find more.", ())
+
+    def to_search_response(self) -> SearchResponse:
+        """The results of its excerpts alone."""
+        shared = {item.name: getattr(self, item.name) for item in fields(QueryResponse)}
+        return SearchResponse(**shared, results=self.results, timings_ms={}, steps=self.steps)
 
 
 @dataclass(frozen=True, slots=True)

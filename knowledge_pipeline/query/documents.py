@@ -422,6 +422,7 @@ def trace_result(lake: Lake, response: SearchResponse) -> TraceResponse:
         release=response.release,
         degraded=response.degraded,
         freshness=response.freshness,
+        notes=response.notes,
         id=result.id,
         citation=result.citation,
         revision=snapshot.get("revision"),

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from knowledge_pipeline.contract.filters import (
     FILTER_NAMES,
@@ -58,7 +58,8 @@ class GraphRequest:
     """A query of the code graph; where limit and depth are None, the operation's defaults hold.
 
     Raises:
-        InvalidQuery: a value is out of range, or a filter does not apply to the code graph.
+        InvalidQuery: a value is out of range or of another operation, or a filter does not apply to the code
+            graph.
     """
 
     method: GraphMethod
@@ -67,11 +68,14 @@ class GraphRequest:
     limit: int | None = None  # nodes in addition to the target
     depth: int | None = None  # steps from the target
     direction: CallDirection = "both"  # of get_call_graph
+    max_age: str | None = None  # how new its sources should be
 
     def __post_init__(self) -> None:
         for name, value in (("limit", self.max_nodes), ("depth", self.max_depth)):
             if value < 1:
                 raise InvalidQuery(f"found {name} {value}; allowed: 1 or more")
+        if self.depth is not None and self.operation.default_depth is None:
+            raise InvalidQuery(f"{self.operation.path} follows no edges step by step: omit the depth")
         if self.direction not in _CALL_DIRECTIONS:
             raise InvalidQuery(f"found direction {self.direction!r}; allowed: {', '.join(_CALL_DIRECTIONS)}")
         if unsupported := {name for name in FILTER_NAMES if getattr(self.filters, name)} - _ALLOWED_FILTERS:
@@ -213,19 +217,34 @@ def _build_notes(request: GraphRequest, target: ResolvedTarget, walk: Walk) -> l
     return notes
 
 
-_ALL = Filters()
+class GraphArguments(TypedDict, total=False):
+    """What every method takes besides its target; where one is None, `GRAPH_OPERATIONS` has the default."""
+
+    filters: FiltersLike  # where to look for the target: `_ALLOWED_FILTERS`
+    limit: int | None  # nodes in addition to the target
+    max_age: str | None  # how new its sources should be ("15m"): those that may be older are named
+    access: Access | None  # the caller's
+
+
+class WalkArguments(GraphArguments, total=False):
+    """Of a method that follows edges."""
+
+    depth: int | None  # steps from the target
+
+
+class CallArguments(WalkArguments, total=False):
+    """Of the method that follows calls."""
+
+    direction: CallDirection
 
 
 class AsyncGraph:
     """The code graph of the live release, as `AsyncKnowledgeBase` offers it.
 
-    Args of every method: `target`, as `find_target` describes; `filters` (sources, source types,
-    repos, branches, languages, paths, tags), where to look for the target; `limit`, at most so many nodes
-    in addition to the target; `depth`, at most so many steps from it; `access`, the caller's. Where limit
-    and depth are None, `GRAPH_OPERATIONS` has them.
+    `find_target` describes targets.
 
     Raises (all methods):
-        InvalidQuery: the target, depth, limit or filters make no sense.
+        InvalidQuery: the target or an argument makes no sense.
         NotFound: nothing is released, there is no code graph, or it has no such target.
     """
 
@@ -236,106 +255,48 @@ class AsyncGraph:
         """Any operation."""
         return await self._run(request, access)
 
-    async def find_usages(
-        self,
-        target: str,
-        *,
-        filters: FiltersLike = _ALL,
-        limit: int | None = None,
-        access: Access | None = None,
-    ) -> GraphResponse:
+    async def find_usages(self, target: str, **arguments: Unpack[GraphArguments]) -> GraphResponse:
         """What uses a definition, or anything defined in it: definitions, with the places."""
-        return await self._ask("find_usages", target, filters, limit, access)
+        return await self._ask("find_usages", target, **arguments)
 
-    async def find_references(
-        self,
-        target: str,
-        *,
-        filters: FiltersLike = _ALL,
-        limit: int | None = None,
-        access: Access | None = None,
-    ) -> GraphResponse:
+    async def find_references(self, target: str, **arguments: Unpack[GraphArguments]) -> GraphResponse:
         """Every place that names exactly this definition or file."""
-        return await self._ask("find_references", target, filters, limit, access)
+        return await self._ask("find_references", target, **arguments)
 
-    async def get_call_graph(
-        self,
-        target: str,
-        *,
-        depth: int | None = None,
-        direction: CallDirection = "both",
-        filters: FiltersLike = _ALL,
-        limit: int | None = None,
-        access: Access | None = None,
-    ) -> GraphResponse:
+    async def get_call_graph(self, target: str, **arguments: Unpack[CallArguments]) -> GraphResponse:
         """What calls a function and what it calls, step by step; of a class or file, its functions."""
-        return await self._ask(
-            "get_call_graph", target, filters, limit, access, depth=depth, direction=direction
-        )
+        return await self._ask("get_call_graph", target, **arguments)
 
-    async def get_class_hierarchy(
-        self,
-        target: str,
-        *,
-        depth: int | None = None,
-        filters: FiltersLike = _ALL,
-        limit: int | None = None,
-        access: Access | None = None,
-    ) -> GraphResponse:
+    async def get_class_hierarchy(self, target: str, **arguments: Unpack[WalkArguments]) -> GraphResponse:
         """What a class extends or implements, and what extends or implements it."""
-        return await self._ask("get_class_hierarchy", target, filters, limit, access, depth=depth)
+        return await self._ask("get_class_hierarchy", target, **arguments)
 
-    async def get_dependencies(
-        self,
-        target: str,
-        *,
-        depth: int | None = None,
-        filters: FiltersLike = _ALL,
-        limit: int | None = None,
-        access: Access | None = None,
-    ) -> GraphResponse:
+    async def get_dependencies(self, target: str, **arguments: Unpack[WalkArguments]) -> GraphResponse:
         """What a definition, file or folder depends on; of files these are files and imported names."""
-        return await self._ask("get_dependencies", target, filters, limit, access, depth=depth)
+        return await self._ask("get_dependencies", target, **arguments)
 
-    async def analyze_dependencies(
-        self,
-        target: str,
-        *,
-        depth: int | None = None,
-        filters: FiltersLike = _ALL,
-        limit: int | None = None,
-        access: Access | None = None,
-    ) -> GraphResponse:
+    async def analyze_dependencies(self, target: str, **arguments: Unpack[WalkArguments]) -> GraphResponse:
         """What a change could break, directly and indirectly, and what the target depends on.
 
         Of a definition: what calls, names or extends it, and so on, and who imports it. Of files: the
         files that use them, and so on.
         """
-        return await self._ask("analyze_dependencies", target, filters, limit, access, depth=depth)
+        return await self._ask("analyze_dependencies", target, **arguments)
 
-    async def find_related_code(
-        self,
-        target: str,
-        *,
-        filters: FiltersLike = _ALL,
-        limit: int | None = None,
-        access: Access | None = None,
-    ) -> GraphResponse:
+    async def find_related_code(self, target: str, **arguments: Unpack[GraphArguments]) -> GraphResponse:
         """The definitions most closely related to one, by use, by common uses and by place."""
-        return await self._ask("find_related_code", target, filters, limit, access)
+        return await self._ask("find_related_code", target, **arguments)
 
     async def _ask(
         self,
         method: GraphMethod,
         target: str,
-        filters: FiltersLike,
-        limit: int | None,
-        access: Access | None,
         *,
-        depth: int | None = None,
-        direction: CallDirection = "both",
+        filters: FiltersLike | None = None,
+        access: Access | None = None,
+        **arguments: Any,
     ) -> GraphResponse:
-        request = GraphRequest(method, target, build_filters(filters), limit, depth, direction)
+        request = GraphRequest(method, target, build_filters(filters or {}), **arguments)
         return await self._run(request, access)
 
 

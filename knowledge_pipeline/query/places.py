@@ -9,16 +9,21 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.contract.filters import Filters
 from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.file_languages import detect_language
 from knowledge_pipeline.query.access import Access, may_see_source
+
+if TYPE_CHECKING:
+    from knowledge_pipeline.contract.requests import Task
 
 CHUNK_ID = re.compile(r"[0-9a-f]{32}")
 _LINES = re.compile(r"L?(\d{1,9})(?:-L?(\d{1,9}))?")
@@ -119,6 +124,22 @@ class SourceFolders:
             return f"{source}:{path}{rest}" if len(located) == 1 else f"{path}{rest}"
         is_windows_path = "\\" in text and detect_language(path) is not None
         return by_slashes if is_windows_path else text.strip()
+
+    def localize_filters(self, filters: Filters) -> Filters:
+        """The filters with the patterns of paths that sources have."""
+        return replace(filters, paths=tuple(map(self.localize_pattern, filters.paths)))
+
+    def localize_task(self, task: Task) -> Task:
+        """The task with the paths that its sources have, and with the source if only one has them."""
+        located = [self.locate(path) for path in task.paths]
+        sources = {source for places in located for _, source in places}
+        return replace(
+            task,
+            file=located[0][0][0] if task.file else None,
+            files=tuple(path for (path, _), *_ in located[1 if task.file else 0 :]),
+            source=task.source or (sources.pop() if len(sources) == 1 else None),
+            filters=self.localize_filters(task.filters),
+        )
 
     def localize_pattern(self, pattern: str) -> str:
         """A pattern of paths, from the root of its source where it is absolute."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -21,10 +21,24 @@ from knowledge_pipeline.config.connections import GitConnection, LocalConnection
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.contract.describe import cite_other_lines, format_lines, parse_lines
 from knowledge_pipeline.contract.filters import FileState
-from knowledge_pipeline.contract.responses import BlamedLines, RelatedDocument, SearchResponse, SearchResult
+from knowledge_pipeline.contract.responses import (
+    BlamedLines,
+    GraphResponse,
+    RelatedDocument,
+    SearchResponse,
+    SearchResult,
+)
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.code_places import CodePlace, CodePlaces, FileOpener
+from knowledge_pipeline.query.code_places import (
+    CodePlace,
+    CodePlaces,
+    FileOpener,
+    iter_graph_places,
+    iter_neighbour_places,
+    mark_graph,
+    mark_neighbours,
+)
 from knowledge_pipeline.query.documents import Subject, find_relations
 from knowledge_pipeline.query.filters import compile_filter
 from knowledge_pipeline.query.open_release import Index
@@ -36,6 +50,9 @@ if TYPE_CHECKING:
     from knowledge_pipeline.connectors.git.command import CommitSummary
     from knowledge_pipeline.contract.responses import ContextExcerpt, ContextResponse
 
+
+LineReader = Callable[[Collection[CodePlace]], Awaitable[SearchResponse]]
+"""Reads the indexed chunks that have some lines."""
 
 _WORST_FIRST: tuple[FileState, ...] = ("missing", "changed", "same")
 
@@ -61,9 +78,30 @@ class WorkingTree:
         open_file = self._open_files()  # a document has many chunks, and a folder many documents
         return tuple(self._compare(result, open_file) for result in results)
 
-    def mark_search(self, response: SearchResponse) -> SearchResponse:
-        """The response, its results marked."""
-        return replace(response, results=self.mark_results(response.results))
+    async def mark_search(self, response: SearchResponse, read_lines: LineReader) -> SearchResponse:
+        """The response, its results marked, and the code that they are connected to where it stands now."""
+        if not self:
+            return response
+        results = await asyncio.to_thread(self.mark_results, response.results)
+        if any(result.graph for result in results):
+            places = await self._find_lines_of_now(iter_neighbour_places(results), read_lines)
+            results = tuple(mark_neighbours(result, places) for result in results)
+        return replace(response, results=results)
+
+    async def mark_graph(self, response: GraphResponse, read_lines: LineReader) -> GraphResponse:
+        """The nodes and edges of a response with the lines where they stand now."""
+        if not self:
+            return response
+        return mark_graph(response, await self._find_lines_of_now(iter_graph_places(response), read_lines))
+
+    async def _find_lines_of_now(
+        self, places: Iterable[tuple[CodePlace, str]], read_lines: LineReader
+    ) -> CodePlaces:
+        located = await asyncio.to_thread(CodePlaces, places, self._open_files())
+        if located.doubtful:
+            chunks = await read_lines(located.doubtful)
+            await asyncio.to_thread(located.search, chunks.results)
+        return located
 
     def mark_context(self, context: ContextResponse) -> ContextResponse:
         """The context, its excerpts marked as the worst of their chunks."""
@@ -91,10 +129,6 @@ class WorkingTree:
             return replace(excerpt, citation=cite_other_lines(excerpt.citation, line, last + line - first))
 
         return locate
-
-    def check_places(self, places: Iterable[tuple[CodePlace, str]]) -> CodePlaces:
-        """Places in code as they are now, each with what its line should have."""
-        return CodePlaces(places, self._open_files())
 
     def _open_files(self) -> FileOpener:
         @cache

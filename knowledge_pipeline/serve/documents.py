@@ -18,7 +18,11 @@ _GAP = "\n\n"  # in place of text that is not indexed
 
 
 async def read_document(
-    base: AsyncKnowledgeBase, id: str, access: Access, build: Callable[[responses.SearchResponse], BuiltT]
+    base: AsyncKnowledgeBase,
+    id: str,
+    access: Access,
+    build: Callable[[responses.SearchResponse], BuiltT],
+    max_age: str | None = None,
 ) -> tuple[responses.SearchResponse, BuiltT]:
     """What `build` makes of the document with an id, or of the one that holds the chunk with that id.
 
@@ -27,13 +31,15 @@ async def read_document(
     if ":" not in id:  # a chunk's
         chunk = await base.get(id, access=access.unlogged)
         id = document_id_of(chunk.results[0])
-    return await base.build_document(id, build, access=access)
+    return await base.build_document(id, build, max_age=max_age, access=access)
 
 
-async def load_document(base: AsyncKnowledgeBase, id: str, access: Access) -> responses.DocumentResponse:
+async def load_document(
+    base: AsyncKnowledgeBase, id: str, access: Access, max_age: str | None = None
+) -> responses.DocumentResponse:
     """The document itself; see `read_document`."""
-    answer, document = await read_document(base, id, access, _build_document)
-    return replace(document, query_id=answer.query_id, freshness=answer.freshness)
+    answer, document = await read_document(base, id, access, _build_document, max_age)
+    return replace(document, query_id=answer.query_id, freshness=answer.freshness, notes=answer.notes)
 
 
 def _build_document(answer: responses.SearchResponse) -> responses.DocumentResponse:

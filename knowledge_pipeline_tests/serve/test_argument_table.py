@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import anyio
 import pytest
@@ -30,7 +30,7 @@ from knowledge_pipeline.contract.filters import FILTER_NAMES
 from knowledge_pipeline.embedding.registry import resolve_space
 from knowledge_pipeline.errors import KnowledgeError
 from knowledge_pipeline.query.access import Access
-from knowledge_pipeline.query.graph_queries import AsyncGraph
+from knowledge_pipeline.query.graph_queries import CallArguments
 from knowledge_pipeline.serve.mcp.inputs import KnowledgeQueryInput
 from knowledge_pipeline.serve.mcp.tools import TOOLS
 from knowledge_pipeline.serve.openai_tools import call_tool
@@ -197,6 +197,7 @@ ROWS: Mapping[str, Mapping[str, Row]] = {
         "limit": ({"depth": 3}, 1),
         "depth": ({}, 2),
         "direction": ({}, "callees"),
+        "max_age": ({}, "0s"),
         "offset": ({}, 1),
         "compact": ({}, True),
         "mermaid": ({}, True),
@@ -209,8 +210,13 @@ ROWS: Mapping[str, Mapping[str, Row]] = {
         "limit": ({}, 1),
         "compact": ({}, True),
         "trace": ({}, True),
+        "max_age": ({}, "0s"),
     },
-    "related": {"target": ({}, "src/client.py"), "limit": ({"target": "PAY-9"}, 1)},
+    "related": {
+        "target": ({}, "src/client.py"),
+        "limit": ({"target": "PAY-9"}, 1),
+        "max_age": ({}, "0s"),
+    },
 }
 OWN_BASES = {"mcp get_class_hierarchy": {"target": "Store"}}
 OWN_ROWS: Mapping[tuple[str, str], Row] = {
@@ -398,7 +404,8 @@ def in_python(site: Site) -> Iterator[Asked]:
     yield Asked(
         "python graph",
         "graph",
-        names_of(AsyncGraph.get_call_graph),
+        frozenset({"target", *get_type_hints(CallArguments)} - {"access", "filters"})
+        | frozenset(FILTER_NAMES),
         lambda given: or_error(lambda: graph(given)),
     )
     yield Asked(

@@ -17,9 +17,11 @@ from typer.testing import CliRunner
 
 from knowledge_pipeline import KnowledgeBase
 from knowledge_pipeline.cli.app import app
+from knowledge_pipeline.client import KnowledgeClient
 from knowledge_pipeline.config import file
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.connectors.git import remote_heads
+from knowledge_pipeline.contract.requests import Task
 from knowledge_pipeline.errors import InvalidQuery, NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline.serve.tokens import TokenStore
@@ -416,6 +418,127 @@ def test_every_kind_of_answer_names_the_indexed_commit(template: Site) -> None:
     for path, answer in answers.items():
         (state,) = answer["freshness"]
         assert (state["source"], state["revision"], state["too_old"]) == ("app", head, False), path
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One kind of answer from the source `app`, as each interface asks for it; `ID` stands for a chunk."""
+
+    python: Callable[..., Any]
+    client: Callable[..., Any]
+    http: tuple[str, dict[str, Any] | None]  # None: by GET
+    tool: tuple[str, dict[str, Any]] | None = None
+    command: tuple[str, ...] = ()
+
+
+FILTERS = {"sources": ["app"]}
+OPERATIONS: Mapping[str, Operation] = {
+    "search": Operation(
+        lambda base, _, **age: base.search("sign a session", filters=FILTERS, **age),
+        lambda client, _, **age: client.search("sign a session", filters=FILTERS, **age),
+        ("search", {"query": "sign a session", "filters": FILTERS}),
+        ("knowledge_query", {"query": "sign a session", **FILTERS}),
+        ("search", "sign a session", "--source", "app"),
+    ),
+    "exact": Operation(
+        lambda base, _, **age: base.search("sign_session(", mode="exact", **age),
+        lambda client, _, **age: client.search("sign_session(", mode="exact", **age),
+        ("search", {"query": "sign_session(", "mode": "exact"}),
+        ("knowledge_query", {"query": "sign_session(", "mode": "exact"}),
+        ("search", "sign_session(", "--mode", "exact"),
+    ),
+    "similar": Operation(
+        lambda base, _, **age: base.similar(text=CODE, filters=FILTERS, **age),
+        lambda client, _, **age: client.similar(text=CODE, filters=FILTERS, **age),
+        ("similar", {"text": CODE, "filters": FILTERS}),
+        ("search_code", {"query": CODE, "repos": []}),
+        ("similar", CODE, "--source", "app"),
+    ),
+    "context": Operation(
+        lambda base, _, **age: base.context(Task("sign a session", filters=FILTERS), **age),
+        lambda client, _, **age: client.context("sign a session", filters=FILTERS, **age),
+        ("context", {"task": "sign a session", "filters": FILTERS}),
+        ("build_context", {"task": "sign a session", **FILTERS}),
+        ("context", "sign a session", "--source", "app"),
+    ),
+    "graph": Operation(
+        lambda base, _, **age: base.graph.find_usages("sign_session", **age),
+        lambda client, _, **age: client.graph("find_usages", "sign_session", **age),
+        ("graph/usages", {"target": "sign_session"}),
+        ("find_usages", {"target": "sign_session"}),
+        ("graph", "usages", "sign_session"),
+    ),
+    "chunk": Operation(
+        lambda base, id_, **age: base.get(id_, **age),
+        lambda client, id_, **age: client.get(id_, **age),
+        ("ID", None),
+        ("get_document", {"id": "ID"}),
+        ("get", "ID"),
+    ),
+    "trace": Operation(
+        lambda base, id_, **age: base.trace(id_, **age),
+        lambda client, id_, **age: client.trace(id_, **age),
+        ("trace/ID", None),
+        command=("get", "ID", "--trace"),
+    ),
+    "related": Operation(
+        lambda base, _, **age: base.related("src/app.py", **age),
+        lambda client, _, **age: client.related("src/app.py", **age),
+        ("related", {"target": "src/app.py"}),
+        command=("related", "src/app.py"),
+    ),
+}
+OLD = r"not as new as 0s: `app` \(last known to be current: \d+ \w+ ago\)"
+
+
+@pytest.mark.timeout(600)
+def test_every_kind_of_answer_takes_an_age_at_every_interface(template: Site) -> None:
+    def ask_tool(name: str, arguments: dict[str, Any]) -> str:
+        async def call() -> Any:
+            async with over_http(server.url, template.tokens["operator"]) as tools:
+                return await tools.call_tool(name, arguments)
+
+        return anyio.run(call).content[0].text
+
+    with (
+        Running(template.settings, config=template.config) as server,
+        KnowledgeBase.open(template.config) as base,
+        KnowledgeClient(server.url, template.tokens["operator"]) as client,
+    ):
+        web = server.client(template.tokens["operator"])
+        id_ = base.search("sign a session", filters=FILTERS).results[0].id
+        for name, operation in OPERATIONS.items():
+            for age, is_old in (("0s", True), ("2h", False)):
+                path, body = operation.http
+                path = f"{API}/{path.replace('ID', id_)}"
+                request = {"params": {"max_age": age}} if body is None else {"json": {**body, "max_age": age}}
+                answers = {
+                    "python": operation.python(base, id_, max_age=age).as_json(),
+                    "client": operation.client(client, id_, max_age=age),
+                    "http": web.request("GET" if body is None else "POST", path, **request).json(),
+                }
+                for interface, answer in answers.items():
+                    (state,) = answer["freshness"]
+                    said = bool(re.search(OLD, "\n".join(answer["notes"])))
+                    assert (state["source"], state["too_old"], said) == ("app", is_old, is_old), (
+                        name,
+                        interface,
+                        answer["notes"],
+                    )
+                texts = list[str]()
+                if operation.tool:
+                    tool, arguments = operation.tool
+                    given = {key: id_ if value == "ID" else value for key, value in arguments.items()}
+                    texts.append(ask_tool(tool, {**given, "max_age": age}))
+                words = [id_ if word == "ID" else word for word in operation.command]
+                words += ["--config", str(template.config), "--max-age", age]
+                texts.append(" ".join(CliRunner().invoke(app, words).output.split()))
+                for text in texts:
+                    assert bool(re.search(OLD, text, re.IGNORECASE)) == is_old, (name, age, text)
+            with pytest.raises(InvalidQuery, match="found max_age 'soon'; allowed: a span such as 30s"):
+                operation.python(base, id_, max_age="soon")
+        document = web.get(f"{API}/docs/{id_}", params={"max_age": "0s"}).json()
+        assert document["freshness"][0]["too_old"] and re.search(OLD, str(document["notes"]))
 
 
 def test_a_wrong_span_is_refused_in_a_sentence(template: Site) -> None:

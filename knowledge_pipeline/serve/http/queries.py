@@ -192,6 +192,7 @@ def _query_graph(method: requests.GraphMethod) -> Answer:
             limit=body.limit,
             depth=body.depth if isinstance(body, requests.GraphTraversalRequest) else None,
             direction=body.direction if isinstance(body, requests.CallGraphRequest) else "both",
+            max_age=body.max_age,
         )
         return await ctx.respond(lambda base, access: base.graph.query(request, access=access))
 
@@ -383,7 +384,9 @@ _add_query(
     "related",
     requests.RelationsRequest,
     responses.RelationsResponse,
-    lambda ctx, body: ctx.respond(lambda base, access: base.related(body.target, access=access)),
+    lambda ctx, body: ctx.respond(
+        lambda base, access: base.related(body.target, max_age=body.max_age, access=access)
+    ),
     "How a document is related to others: what it closes, implements, references; what mentions it.",
     tag="documents",
     operation_id="related_documents",
@@ -411,6 +414,7 @@ KnowledgeId = Annotated[
     Path(min_length=1, description=_ID, examples=["docs:guides/retries.md"], **mark_limits("id_chars")),
 ]
 Blame = Annotated[bool, Query(description="Say who last changed the lines of each chunk, by git.")]
+MaxAge = Annotated[str | None, Query(**requests.MAX_AGE)]
 
 id_routes = APIRouter(
     prefix=PREFIX,
@@ -445,20 +449,22 @@ async def export(id: KnowledgeId, ctx: CurrentContext) -> Response:
 @id_routes.get(
     "/trace/{id:knowledge_id}", operation_id="trace_result", response_model=responses.TraceResponse
 )
-async def trace(id: KnowledgeId, ctx: CurrentContext) -> JSONResponse:
+async def trace(id: KnowledgeId, ctx: CurrentContext, max_age: MaxAge = None) -> JSONResponse:
     """Return what made a chunk: the document as read, the refresh, its Dagster run, the first release."""
-    return await ctx.respond(lambda base, access: base.trace(id, access=access))
+    return await ctx.respond(lambda base, access: base.trace(id, max_age=max_age, access=access))
 
 
 @id_routes.get(
     "/docs/{id:knowledge_id}", operation_id="get_document", response_model=responses.DocumentResponse
 )
-async def document(id: KnowledgeId, ctx: CurrentContext) -> Response:
+async def document(id: KnowledgeId, ctx: CurrentContext, max_age: MaxAge = None) -> Response:
     """Return a document, assembled from its chunks; for a chunk's id, the document that holds it."""
-    return await ctx.respond(lambda base, access: load_document(base, id, access))
+    return await ctx.respond(lambda base, access: load_document(base, id, access, max_age))
 
 
 @id_routes.get("/{id:knowledge_id}", response_model=responses.SearchResponse)
-async def get_chunk(id: KnowledgeId, ctx: CurrentContext, blame: Blame = False) -> JSONResponse:
+async def get_chunk(
+    id: KnowledgeId, ctx: CurrentContext, blame: Blame = False, max_age: MaxAge = None
+) -> JSONResponse:
     """Return one chunk, or all chunks of a document in order."""
-    return await ctx.respond(lambda base, access: base.get(id, blame=blame, access=access))
+    return await ctx.respond(lambda base, access: base.get(id, blame=blame, max_age=max_age, access=access))

@@ -360,6 +360,7 @@ class GraphTargetInput(PagedInput):
         description="At most this many definitions in addition to the target; by default 50, or 20 of "
         "related code.",
     )
+    max_age: MaxAge = None
 
 
 class GraphTraversalInput(GraphTargetInput):
@@ -390,6 +391,7 @@ class DocumentInput(ToolInput):
     offset: int = Field(default=0, ge=0)
     compact: bool = False
     blame: bool = Field(default=False, description="Who last changed the lines.")
+    max_age: MaxAge = None
     limit: int = Field(default=40, ge=1, le=500, description="At most this many chunks.")
 
 
