@@ -1,8 +1,8 @@
 """Finds rows of an index by their text as it is written: a literal text, or a regular expression.
 
-Arrow compares the text of every row that the caller may see, so nothing has to be built, kept up to date and
-purged; docs/decisions/retrieval.md has the figures. Regular expressions are RE2's, whose time grows with the
-text alone, whatever the expression.
+Lance reads the rows that the caller may see and that have what every match has; Arrow compares their text. So
+nothing has to be built, kept up to date and purged; docs/decisions/retrieval.md has the figures. Regular
+expressions are RE2's, whose time grows with the text alone, whatever the expression.
 """
 
 # pyarrow-stubs leaves type arguments out of most functions of pyarrow.compute.
@@ -29,6 +29,8 @@ _INDENT = rf'"{SPACE_BEFORE_KEY}": "[^"]*?(?P<indent>(?: |\\t)*)"'  # of the met
 _START, _END = "\x02", "\x03"  # around a match; a text that has them has others there
 _NO_MARKS = str.maketrans(dict.fromkeys((_START, _END), "\ufffd"))
 _MAX_REASON_CHARS = 200
+_PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]?|\{[\d,]*\}?|.", re.DOTALL)  # of an expression
+_OPAQUE = re.compile(r"\(\?|\[:|\\[QpPx\d]")  # what these parts do not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,28 @@ class TextPattern:
         if self.is_regex:
             return pc.match_substring_regex(texts, f"(?m){self.text}")
         return pc.match_substring(texts, self.text)
+
+    def find_required_text(self) -> str:
+        """What the text of a chunk has in any case if it has a match; "" where that is not plain.
+
+        White space at the beginning may be that before the chunk, and Lance has no literal with a NUL.
+        """
+        runs, depth = [""] if self.is_regex else [self.text], 0
+        if self.is_regex and _OPAQUE.search(self.text):
+            return ""
+        for part in _PARTS.findall(self.text) if self.is_regex else ():
+            depth += (part == "(") - (part == ")")
+            if part == "|" and not depth:
+                return ""
+            is_escaped = len(part) == 2 and part[0] == "\\" and not part[1].isalnum()
+            if not depth and (is_escaped or (len(part) == 1 and part not in ".^$*+?()[]{}|\\")):
+                runs[-1] += part[-1]
+                continue
+            if part[0] in "*?{":  # there may be none of what it follows
+                runs[-1] = runs[-1][:-1]
+            runs.append("")
+        longest = max((run.lstrip(" \t") for run in runs), key=len)
+        return "" if "\x00" in longest else longest
 
     def list_names(self) -> frozenset[str]:
         """The words in it, one of which may name a definition."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -30,6 +30,7 @@ from knowledge_pipeline.contract.describe import (
     describe_neighbours,
     describe_relation,
     describe_skipped_step,
+    format_nested,
 )
 from knowledge_pipeline.contract.filters import ContentType, RankedMode, SearchMode, SearchType
 from knowledge_pipeline.errors import NotFound
@@ -310,10 +311,14 @@ _MAX_COMMITS = 5  # that changed the lines of a result
 _MAX_NAME_CHARS = 80
 
 
+def _show_notes(screen: Screen, notes: Sequence[str]) -> None:
+    for sentence in notes:
+        screen.print_note(f"note: {one_line(sentence)}")
+
+
 def _show_relations(screen: Screen, target: str, response: RelationsResponse, *, limit: int) -> None:
     screen.print_json(response.as_json())
-    for sentence in response.notes:
-        screen.print_note(f"note: {one_line(sentence)}")
+    _show_notes(screen, response.notes)
     if not response.documents:
         screen.print_note(f"note: {one_line(target)} is mentioned, but is not indexed itself")
     for document in response.documents:
@@ -352,12 +357,11 @@ def _format_document_name(document: RelatedDocument) -> str:
 def _show_results(screen: Screen, answer: SearchResponse, *, lines: int | None, scores: bool = True) -> None:
     """Show results in their order, each with at most so many `lines` (None: all)."""
     screen.print_json(answer.as_json())
-    for sentence in answer.notes:
-        screen.print_note(f"note: {one_line(sentence)}")
+    _show_notes(screen, answer.notes)
     for step in answer.degraded:
         note = describe_skipped_step(step, answer.embedded_share).rstrip(".")
         why = answer.explain["degraded"].get(step) if answer.explain else None
-        reason = one_line(_format_nested(why)) if why else "--explain says why"
+        reason = one_line(format_nested(why)) if why else "--explain says why"
         screen.print_note(f"note: {note[:1].lower()}{note[1:]} ({reason})")
     corrected: Mapping[str, str] = (answer.explain or {}).get("corrected") or {}
     for word, near in corrected.items():
@@ -396,7 +400,7 @@ def _show_search_steps(screen: Screen, answer: SearchResponse) -> None:
     explain = answer.explain or {}
     names = ("corrected", "generated", "filters", "confidence", "degraded")
     understood = {**explain.get("question", {}), **{name: explain.get(name) for name in names}}
-    rows = [{"understood": name, "as": _format_nested(value)} for name, value in understood.items() if value]
+    rows = [{"understood": name, "as": format_nested(value)} for name, value in understood.items() if value]
     screen.print_table(rows)
     steps = [{"step": step, "ms": spent} for step, spent in answer.timings_ms.items()]
     screen.print_table([*steps, {"step": "all", "ms": answer.took_ms}], right_aligned=("ms",))
@@ -459,14 +463,6 @@ def _format_explanation(explanation: ScoreExplanation) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _format_nested(value: Any) -> str:
-    if isinstance(value, Mapping):
-        items = cast("Mapping[str, Any]", value).items()
-        return "; ".join(f"{name}: {_format_nested(inner)}" for name, inner in items)
-    is_list = isinstance(value, (list, tuple))
-    return ", ".join(map(_format_nested, cast("Sequence[Any]", value))) if is_list else str(value)
-
-
 def _candidate_row(rank: int, result: SearchResult) -> dict[str, Any]:
     why = result.explain
     assert why is not None
@@ -492,6 +488,7 @@ def _format_score(score: float | None) -> str | None:
 
 def _show_trace(screen: Screen, trace: TraceResponse) -> None:
     screen.print_json(trace.as_json())
+    _show_notes(screen, trace.notes)
     location = f"{trace.citation.path}:{trace.citation.lines.replace('L', '')}"
     screen.print_text(f"{one_line(location)}  [{trace.citation.source}]  {trace.id}", style="bold cyan")
     times = map(_format_time, (trace.indexed_at, trace.updated_at))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from math import floor, fsum
+from typing import Any, cast
 
 from knowledge_pipeline.contract import responses
 from knowledge_pipeline.contract.base import SourceFreshness
@@ -38,6 +39,15 @@ _SKIPPED_STEPS = {
     "budget_warning": "Complete, but most of a budget of the language model is spent.",
     "rerank": "Without reranking: the reranker could not be used or took too long.",
 }
+
+
+def format_nested(value: Any) -> str:
+    """A value of an explanation in one line."""
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value).items()
+        return "; ".join(f"{name}: {format_nested(inner)}" for name, inner in items)
+    is_list = isinstance(value, list | tuple)
+    return ", ".join(map(format_nested, cast("Sequence[Any]", value))) if is_list else str(value)
 
 
 def describe_skipped_step(step: str, embedded_share: float = 0.0) -> str:

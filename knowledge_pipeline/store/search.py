@@ -38,6 +38,7 @@ from knowledge_pipeline.store.filters import (
     BranchCondition,
     Filter,
     any_of,
+    contains,
     has_all,
     has_any,
     one_of,
@@ -55,7 +56,7 @@ from knowledge_pipeline.store.matching_rows import (
 )
 from knowledge_pipeline.store.vectors import IndexedVectors, VectorMemory
 from knowledge_pipeline.text import matches_any
-from knowledge_pipeline.text_matches import TextMatches, TextPattern, find_matches
+from knowledge_pipeline.text_matches import MAX_SCANNED_ROWS, TextMatches, TextPattern, find_matches
 
 if TYPE_CHECKING:
     from knowledge_pipeline.store.tables import Table
@@ -635,8 +636,15 @@ class IndexReader:
     @_translate_errors
     async def find_text(self, pattern: TextPattern, where: Filter, *, limit: int) -> TextMatches:
         """The first rows that match and have a text; see `find_matches`."""
-        condition = (await asyncio.to_thread(self.memory.values.resolve, where)).sql
-        return await asyncio.to_thread(find_matches, self.dataset, pattern, condition, limit=limit)
+
+        def find() -> TextMatches:
+            condition, required = self.memory.values.resolve(where), pattern.find_required_text()
+            # of a larger table the bound would hold for what has the text, not for what is read
+            if required and self.dataset.count_rows() <= MAX_SCANNED_ROWS:
+                condition &= contains("text", required)
+            return find_matches(self.dataset, pattern, condition.sql, limit=limit)
+
+        return await asyncio.to_thread(find)
 
     def _to_rows(self, table: pa.Table) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = table.to_pylist()

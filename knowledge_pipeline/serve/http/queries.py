@@ -185,15 +185,7 @@ async def _call_search_tool(ctx: RequestContext, body: KnowledgeQueryInput) -> R
 
 def _query_graph(method: requests.GraphMethod) -> Answer:
     async def query(ctx: RequestContext, body: requests.GraphTargetRequest) -> Response:
-        request = GraphRequest(
-            method,
-            body.target,
-            body.filters,
-            limit=body.limit,
-            depth=body.depth if isinstance(body, requests.GraphTraversalRequest) else None,
-            direction=body.direction if isinstance(body, requests.CallGraphRequest) else "both",
-            max_age=body.max_age,
-        )
+        request = GraphRequest(method, **{item.name: getattr(body, item.name) for item in fields(body)})
         return await ctx.respond(lambda base, access: base.graph.query(request, access=access))
 
     return query

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from knowledge_pipeline.context.select import build_excerpts
 from knowledge_pipeline.contract.base import QueryResponse
-from knowledge_pipeline.contract.describe import describe_doubt, describe_skipped_step
+from knowledge_pipeline.contract.describe import describe_doubt, describe_skipped_step, format_nested
 from knowledge_pipeline.contract.filters import Judgement
 from knowledge_pipeline.contract.operation import StatusResponse
 from knowledge_pipeline.contract.responses import SearchResponse, SearchResult
@@ -106,20 +106,12 @@ async def _render_results(request: Request, ctx: RequestContext, page_query: vie
         hints=[] if results else await _list_hints(ctx, page_query, typed),
         more_url=more_url,
         skipped_steps=[
-            (describe_skipped_step(step, answer.embedded_share), _format_value(reasons.get(step, "")))
+            (describe_skipped_step(step, answer.embedded_share), format_nested(reasons.get(step, "")))
             for step in answer.degraded
         ],
         doubt=describe_doubt(answer),
-        parsed_query=[(name, _format_value(value)[:500]) for name, value in parts.items() if value],
+        parsed_query=[(name, format_nested(value)[:500]) for name, value in parts.items() if value],
     )
-
-
-def _format_value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        items = cast("Mapping[str, Any]", value).items()
-        return "; ".join(f"{name}: {_format_value(inner)}" for name, inner in items)
-    is_list = isinstance(value, list | tuple)
-    return ", ".join(map(_format_value, cast("Sequence[Any]", value))) if is_list else str(value)
 
 
 async def _list_hints(ctx: RequestContext, page_query: views.PageQuery, typed: Sequence[Hint]) -> list[Hint]:

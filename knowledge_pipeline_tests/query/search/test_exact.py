@@ -105,6 +105,65 @@ def test_a_regular_expression_is_of_lines_as_grep_has_it(
     assert find(base, text, "regex", limit=20) == expected
 
 
+@pytest.mark.parametrize("text", ["it's", "' OR true --", "x\x00y", "%_"])
+def test_a_text_is_no_part_of_the_condition(lake: Lake, space: str, base: KnowledgeBase, text: str):
+    hidden = row(f"a {text} b", "hidden.py", visibility="private", tenant="acme", principals=["a"])
+    write(lake, space, [hidden, row(f"a {text} b", "a.py"), row("a b", "b.py")])
+    publish(lake)
+    assert find(base, text) == [("a.py", [1])]
+    assert find(base, re.escape(text).replace("\x00", r"\x00"), "regex") == [("a.py", [1])]
+
+
+PARTS = [
+    "a",
+    "b",
+    " ",
+    r"\.",
+    r"\d",
+    "[ab]",
+    "[^a]",
+    "(",
+    "(a|b)",
+    ")",
+    "?",
+    "*",
+    "+",
+    "{2}",
+    "{0,1}",
+    "|",
+    ".",
+    "^",
+]
+
+
+@bounded(max_examples=500, deadline=None)
+@given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=7), st.text("ab .(1", max_size=8))
+def test_a_match_has_what_its_expression_requires(parts: list[str], text: str):
+    try:
+        expression = re.compile("(?m)" + "".join(parts))
+        required = TextPattern("".join(parts), is_regex=True).find_required_text()
+    except (re.error, InvalidQuery):
+        return
+    assert required in text or not expression.search(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "required"),
+    [
+        (r"def \w+\(key", "def "),
+        (r"raise \w+Error\(f?\"", "Error("),
+        (r"colou?r", "colo"),
+        (r"a|b", ""),
+        (r"(a|b)cd", "cd"),
+        (r"(?i)abc", ""),
+        (r"\Qa.b\E", ""),
+        (r"[[:alpha:]x]", ""),
+    ],
+)
+def test_an_expression_requires_its_longest_plain_text(text: str, required: str):
+    assert TextPattern(text, is_regex=True).find_required_text() == required
+
+
 def test_filters_and_permissions_hold_and_no_count_tells_of_the_rest(shelf: None, base: KnowledgeBase):
     def ask(access: Access = PUBLIC, **filters: Any) -> Any:
         return base.search("sign(", mode="exact", limit=1, filters=Filters(**filters), access=access)
