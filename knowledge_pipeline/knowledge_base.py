@@ -613,12 +613,7 @@ class AsyncKnowledgeBase:
         return await self._working_tree.mark_search(response, partial(self._read_lines, access))
 
     async def _record(
-        self,
-        kind: str,
-        text: str,
-        access: Access,
-        response: ResponseT,
-        request: FreshnessRequest,
+        self, kind: str, text: str, access: Access, response: ResponseT, request: FreshnessRequest
     ) -> ResponseT:
         """The response with the id that its caller gets, and how current its sources are; logged."""
         response = await self._freshness.annotate(response, self._list_sources(), access, request)

@@ -31,13 +31,7 @@ _QUERY: Mapping[str, Any] = {
     **{"freshness": [], "notes": []},
 }
 EMPTY_RESPONSES: Mapping[str, Mapping[str, Any]] = {
-    "search": {
-        **_QUERY,
-        "results": [],
-        "timings_ms": {},
-        "cached": False,
-        "embedded_share": 0.0,
-    },
+    "search": {**_QUERY, "results": [], "timings_ms": {}, "cached": False, "embedded_share": 0.0},
     "related": {
         **_QUERY,
         **{"documents": [], "relations": [], "unresolved_mentions": [], "is_truncated": False},

@@ -46,16 +46,7 @@ SOURCE_TYPE_LABELS: Mapping[str, str] = {
 
 TicketType = Literal["github_issues", "github_pr", "discussions", "jira"]
 DocumentType = Literal[
-    "markdown",
-    "openapi",
-    "releases",
-    "snippets",
-    "confluence",
-    "files",
-    "archive",
-    "table",
-    "custom",
-    "push",
+    "markdown", "openapi", "releases", "snippets", "confluence", "files", "archive", "table", "custom", "push"
 ]
 
 SearchType = Literal["semantic", "code", "similar", "historical"]

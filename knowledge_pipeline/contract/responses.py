@@ -354,9 +354,7 @@ class ContextExcerpt:
 
     number: int  # from 1, in the order shown
     text: str = field(  # exactly the document's, from the first to the last of its lines
-        default="",
-        kw_only=True,
-        metadata=about("Over HTTP on request: the prompt has it.", omit_none=True),
+        default="", kw_only=True, metadata=about("Over HTTP on request: the prompt has it.", omit_none=True)
     )
     citation: Citation
     score: float  # of its best chunk

@@ -65,11 +65,7 @@ class Freshness:
         self._readers = {prefix: FreshnessReader(lake) for prefix, lake in lakes.items()}
 
     async def annotate(
-        self,
-        response: ResponseT,
-        declared: Sequence[SourceConfig],
-        access: Access,
-        request: FreshnessRequest,
+        self, response: ResponseT, declared: Sequence[SourceConfig], access: Access, request: FreshnessRequest
     ) -> ResponseT:
         """The response with how current its sources are, and a note of what is wrong with them."""
         sources = _list_drawn_sources(response)
@@ -146,8 +142,8 @@ class Freshness:
     def _find(self, source: str, release: Release) -> tuple[SourceRecord, Mapping[str, int]]:
         for prefix, reader in self._readers.items():
             if record := reader.records.get(source):
-                versions = {it: at for it, at in release.tables.items() if it.startswith(prefix)}
-                return record, {name.removeprefix(prefix): version for name, version in versions.items()}
+                tables = release.tables.items()
+                return record, {it.removeprefix(prefix): at for it, at in tables if it.startswith(prefix)}
         return SourceRecord(), {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_type_hints
 
 import cogapp
 import pytest
@@ -239,7 +239,8 @@ def test_the_command_line_has_an_option_for_every_filter():
 
 def test_the_code_graph_has_a_method_a_tool_and_a_route_for_every_operation(openapi):
     for method, operation in GRAPH_OPERATIONS.items():
-        parameters = inspect.signature(getattr(AsyncGraph, method)).parameters
+        (arguments,) = get_type_hints(getattr(AsyncGraph, method))["arguments"].__args__
+        parameters = get_type_hints(arguments)
         assert ("depth" in parameters) == (operation.default_depth is not None)
         assert ("direction" in parameters) == operation.has_direction
         assert method in TOOLS

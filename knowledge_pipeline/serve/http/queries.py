@@ -402,8 +402,7 @@ register_url_convertor("knowledge_id", _KnowledgeIdConvertor())
 
 _ID = "An `id` of a result, `source:uri` of a document, or its key: `PAY-12`; a slash in it is written `%2F`."
 KnowledgeId = Annotated[
-    str,
-    Path(min_length=1, description=_ID, examples=["docs:guides/retries.md"], **mark_limits("id_chars")),
+    str, Path(min_length=1, description=_ID, examples=["docs:guides/retries.md"], **mark_limits("id_chars"))
 ]
 Blame = Annotated[bool, Query(description="Say who last changed the lines of each chunk, by git.")]
 MaxAge = Annotated[str | None, Query(**requests.MAX_AGE)]
