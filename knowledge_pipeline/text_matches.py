@@ -47,7 +47,7 @@ class TextPattern:
         except pa.ArrowInvalid as error:
             reason = (str(error).partition("regular expression: ")[2] or str(error)).replace("(?m)", "", 1)
             raise InvalidQuery(
-                f"the regular expression cannot be read ({reason.strip()[:_MAX_REASON_CHARS]}): correct it "
+                f"the regular expression cannot be read: {reason.strip()[:_MAX_REASON_CHARS]}; correct it "
                 "(it is RE2's syntax, without look-around and back-references), or search by the mode exact"
             ) from None
 

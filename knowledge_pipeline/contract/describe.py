@@ -63,7 +63,7 @@ def describe_skipped_step(step: str, embedded_share: float = 0.0) -> str:
 
 def to_sentence(note: str) -> str:
     """A note of a response as a sentence of its own."""
-    return f"{note[:1].upper()}{note[1:]}."
+    return f"{note[:1].upper()}{note[1:]}{'' if note.endswith('…') else '.'}"
 
 
 def describe_doubt(answer: responses.SearchResponse) -> str:

@@ -82,7 +82,8 @@ async def explain_absence(
             rows = await find_rows(readers, wider.condition, ("id",), limit=_MAX_COUNTED + 1)
             if rows and (not by_words or await finds(wider)):
                 count = "over 100" if len(rows) > _MAX_COUNTED else str(len(rows))
-                there_is = "something is found" if by_words else f"{count} chunk{'s' * (count != '1')} remain"
+                remain = "chunk remains" if count == "1" else "chunks remain"
+                there_is = "something is found" if by_words else f"{count} {remain}"
                 values = dict.fromkeys(
                     it for one in plan.restrictions for it in _to_texts(getattr(one, name))
                 )

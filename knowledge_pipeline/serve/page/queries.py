@@ -81,7 +81,8 @@ async def _render_results(request: Request, ctx: RequestContext, page_query: vie
         )
     except NotFound:  # a search raises it only if nothing is released
         return render_unreleased(request, ctx, page_query)
-    matcher = TermMatcher(page_query.q if page_query.type != "similar" else "")
+    is_exact = page_query.mode in ("exact", "regex")  # then lines are marked, not words
+    matcher = TermMatcher("" if page_query.type == "similar" or is_exact else page_query.q)
     results = await asyncio.to_thread(views.build_result_views, answer, matcher, page_query.q)
     most, more_url = ctx.service.settings.limits.results, None
     if len(results) == page_query.limit < most:
@@ -124,6 +125,8 @@ async def _list_hints(ctx: RequestContext, page_query: views.PageQuery, typed: S
             listed = value if isinstance(value, str) else ", ".join(value)
             url = page_query.url(**{name: "" if name == "since" else ()})
             hints.append((f"Without {name.replace('_', ' ')}: {listed}", url))
+    if page_query.mode != "hybrid":
+        hints.append((f"Search by {views.MODES['hybrid'].lower()}", page_query.url(mode="hybrid")))
     if page_query.type != "semantic":
         hints.append((f"Search {views.TABS['semantic'].lower()}", page_query.url(type="semantic")))
     return hints

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from knowledge_pipeline.contract.describe import describe_relation, to_sentence
 from knowledge_pipeline.errors import KnowledgeError, NotFound, Unauthenticated
@@ -198,6 +200,7 @@ def render_error(request: Request, error: KnowledgeError, *, page_query: PageQue
         sentence=str(error),
         is_not_found=isinstance(error, NotFound),
         page_query=page_query or PageQuery(),
+        facets={},
     )
     if (after_s := getattr(error, "retry_after_s", None)) is not None:
         response.headers["Retry-After"] = str(max(1, round(after_s)))
@@ -245,9 +248,14 @@ def _load_templates() -> Environment:
         "age": format_age,
         "number": "{:,}".format,
         "share": format_share,
-        "sentence": to_sentence,
+        "sentence": _render_sentence,
     }
     return environment
+
+
+def _render_sentence(note: str) -> Markup:
+    """A note as a sentence, with what stands in backticks as code."""
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(to_sentence(note))))  # noqa: S704  # escaped
 
 
 def format_age(moment: datetime) -> str:

@@ -295,6 +295,8 @@ def describe_match(answer: responses.SearchResponse) -> tuple[str, str]:
     """How good the results are, in two words, and how likely one of them answers."""
     if not answer.results:
         return "Nothing found", ""
+    if answer.results[0].matches is not None:  # which are in no order of how well they match
+        return "Found as written", ""
     if answer.confidence is None:  # not compared by its meaning
         return f"Best match {format_share(answer.results[0].score)}", ""
     word = next(word for least, word in _MATCHES if answer.confidence >= least)

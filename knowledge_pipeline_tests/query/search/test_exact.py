@@ -105,13 +105,13 @@ def test_a_regular_expression_is_of_lines_as_grep_has_it(
     assert find(base, text, "regex", limit=20) == expected
 
 
-@pytest.mark.parametrize("text", ["it's", "' OR true --", "x\x00y", "%_"])
+@pytest.mark.parametrize("text", ["it's", "' OR true --", "%_"])
 def test_a_text_is_no_part_of_the_condition(lake: Lake, space: str, base: KnowledgeBase, text: str):
     hidden = row(f"a {text} b", "hidden.py", visibility="private", tenant="acme", principals=["a"])
     write(lake, space, [hidden, row(f"a {text} b", "a.py"), row("a b", "b.py")])
     publish(lake)
     assert find(base, text) == [("a.py", [1])]
-    assert find(base, re.escape(text).replace("\x00", r"\x00"), "regex") == [("a.py", [1])]
+    assert find(base, re.escape(text), "regex") == [("a.py", [1])]
 
 
 PARTS = [
@@ -184,7 +184,7 @@ def test_filters_and_permissions_hold_and_no_count_tells_of_the_rest(shelf: None
 def test_an_expression_that_is_none_is_refused_in_a_sentence(
     shelf: None, base: KnowledgeBase, text: str, reason: str
 ):
-    with pytest.raises(InvalidQuery, match=rf"the regular expression cannot be read \({reason}") as error:
+    with pytest.raises(InvalidQuery, match=rf"the regular expression cannot be read: {reason}") as error:
         base.search(text, mode="regex")
     assert "(?m)" not in str(error.value)
 
