@@ -78,6 +78,8 @@ class GraphRequest:
             raise InvalidQuery(f"{self.operation.path} follows no edges step by step: omit the depth")
         if self.direction not in _CALL_DIRECTIONS:
             raise InvalidQuery(f"found direction {self.direction!r}; allowed: {', '.join(_CALL_DIRECTIONS)}")
+        if self.direction != "both" and not self.operation.has_direction:
+            raise InvalidQuery(f"{self.operation.path} does not follow calls: omit the direction")
         if unsupported := {name for name in FILTER_NAMES if getattr(self.filters, name)} - _ALLOWED_FILTERS:
             raise InvalidQuery(
                 f"the code graph is not narrowed by {', '.join(sorted(unsupported))}; "

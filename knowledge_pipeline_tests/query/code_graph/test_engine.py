@@ -204,6 +204,10 @@ def test_wrong_depth_limit_direction_and_filters_are_refused(asked: KnowledgeBas
         asked.graph.find_usages("check", limit=0)
     with pytest.raises(InvalidQuery, match="found direction 'up'; allowed: callers, callees, both"):
         asked.graph.get_call_graph("check", direction="up")  # pyright: ignore
+    with pytest.raises(InvalidQuery, match="usages follows no edges step by step: omit the depth"):
+        GraphRequest("find_usages", "Store.get", depth=2)
+    with pytest.raises(InvalidQuery, match="usages does not follow calls: omit the direction"):
+        GraphRequest("find_usages", "Store.get", direction="callers")
     with pytest.raises(InvalidQuery, match="not narrowed by labels"):
         asked.graph.find_usages("check", filters=Filters(labels=("bug",)))
 
