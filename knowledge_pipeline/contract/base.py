@@ -84,6 +84,10 @@ class QueryResponse(JsonResponse):
         ),
     )
 
+    def list_shared(self) -> dict[str, Any]:
+        """These fields, for another response to the same query."""
+        return {item.name: getattr(self, item.name) for item in fields(QueryResponse)}
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -443,8 +443,7 @@ class ContextResponse(QueryResponse):
 
     def to_search_response(self) -> SearchResponse:
         """The results of its excerpts alone."""
-        shared = {item.name: getattr(self, item.name) for item in fields(QueryResponse)}
-        return SearchResponse(**shared, results=self.results, timings_ms={}, steps=self.steps)
+        return SearchResponse(**self.list_shared(), results=self.results, timings_ms={}, steps=self.steps)
 
 
 @dataclass(frozen=True, slots=True)

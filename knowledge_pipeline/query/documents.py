@@ -417,12 +417,7 @@ def trace_result(lake: Lake, response: SearchResponse) -> TraceResponse:
         key=lambda release: release.release,
     )
     return TraceResponse(
-        query_id=response.query_id,
-        took_ms=response.took_ms,
-        release=response.release,
-        degraded=response.degraded,
-        freshness=response.freshness,
-        notes=response.notes,
+        **response.list_shared(),
         id=result.id,
         citation=result.citation,
         revision=snapshot.get("revision"),
@@ -439,20 +434,16 @@ def trace_result(lake: Lake, response: SearchResponse) -> TraceResponse:
 
 def _read_row(table: Any, key: str, value: str, columns: tuple[str, ...]) -> dict[str, Any]:
     """One row of a stage's table; empty where it is gone."""
-    if not table.exists:
-        return {}
     rows = table.read_rows(list(columns), eq(key, value)).to_pylist()
     return rows[0] if rows else {}
 
 
 def _find_refresh(lake: Lake, source: str, written: datetime) -> tuple[TracedRefresh, ...]:
     """The stages of the refresh that wrote a row, in their order; the log has them stage by stage."""
-    log = open_log(lake, "refreshes")
-    if not log.exists:
-        return ()
     # The stages before the index were done earlier; those of one refresh follow each other in the log.
     of_stages = eq("source", source) & ~eq("stage", FAILED_STAGE)
-    rows = sorted(log.read_rows(list(_LOGGED), of_stages).to_pylist(), key=lambda row: row["at"])
+    log = open_log(lake, "refreshes").read_rows(list(_LOGGED), of_stages)
+    rows: list[dict[str, Any]] = sorted(log.to_pylist(), key=itemgetter("at"))
     done = next((n for n, row in enumerate(rows) if row["stage"] == "index" and row["at"] >= written), None)
     if done is None:
         return ()

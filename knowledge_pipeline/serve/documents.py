@@ -39,7 +39,7 @@ async def load_document(
 ) -> responses.DocumentResponse:
     """The document itself; see `read_document`."""
     answer, document = await read_document(base, id, access, _build_document, max_age)
-    return replace(document, query_id=answer.query_id, freshness=answer.freshness, notes=answer.notes)
+    return replace(document, **answer.list_shared())
 
 
 def _build_document(answer: responses.SearchResponse) -> responses.DocumentResponse:
@@ -54,10 +54,7 @@ def _build_document(answer: responses.SearchResponse) -> responses.DocumentRespo
     if headers := [name for name in dict.fromkeys(chain.from_iterable(sections)) if name]:
         shared["headers"] = headers
     return responses.DocumentResponse(
-        query_id=answer.query_id,
-        took_ms=answer.took_ms,
-        release=answer.release,
-        degraded=answer.degraded,
+        **answer.list_shared(),
         id=document_id_of(first),
         source=first.citation.source,
         uri=first.span.uri,
