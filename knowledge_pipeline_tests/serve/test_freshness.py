@@ -170,7 +170,7 @@ CASES = (
         "stale",
         make_stale,
         SIGN,
-        r"`app` is 2 commits behind its origin \(\d+ s, looked at \d+ s ago\)",
+        r"`app` is 2 commits behind its origin \(\d+ (s|min), looked at \d+ (s|min) ago\)",
         {"app": {"commits_behind": 2, "minutes_behind": 0}},
     ),
     Case(
@@ -184,7 +184,7 @@ CASES = (
         "older than asked for",
         leave,
         {**SIGN, "max_age": "0s"},
-        r"not as new as 0s: `app` \(last known to be current: \d+ s ago\); their results stay",
+        r"not as new as 0s: `app` \(last known to be current: \d+ (s|min) ago\); their results stay",
         {"app": {"too_old": True}},
     ),
     Case("as new as asked for", leave, {**SIGN, "max_age": "2h"}, None, {"app": {"too_old": False}}),
