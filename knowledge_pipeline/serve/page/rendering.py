@@ -255,7 +255,8 @@ def _load_templates() -> Environment:
 
 def _render_sentence(note: str) -> Markup:
     """A note as a sentence, with what stands in backticks as code."""
-    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(to_sentence(note))))  # noqa: S704  # escaped
+    escaped = str(escape(to_sentence(note)))  # text: what `re` joins of Markup is escaped again
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escaped))  # noqa: S704
 
 
 def format_age(moment: datetime) -> str:
