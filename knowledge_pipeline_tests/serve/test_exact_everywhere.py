@@ -90,6 +90,10 @@ def test_every_interface_refuses_an_expression_that_is_none(server: Running) -> 
     http = server.client()
     refused = http.post("/api/v1/knowledge/search", json={"query": "(", "mode": "regex"})
     assert refused.status_code == 422 and "the regular expression cannot be read" in refused.json()["detail"]
+    page = http.get("/", params={"q": "(", "mode": "regex"})
+    assert page.status_code == 422 and '<option value="regex" selected' in page.text, (
+        "corrected, it is asked so"
+    )
     with KnowledgeClient(server.url) as client, pytest.raises(InvalidQuery, match="cannot be read"):
         client.search("(", mode="regex")
     said, is_error = anyio.run(partial(call_mcp, server.url, query="(", mode="regex"))
