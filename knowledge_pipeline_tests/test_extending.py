@@ -1,4 +1,4 @@
-"""The package of docs/extending.md and docs/extending-sources.md, installed from the pages as a person would have it, and run."""
+"""The package of the pages on extending, installed from them as a person would have it, and run."""
 
 from __future__ import annotations
 

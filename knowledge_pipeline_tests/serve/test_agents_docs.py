@@ -1,4 +1,4 @@
-"""docs/agents.md and docs/agent-tools.md are true: settings can be read, commands exist, tools are those there are."""
+"""What docs/agents.md and docs/agent-tools.md say is true of settings, commands and tools."""
 
 from __future__ import annotations
 
