@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
+import textwrap
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+
+from knowledge_pipeline.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -91,3 +98,68 @@ def test_the_architecture_shows_every_layer() -> None:
     assert sorted(name for name in names if f"`{name}` " not in page) == []
     documented = set(re.findall(r"`([\w/]+)` [\d,]+", page))
     assert sorted(documented - names) == []
+
+
+COMMAND = re.compile(r"^(?:\$ )?(?:\S+/)?knowledge ((?:[^\\\n]|\\\n|\\.)+)", re.MULTILINE)
+
+
+def iter_commands(text: str) -> Iterator[str]:
+    """What follows `knowledge` in blocks of commands and in inline code."""
+    text = re.sub("<!--.*?-->", "", text, flags=re.DOTALL)
+    blocks = re.findall(r"^ *```(?:console|bash|sh)?\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+    inline = re.findall(
+        r"`(knowledge [^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    )
+    for code in (*map(textwrap.dedent, blocks), *inline):
+        yield from (command.replace("\\\n", " ") for command in COMMAND.findall(code))
+
+
+def find_mistake(words: Iterator[str]) -> str | None:
+    """The first command or option that does not exist."""
+    command = typer.main.get_command(app)
+    options = {"--help": False, **list_options(command)}
+    for word in words:
+        commands: dict[str, Any] = getattr(command, "commands", {})
+        if word in ("|", ">", "&&", ";", "&", "--"):
+            return None
+        if re.match("--?[a-z]", word):
+            name, _, value = word.partition("=")
+            if name not in options:
+                return word
+            if options[name] and not value:
+                next(words, None)
+        elif commands:
+            if word not in commands:
+                return word
+            command = commands[word]
+            options |= list_options(command)
+    return None
+
+
+def list_options(command: Any) -> dict[str, bool]:
+    """The options of a command, and whether each takes a value."""
+    return {
+        name: not getattr(parameter, "is_flag", False)
+        for parameter in command.params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_and_their_options_exist(page: Path) -> None:
+    mistakes: list[str] = []
+    for command in iter_commands(page.read_text(encoding="utf-8")):
+        try:
+            words = shlex.split(command, comments=True)
+        except ValueError:
+            words = command.split()
+        if mistake := find_mistake(iter(words)):
+            mistakes.append(f"{mistake}: knowledge {command}")
+    assert mistakes == []
+
+
+def test_a_wrong_command_and_a_wrong_option_are_seen() -> None:
+    inline = "`knowledge serch x` `knowledge search --limits 3` `knowledge search -- --x`"
+    commands = f"{inline}\n```\n$ knowledge mcp instal\n```\n"
+    mistakes = [find_mistake(iter(shlex.split(command))) for command in iter_commands(commands)]
+    assert mistakes == ["instal", "serch", "--limits", None]
