@@ -163,3 +163,13 @@ def test_a_wrong_command_and_a_wrong_option_are_seen() -> None:
     commands = f"{inline}\n```\n$ knowledge mcp instal\n```\n"
     mistakes = [find_mistake(iter(shlex.split(command))) for command in iter_commands(commands)]
     assert mistakes == ["instal", "serch", "--limits", None]
+
+
+def test_benchmarks_that_pages_name_exist() -> None:
+    names = {
+        name
+        for page in PAGES
+        for name in re.findall(r"\bpython -m benchmarks\.(\w+)", page.read_text("utf-8"))
+    }
+    assert len(names) > 20
+    assert sorted(name for name in names if not (ROOT / "benchmarks" / f"{name}.py").is_file()) == []
