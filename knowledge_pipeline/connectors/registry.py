@@ -143,8 +143,11 @@ def _open_file_source(source: SourceConfig, cache: Path, memory: ListingMemory) 
     if source.type == "archive":
         from knowledge_pipeline.connectors.records import ARCHIVE_VERSION, read_record
 
-        read, version = partial(read_record, encoding=encoding), ARCHIVE_VERSION + encoding_version
-        return replace(files, extract=read, version_of=lambda _: version)
+        def version_of_record(_: str) -> str:
+            return ARCHIVE_VERSION + encoding_version
+
+        read = partial(read_record, encoding=encoding)
+        return replace(files, extract=read, version_of=version_of_record)
     if source.type == "files":
         extractor = source.files.extractor
         worker = ExtractionWorker(extractor=extractor, encoding=encoding)
@@ -163,8 +166,9 @@ def _open_file_source(source: SourceConfig, cache: Path, memory: ListingMemory) 
         files = replace(files, list_branches=lambda: tree.branches, memory=memory)
     if isinstance(tree, GitTree | CheckoutTree):
         files = replace(files, find_tip=lambda: tree.tip)
-    is_wiki = isinstance(source.connection, connections.WikiConnection)
-    return WikiPages(files, source.connection) if is_wiki else files
+    if isinstance(source.connection, connections.WikiConnection):
+        return WikiPages(files, source.connection)
+    return files
 
 
 def _open_tree(
