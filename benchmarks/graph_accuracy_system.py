@@ -4,7 +4,7 @@
 
 The folder has a checkout of each system of `system_edges.txt` under its name (sock-shop: each repository in a
 folder of its own in it). Judged are pairs of places in different services, which are folders of the
-system: one that uses a name, within two lines, and one that declares it.
+system: one that uses a name, within three lines, and one that declares it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from knowledge_pipeline.system_names import list_matching_names, list_stored_nam
 
 EDGES = Path(__file__).with_name("system_edges.txt")
 MIN_CONFIDENCE = 0.5  # as the graph shows
-_LINES_APART = 2  # a call, and the address among its arguments
+_LINES_APART = 3  # a call, and the address among its arguments
 _SKIPPED = ("node_modules/", "vendor/", ".min.", "bundle.js", ".git/")
 
 Place = tuple[str, int]  # path within the system, line
