@@ -203,10 +203,10 @@ def find_system_uses(text: str, language: str) -> list[FoundUse]:
 def _read_settings_classes(text: str) -> Iterator[FoundUse]:
     """The variables that the fields of pydantic's settings are read from."""
     for start in _SETTINGS.finditer(text):
-        end = _DEDENT.search(text, start.end())
-        body = text[: end.start() if end else len(text)]
-        prefix = _SETTINGS_PREFIX.search(body, start.end())
-        for field in _SETTINGS_FIELD.finditer(body, start.end()):
+        dedent = _DEDENT.search(text, start.end())
+        span = start.end(), dedent.start() if dedent else len(text)
+        prefix = _SETTINGS_PREFIX.search(text, *span)
+        for field in _SETTINGS_FIELD.finditer(text, *span):
             name = f"{prefix[1] if prefix else ''}{field[1]}".upper()
             if field[1] != "model_config":
                 yield FoundUse("uses", f"variable {name}", field.start(1), 90)
@@ -294,7 +294,7 @@ class _CodeReader:
         self._spans: list[tuple[int, int]] = []  # of calls that a route was found in, in their order
         self._prefixes: dict[str, str] = {}  # of routes that are declared on a name
         self._class_prefix = ""
-        self._given: dict[tuple[str, int], list[tuple[int, str | None]]] = {}
+        self._given: dict[tuple[str, int], tuple[list[tuple[int, str | None]], str | None]] = {}
 
     def read(self) -> list[FoundUse]:
         """Routes, topics, tables and flags of calls; then addresses that have a name, or a host within."""
@@ -463,27 +463,27 @@ class _CodeReader:
     def _constant(self, expression: str, at: int, follows: int) -> str:
         """The one text that a name of the file is given, or the last in scope; "" if that is not known."""
         name = _NAME.fullmatch(expression) if follows else None
-        given = self._list_given(name[1], follows - 1) if name else []
-        shapes = {shape for _, shape in given if shape is not None}
-        if len(shapes) < 2:
-            return shapes.pop() if shapes else ""
-        before = given[: bisect_left(given, at, key=itemgetter(0))]
-        return before[-1][1] or "" if before and self._is_in_scope(before[-1][0], at) else ""
+        given, text = self._find_given(name[1], follows - 1) if name else ([], "")
+        before = bisect_left(given, at, key=itemgetter(0)) if text is None else 0
+        if before and self._is_in_scope(given[before - 1][0], at):
+            text = given[before - 1][1]
+        return text or ""
 
-    def _list_given(self, name: str, follows: int) -> list[tuple[int, str | None]]:
-        """Where a name is set, and the text that it is given; None where that is computed."""
+    def _find_given(self, name: str, follows: int) -> tuple[list[tuple[int, str | None]], str | None]:
+        """Where a name is set and to which text, None where that is computed; then the text, if it is one."""
         if (name, follows) not in self._given:
-            places: list[tuple[int, str | None]] = []
+            given: list[tuple[int, str | None]] = []
             at = self._text.find(name)
             while at >= 0:
                 end = at + len(name)
                 is_name = not (at and _IN_NAME.match(self._text, at - 1))
-                if is_name and (given := _GIVEN.match(self._text, end)):
-                    places.append((at, self._shape(self._read_line(given.end()), at, follows)))
+                if is_name and (text := _GIVEN.match(self._text, end)):
+                    given.append((at, self._shape(self._read_line(text.end()), at, follows)))
                 elif is_name and _SET.match(self._text, end):
-                    places.append((at, None))
+                    given.append((at, None))
                 at = self._text.find(name, end)
-            self._given[name, follows] = places
+            texts = {text for _, text in given if text is not None} or {""}
+            self._given[name, follows] = given, texts.pop() if len(texts) == 1 else None
         return self._given[name, follows]
 
     def _is_in_scope(self, place: int, at: int) -> bool:
