@@ -85,7 +85,8 @@ def test_the_ticks_of_a_process_share_an_instance_and_resources(dagster_home: Pa
         assert opened[0] is opened[1] is not instance
         assert opened[0].get_runs() == []
         opened[0].dispose()
-        sensor(dg.build_sensor_context(instance=instance, resources={"number": 1}))
+        with dg.build_sensor_context(instance=instance, resources={"number": 1}) as context:
+            assert sensor.evaluate_tick(context).skip_message == "resource 1"
     assert opened[2] is instance
 
 
