@@ -99,7 +99,7 @@ eval: setup  ## score the golden questions of this repository, and the BEIR sets
 	(a folder with queries.jsonl) in $(SETS); name their folder with make eval SETS=FOLDER" >&2)
 
 docs: setup  ## paste commands' help and SQL models into the docs, the contract's types into the client
-	$(BIN)/python -m cogapp -r docs/cli.md docs/sql.md knowledge_pipeline/client/responses.py
+	$(BIN)/python -m cogapp -r docs/architecture.md docs/cli.md docs/sql.md knowledge_pipeline/client/responses.py
 
 constraints: setup  ## compile constraints.txt: a version of every package, for the oldest Python that is supported
 	$(PIP) 'uv>=0.9,<1'
