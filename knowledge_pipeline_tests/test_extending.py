@@ -1,4 +1,4 @@
-"""The package of docs/extending.md, installed from the page as a person would have it, and run."""
+"""The package of the pages on extending, installed from them as a person would have it, and run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from knowledge_pipeline_tests.connections import EmptySource
 from knowledge_pipeline_tests.connectors.files.test_extraction import pdf
 from knowledge_pipeline_tests.fakes.jira.server import JiraServer
 
-PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
+PAGES = [Path(__file__).parents[1] / "docs" / name for name in ("extending.md", "extending-sources.md")]
 BLOCK = re.compile(r"```\w+\n(?:#|--) (\S+)\n(.*?)```", re.DOTALL)
 GROUP = re.compile(r'\[project\.entry-points\."([\w.]+)"\]\n((?:\w+ = .*\n)+)')
 
@@ -51,7 +51,7 @@ GROUP = re.compile(r'\[project\.entry-points\."([\w.]+)"\]\n((?:\w+ = .*\n)+)')
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The page's files in a folder that Python finds packages in, with what an installer writes."""
     folder = tmp_path_factory.mktemp("site")
-    files = dict(BLOCK.findall(PAGE.read_text(encoding="utf-8")))
+    files = dict(BLOCK.findall("\n".join(page.read_text(encoding="utf-8") for page in PAGES)))
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)

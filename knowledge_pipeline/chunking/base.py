@@ -95,7 +95,6 @@ class MeasuredDocument:
 Chunker = Callable[[MeasuredDocument, ChunkingSettings, TokenLimits], Iterator[ChunkSpan]]
 """Every character that is not white space lies in at least one span of a non-empty document."""
 
-
 _MARKUP_LANGUAGES = frozenset({"markdown", "rst", "html"})
 _MARKUP_SUFFIXES = (".md", ".markdown", ".mdx", ".rst", ".rest", ".html", ".htm", ".xhtml", ".docx")
 _TRAIL_CHARS = 200

@@ -246,20 +246,15 @@ def is_number_table(text: str) -> bool:
 
 def _is_lock(text: str) -> bool:
     """Whether a good part of a text is checksums, as in a lock file of any name."""
-    if len(text) < _MIN_LOCK_CHARS:
-        return False
-    return _count_chars(_CHECKSUM, text) > len(text) * _MIN_CHECKSUM_SHARE
+    return len(text) >= _MIN_LOCK_CHARS and _count_chars(_CHECKSUM, text) > len(text) * _MIN_CHECKSUM_SHARE
 
 
 def _is_bundle(text: str) -> bool:
     """Whether nearly all of a text stands in lines without end, as a bundler writes them."""
-    if len(text) < _MIN_BUNDLE_CHARS:
-        return False
-    return _count_chars(_LONG_LINE, text) > len(text) * _MIN_BUNDLE_SHARE
+    return len(text) >= _MIN_BUNDLE_CHARS and _count_chars(_LONG_LINE, text) > len(text) * _MIN_BUNDLE_SHARE
 
 
 def _count_chars(pattern: re.Pattern[str], text: str) -> int:
-    """How many characters a pattern matches."""
     return sum(match.end() - match.start() for match in pattern.finditer(text))
 
 

@@ -460,10 +460,10 @@ def _build_code_metadata(
     }
     facts = {key: unique for key, names in lists.items() if (unique := _deduplicate(names))}
     about = _describe_subject(outline, subject) if subject is not None else {}
-    held = [*([subject] if subject else []), *inside]
+    described = [*([subject] if subject else []), *inside]
     for key, of_first, names in (
-        ("kinds", "symbol_kind", (definition.kind for definition in held)),
-        ("classes", "class_name", (name for definition in held for name in definition.class_names)),
+        ("kinds", "symbol_kind", (definition.kind for definition in described)),
+        ("classes", "class_name", (name for definition in described for name in definition.class_names)),
     ):
         if (unique := _deduplicate(names)) and unique != [about.get(of_first)]:
             facts[key] = unique

@@ -56,7 +56,6 @@ def chunk_conversation(
 
     Each hunk of a diff is a chunk of its own, or several that end at lines.
     """
-    del chunking
     document = measured.document
     if not document.metadata.get("segments"):
         raise DocumentSkipped("it is not a conversation")
@@ -181,7 +180,6 @@ def chunk_notebook(
 
     The anchor is the trail of headings, which cells put in elsewhere leave alone.
     """
-    del chunking
     if not is_rendered_notebook(measured.document):
         raise DocumentSkipped("it is not a notebook")
     yield from number_duplicate_anchors(measured.document.text, _build_spans(measured, limits))

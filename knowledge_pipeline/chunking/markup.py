@@ -25,9 +25,8 @@ from knowledge_pipeline.extraction.markdown import HTML_TAG, html_to_line
 
 _INLINE_CHARS = 500  # of a heading's source: nested brackets cost more than their length
 _HTML_HEADING = re.compile(r"<h([1-6])\b[^>]*>(.{0,2000}?)</h\1\s*>", re.IGNORECASE | re.DOTALL)
-_TARGET = re.compile(
-    r"\s*<a\s[^<>]*>\s*</a>\s*\Z", re.IGNORECASE
-)  # of links: it belongs to the heading above
+# of links: it belongs to the heading above
+_TARGET = re.compile(r"\s*<a\s[^<>]*>\s*</a>\s*\Z", re.IGNORECASE)
 _HEADING_ID = re.compile(r"(?<!\s)\s*\{#[\w.:-]+\}\s*$")
 _VERBATIM = frozenset({"fence", "code_block", "table_open", "html_block"})
 _TEXT_TOKENS = frozenset({"text", "code_inline", "image", "text_special"})
@@ -114,13 +113,7 @@ def _render_heading(source: str) -> str:
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*\Z")
 _VERBATIM_DIRECTIVES = (
-    ".. code",
-    ".. sourcecode",
-    ".. parsed-literal",
-    ".. list-table",
-    ".. csv-table",
-    "+--",
-    "===",
+    *(".. code", ".. sourcecode", ".. parsed-literal", ".. list-table", ".. csv-table", "+--", "==="),
 )
 _RST_TARGET = re.compile(r"\.\. _[^\n]{1,200}:\s*\Z")  # a label: it belongs to the title after it
 _SHORTEST_UNDERLINE = 3

@@ -184,8 +184,8 @@ def _find_directive_table(source: _RstLines, first: int) -> _RstTable | None:
     has_header, body = False, first + 1
     while body < min(end, first + _MAX_OPTIONS) and lines[body].strip().startswith(":"):
         option = lines[body].strip()
-        if named := _HEADER_OPTION.match(option):
-            return _join_columns(_read_csv_row(named["names"])), (body, body + 1), end
+        if header := _HEADER_OPTION.match(option):
+            return _join_columns(_read_csv_row(header["names"])), (body, body + 1), end
         has_header |= _HEADER_ROWS.match(option) is not None
         body += 1
     body = next((at for at in range(body, end) if lines[at].strip()), end)

@@ -17,7 +17,7 @@ from knowledge_pipeline.file_languages import EMBEDDING_LANGUAGES, GRAPH_LANGUAG
 from knowledge_pipeline.syntax.grammars import run_queries
 from knowledge_pipeline.syntax.outline import open_outline
 
-FACTS_VERSION = 4
+FACTS_VERSION = 5
 """Part of the fingerprint of each file's facts: raise it when the same text gives other facts."""
 
 

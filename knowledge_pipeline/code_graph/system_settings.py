@@ -11,7 +11,7 @@ from knowledge_pipeline.system_names import ANY_METHOD, METHODS, OWNERS, build_r
 
 _LANGUAGES = frozenset({"yaml", "sql", "dockerfile", "ini"})
 _FILE = re.compile(
-    r"(?:^|/)(?:CODEOWNERS|(?:[\w.-]{1,60}\.)?env|\.env\.[\w.-]{1,60}|[\w.-]{0,60}(?:openapi|swagger)[\w.-]{0,60}\.json)$"
+    r"(?:^|/)(?:CODEOWNERS|(?:[\w.-]{0,60}\.)?env|\.env\.[\w.-]{1,60}|[\w.-]{0,60}(?:openapi|swagger)[\w.-]{0,60}\.json)$"
 )
 _KEY = r"[A-Z][A-Z0-9_]{2,60}"
 _ASSIGNED = re.compile(rf"^(?:export[ \t]+)?({_KEY})[ \t]*=", re.M)

@@ -7,8 +7,9 @@ calls is looked for in the text; no grammar is needed, and what varies in an add
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 from knowledge_pipeline.code_graph.facts import SystemKind
@@ -36,7 +37,9 @@ class _Call(NamedTuple):
 
 _SERVERS = r"(?:app|application|router|routes?|server|fastify|blueprint|bp|mux|engine|group|[egr]|v\d+|api)$"
 _CLIENTS = r"(?:axios|requests?|httpx?|https|client|session|got|ky|agent|api|rest|template|web|page|\))$"
-_BROKERS = r"(?:chan|channel|ch|producer|consumer|template|redis\w{0,60}|client|r|p|\w{0,60}[ps]ub|conn|broker|nc)$"
+_BROKERS = (
+    r"(?:chan|channel|ch|producer|consumer|template|redis\w{0,60}|client|r|p|\w{0,60}[ps]ub|conn|broker|nc)$"
+)
 _VERBS = "get post put patch delete head options"
 _CALLS_TABLE = f"""
 route  declares 0,path,value,template,route @  {_VERBS} route api_route Route websocket
@@ -95,11 +98,11 @@ _BY_LETTER = {
 _NAMES = "|".join(
     f"{first}(?:{'|'.join(rest)})" for first, rest in sorted(_BY_LETTER.items())
 )  # found faster so
-_CALL = re.compile(rf"\b({_NAMES})(?:<[^<>()\n]{{0,80}}>)?\s?(?:\(|(?<=Message)\{{)")
+_CALL = re.compile(rf"\b({_NAMES})(?:<(?:[^<>()\n]|<[^<>()\n]{{0,80}}>){{0,200}}>)?\s?(?:\(|(?<=Message)\{{)")
 _BARE_MARK = re.compile(
     r"[@[]((?:Get|Post|Put|Patch|Delete)Mapping|Http(?:Get|Post|Put|Patch|Delete)|Get|Post)(?=[ \t]*[\n\]])"
 )
-_BEFORE_CHARS, _ARGUMENT_CHARS, _AFTER_CHARS = 120, 700, 300
+_BEFORE_CHARS, _ARGUMENT_CHARS, _AFTER_CHARS, _SCOPE_CHARS = 120, 700, 300, 1_500
 _RECEIVER = re.compile(r"([\w$]{1,60}|[)\]])\s{0,40}\??(?:\.|->|::|!\.)\s{0,40}$")
 _MARK = re.compile(r"(?:@(?:[\w.]{1,60}\.)?|#\[)$")
 _CSHARP_MARK = re.compile(r"(?:^|[\s(])\[(?:\w{1,40}(?:\([^()\n]{0,60}\))?,\s?)?$")
@@ -109,13 +112,15 @@ _KEYWORD = re.compile(r"\s*([\"']?)(?P<key>[\w-]+)\1\s*(?::(?!:)|=(?![=>]))\s*")
 _TEXT = re.compile(
     r"(?:\b[frbuFRB]{1,2}|[$@]{1,2})?(?:\"((?:[^\"\\\n]|\\.)*)\"|'((?:[^'\\\n]|\\.)*)'|`([^`]*)`)"
 )
-_STARTS_TEXT = (
-    r"[ \t]*(?=[frbu$@]{0,2}[\"'`]|[\w.]{1,40}[ \t]*(?:\+[ \t]*|\()[\"'`])"  # or joins, or formats one
+_STARTS_TEXT = (  # or joins one, or formats it
+    r"[ \t]*(?=[frbu$@]{0,2}[\"'`]"
+    r"|[\w.]{1,40}[ \t]*(?:\+[ \t]*|\((?:[\w.]{1,80},\s{0,80})?)[fu$@]{0,2}[\"'`])"
 )
 _DYNAMIC = re.compile(r"[$#]?\{[^{}]*(?:\{[^{}]*\}[^{}]*)?\}|\$[A-Za-z_]\w*|\\\([^()]*\)|%[sdvq]")
 _NAME = re.compile(r"(?:[\w$]+(?:\.|->|::))*([\w$]+)")
 _SUBSCRIPT = re.compile(r"[\w.]{1,60}\[[\"'](\w{1,60})[\"']\]")
 _GIVEN = re.compile(rf"(?:[\"']\])?[ \t]*(?::[ \t]*\w+[ \t]*)?:?={_STARTS_TEXT}")  # behind a name
+_SET = re.compile(r"[ \t]*(?::[ \t]*\w+[ \t]*)?:?=(?![=>])")
 _IN_NAME = re.compile(r"\w")
 _NAMED_URL = re.compile(
     rf"(?:[uU](?:rl|ri|RL|RI)|[eE]ndpoint|ENDPOINT|href)[\"']?[ \t]*(?::(?![:=])|:=|=(?![=>])){_STARTS_TEXT}"
@@ -147,6 +152,10 @@ _READS_VARIABLE = re.compile(
     r"(?:environ(?:\.get|\.setdefault)?|[gG]et_?[eE]nv(?:ironmentVariable)?|LookupEnv|env::var(?:_os)?|\bENV(?:\.fetch)?"
     r"|\$_ENV|\$_SERVER|\benv|env\.get|mustMapEnv)\s?[\[(]\s?(?:&?[\w.]{1,60},\s?)?[\"']$|\.env\.$|@Value\(\s?\"\$\{$"
 )
+_SETTINGS = re.compile(r"^class \w{1,80}\([^()\n]{0,200}\bBaseSettings\b[^()\n]{0,100}\):", re.MULTILINE)
+_SETTINGS_PREFIX = re.compile(r"\benv_prefix[\"']?\s?[=:]\s?[\"'](\w{1,60})[\"']")
+_SETTINGS_FIELD = re.compile(r"^(?: {4}|\t)([A-Za-z]\w{2,60})[ \t]?:[ \t]", re.MULTILINE)
+_DEDENT = re.compile(r"\n(?=[^\s#)])")
 _SQL_START = re.compile(
     r"[\"'`]\s{0,200}(?:SELECT\s|INSERT\s+INTO\s|UPDATE\s+\S{1,60}\s+SET\s|DELETE\s+FROM\s|CREATE\s+TABLE\s|MERGE\s+INTO\s"
     r"|ALTER\s+TABLE\s|WITH\s+\w{1,60}\s+AS\s|select\s|insert\s+into\s|update\s+\S{1,60}\s+set\s|delete\s+from\s)"
@@ -185,8 +194,22 @@ def find_system_uses(text: str, language: str) -> list[FoundUse]:
     for match in _VARIABLE.finditer(text):
         if _READS_VARIABLE.search(text[max(0, match.start() - 80) : match.start(1)]):
             uses.append(FoundUse("uses", f"variable {match[1]}", match.start()))
+    if language == "python":
+        uses += _read_settings_classes(text)
     surest = {(use.kind, use.name, use.at): use for use in sorted(uses, key=lambda use: use.percent)}
     return sorted(surest.values(), key=lambda use: (use.at, use.name))[:_MAX_USES]
+
+
+def _read_settings_classes(text: str) -> Iterator[FoundUse]:
+    """The variables that the fields of pydantic's settings are read from."""
+    for start in _SETTINGS.finditer(text):
+        dedent = _DEDENT.search(text, start.end())
+        span = start.end(), dedent.start() if dedent else len(text)
+        prefix = _SETTINGS_PREFIX.search(text, *span)
+        for field in _SETTINGS_FIELD.finditer(text, *span):
+            name = f"{prefix[1] if prefix else ''}{field[1]}".upper()
+            if field[1] != "model_config":
+                yield FoundUse("uses", f"variable {name}", field.start(1), 90)
 
 
 def _find_tables(text: str) -> Iterator[FoundUse]:
@@ -271,7 +294,7 @@ class _CodeReader:
         self._spans: list[tuple[int, int]] = []  # of calls that a route was found in, in their order
         self._prefixes: dict[str, str] = {}  # of routes that are declared on a name
         self._class_prefix = ""
-        self._constants: dict[str, str] = {}
+        self._given: dict[tuple[str, int], tuple[list[tuple[int, str | None]], str | None]] = {}
 
     def read(self) -> list[FoundUse]:
         """Routes, topics, tables and flags of calls; then addresses that have a name, or a host within."""
@@ -298,7 +321,7 @@ class _CodeReader:
         )[0]
 
     def _read_address(self, at: int) -> None:
-        address = self._shape(self._read_line(at))
+        address = self._shape(self._read_line(at), at)
         nearby = _METHOD_SET.search(self._text, at, at + _AFTER_CHARS)
         method = _METHOD.search(nearby[1] or nearby[2]) if nearby else None
         has_base = address and (address.startswith("{}/") or "://" in address)
@@ -325,7 +348,7 @@ class _CodeReader:
             is_known = mark or (call.kind == "declares" and called_on in self._prefixes)
             if mark != (call.receiver.pattern == "@") or not (is_known or call.receiver.search(called_on)):
                 continue
-            texts = self._list_texts(call, arguments)
+            texts = self._list_texts(call, arguments, start)
             if call.of == "prefix":
                 self._note_prefix(site, texts)
             elif call.of == "route":
@@ -336,13 +359,14 @@ class _CodeReader:
                 plain = [name for name in names if name and "{" not in name]
                 self._uses += [FoundUse(call.kind, name, start, 90, mark) for name in plain]
 
-    def _list_texts(self, call: _Call, arguments: _Arguments) -> list[str]:
+    def _list_texts(self, call: _Call, arguments: _Arguments, at: int) -> list[str]:
         """The texts of the first argument that is one, or a list of them."""
         for key in call.arguments:
-            at = int(key) if key.isdecimal() else -1
-            value = arguments.keywords.get(key) if at < 0 else "".join(arguments.positional[at : at + 1])
+            place = int(key) if key.isdecimal() else -1
+            positional = "".join(arguments.positional[place : place + 1])
+            value = arguments.keywords.get(key) if place < 0 else positional
             items = _split(value[1:]).positional if value and value[0] in "[{" else [value or ""]
-            if texts := [text for item in items if (text := self._shape(item))]:
+            if texts := [text for item in items if (text := self._shape(item, at))]:
                 return texts
         return []
 
@@ -403,8 +427,14 @@ class _CodeReader:
     def _join(prefix: str, path: str) -> str:
         return f"{prefix.rstrip('/')}/{path.strip('/')}"
 
-    def _shape(self, expression: str, *, follows: bool = True) -> str | None:
-        """The text that an expression gives, with `{}` for what is computed; None: nothing of it is known."""
+    def _shape(self, expression: str, at: int, follows: int = 2) -> str | None:
+        """The text that an expression gives, with `{}` for what is computed; None: nothing of it is known.
+
+        Args:
+            expression: that is written somewhere.
+            at: where; a name means what it was given last before.
+            follows: so many names, each of which leads to the next.
+        """
         pieces, end, expression = list[str](), 0, _SUBSCRIPT.sub(r"\1", expression.strip())
         for match in _TEXT.finditer(expression):
             gap = expression[end : match.start()].strip()
@@ -412,36 +442,57 @@ class _CodeReader:
             if end and gap and not is_joined:
                 break  # another argument of what makes the text
             if re.search(r"\w", gap) and not (end == 0 and gap.endswith("(")):
-                pieces.append(self._value_of(gap.strip("+. ()"), follows))
+                pieces.append(self._value_of(gap.strip("+. ()"), at, follows))
             written = next((group for group in match.groups() if group is not None), "")
-            pieces.append(_DYNAMIC.sub(lambda part: self._value_of(part[0].strip("${}"), follows), written))
+            pieces.append(
+                _DYNAMIC.sub(lambda part: self._value_of(part[0].strip("${}"), at, follows), written)
+            )
             end = match.end()
         rest = expression[end:].strip()
         if not end:
-            name = _NAME.fullmatch(rest.partition("+")[0].strip()) if follows else None
-            known = self._constant(name[1]) if name else ""
+            known = self._constant(rest.partition("+")[0].strip(), at, follows)
             return f"{known}{{}}" if known and "+" in rest else known or None
         if rest.startswith("+") or (self._language == "php" and rest.startswith(".")):
-            pieces.append(self._value_of(rest.strip("+. ()"), follows))
+            pieces.append(self._value_of(rest.strip("+. ()"), at, follows))
         return "".join(pieces)
 
-    def _value_of(self, expression: str, follows: bool) -> str:
-        name = _NAME.fullmatch(expression) if follows else None
-        known = self._constant(name[1]) if name else ""
+    def _value_of(self, expression: str, at: int, follows: int) -> str:
+        known = self._constant(expression, at, follows)
         return known if "/" in known else "{}"  # else it may be the first value of a variable
 
-    def _constant(self, name: str) -> str:
-        """The one text that a name of the file is given; "" if it is given none, or several."""
-        if name not in self._constants:
-            shapes, at = set[str | None](), self._text.find(name)
+    def _constant(self, expression: str, at: int, follows: int) -> str:
+        """The one text that a name of the file is given, or the last in scope; "" if that is not known."""
+        name = _NAME.fullmatch(expression) if follows else None
+        given, text = self._find_given(name[1], follows - 1) if name else ([], "")
+        before = bisect_left(given, at, key=itemgetter(0)) if text is None else 0
+        if before and self._is_in_scope(given[before - 1][0], at):
+            text = given[before - 1][1]
+        return text or ""
+
+    def _find_given(self, name: str, follows: int) -> tuple[list[tuple[int, str | None]], str | None]:
+        """Where a name is set and to which text, None where that is computed; then the text, if it is one."""
+        if (name, follows) not in self._given:
+            given: list[tuple[int, str | None]] = []
+            at = self._text.find(name)
             while at >= 0:
                 end = at + len(name)
-                given = None if _IN_NAME.match(self._text, at - 1) and at else _GIVEN.match(self._text, end)
-                shapes |= {self._shape(self._read_line(given.end()), follows=False)} if given else set()
+                is_name = not (at and _IN_NAME.match(self._text, at - 1))
+                if is_name and (text := _GIVEN.match(self._text, end)):
+                    given.append((at, self._shape(self._read_line(text.end()), at, follows)))
+                elif is_name and _SET.match(self._text, end):
+                    given.append((at, None))
                 at = self._text.find(name, end)
-            shapes.discard(None)
-            self._constants[name] = (shapes.pop() or "") if len(shapes) == 1 else ""
-        return self._constants[name]
+            texts = {text for _, text in given if text is not None} or {""}
+            self._given[name, follows] = given, texts.pop() if len(texts) == 1 else None
+        return self._given[name, follows]
+
+    def _is_in_scope(self, place: int, at: int) -> bool:
+        """Whether a later place is near, and no line between them is indented less than the first one's."""
+        if at - place > _SCOPE_CHARS:
+            return False
+        line, *lines = self._text[self._text.rfind("\n", 0, place) + 1 : at].split("\n")
+        depth = len(line) - len(line.lstrip())
+        return all(len(other) - len(other.lstrip()) >= depth for other in lines if other.strip())
 
 
 def _find_methods(site: _Site, declared: bool) -> list[str]:

@@ -14,7 +14,6 @@ import re
 import stat
 import struct
 import tarfile
-import time
 import zipfile
 import zlib
 from base64 import b64decode, b64encode
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipInfo
 
 from knowledge_pipeline.config.connections import ArchiveFileConnection
-from knowledge_pipeline.connectors.base import Sleep, format_too_large
+from knowledge_pipeline.connectors.base import format_too_large
 from knowledge_pipeline.connectors.buckets import open_bucket
 from knowledge_pipeline.connectors.files import NOT_REGULAR_REASON, SYMLINK_REASON, FileContent, FileEntry
 from knowledge_pipeline.connectors.patterns import FileSelection
@@ -50,22 +49,15 @@ class ArchiveTree:
     times, which packing may set, are not told.
     """
 
-    def __init__(
-        self,
-        connection: ArchiveFileConnection,
-        selection: FileSelection,
-        *,
-        cache: Path,
-        sleep: Sleep = time.sleep,
-    ) -> None:
+    def __init__(self, connection: ArchiveFileConnection, selection: FileSelection, *, cache: Path) -> None:
         self._location = connection.location
         self._selection = selection
         if connection.object is None:
             assert connection.path is not None  # `ArchiveFileConnection` requires one
-            self._place: ArchivePlace = _File(connection.path.expanduser().absolute())
+            self._origin: ArchiveOrigin = _File(connection.path.expanduser().absolute())
         else:
-            bucket = open_bucket(connection.object, sleep=sleep)
-            self._place = _Object(bucket, connection.object.prefix, connection.location)
+            bucket = open_bucket(connection.object)
+            self._origin = _Object(bucket, connection.object.prefix, connection.location)
         self._kept = KeptListing(cache, connection)
         self._stamp = ""
         self._open_contents: ArchiveContents | None = None
@@ -76,7 +68,7 @@ class ArchiveTree:
         SourceRefused: it is damaged, or unpacks to too much. SourceUnavailable: it changed meanwhile.
         """
         self._close_contents()
-        self._stamp, _ = self._place.read_stamp()
+        self._stamp, _ = self._origin.read_stamp()
         files = self._kept.load(self._stamp)
         if files is None:
             with self._translate_errors():
@@ -96,7 +88,6 @@ class ArchiveTree:
 
     def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
         """A whole file; neither its author nor its last change are known."""
-        del path  # the position says it all
         size = size_of(locator)
         if size > limit_bytes:
             raise DocumentSkipped(format_too_large(size, limit_bytes))
@@ -105,7 +96,7 @@ class ArchiveTree:
     def close(self) -> None:
         """Close the archive, and free the connections."""
         self._close_contents()
-        self._place.close()
+        self._origin.close()
 
     def _to_entry(self, file: PackedFile) -> FileEntry | None:
         path, skip = file.path, file.skip
@@ -126,9 +117,9 @@ class ArchiveTree:
 
     def _open_archive(self) -> ArchiveContents:
         if self._open_contents is None:
-            stamp, size_bytes = self._place.read_stamp()
+            stamp, size_bytes = self._origin.read_stamp()
             self._stamp = self._stamp or stamp
-            self._open_contents = _open_contents(self._place.open(), size_bytes)
+            self._open_contents = _open_contents(self._origin.open(), size_bytes)
         return self._open_contents
 
     def _close_contents(self) -> None:
@@ -137,7 +128,7 @@ class ArchiveTree:
         self._open_contents = None
 
     def _has_changed(self) -> bool:
-        return self._place.read_stamp()[0] != self._stamp
+        return self._origin.read_stamp()[0] != self._stamp
 
     @contextmanager
     def _translate_errors(self) -> Generator[None]:
@@ -303,7 +294,7 @@ class _Object:
         return payload
 
 
-ArchivePlace = _File | _Object
+ArchiveOrigin = _File | _Object
 """The file or object that an archive is: `read_stamp` gives what differs once it does, and its size in bytes,
 `open` its bytes, from any position. Both raise SourceRefused or SourceUnavailable."""
 
@@ -503,10 +494,8 @@ def _find_zip_reason(info: ZipInfo, kind: int) -> str | None:
 def _decode_name(info: ZipInfo) -> str:
     """As the flag says; many programs write UTF-8 without it, and others an encoding that nobody tells."""
     if not info.flag_bits & _UTF8:
-        try:
+        with suppress(UnicodeError):
             return info.orig_filename.encode("cp437").decode("utf-8")
-        except UnicodeError:
-            pass
     return info.orig_filename
 
 

@@ -10,7 +10,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import time
 from collections.abc import Callable, Iterator
 from email.utils import formatdate, parsedate_to_datetime
 from typing import Any
@@ -20,7 +19,7 @@ import requests
 from lxml import etree
 
 from knowledge_pipeline.config.connections import AzureConnection
-from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep
+from knowledge_pipeline.connectors.base import DELETED_REASON
 from knowledge_pipeline.connectors.bucket_client import FetchResult, HttpBucket, ObjectInfo
 from knowledge_pipeline.connectors.http_retry import mount_retries
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused
@@ -42,8 +41,8 @@ class AzureContainer(HttpBucket):
 
     setting = "connection.account and connection.endpoint_url"
 
-    def __init__(self, connection: AzureConnection, *, sleep: Sleep = time.sleep) -> None:
-        super().__init__("Azure", "Blob Storage", connection.endpoint_url, sleep=sleep)
+    def __init__(self, connection: AzureConnection) -> None:
+        super().__init__("Azure", "Blob Storage", connection.endpoint_url)
         self._connection = connection
         self._address = f"{connection.account_url}/{connection.container}"
 
@@ -90,7 +89,7 @@ class AzureContainer(HttpBucket):
         return super()._request(address, allow_redirects=False, **options)
 
     def _open_session(self) -> requests.Session:
-        session = mount_retries(requests.Session(), self.service, sleep=self._sleep)
+        session = mount_retries(requests.Session(), self.service)
         session.headers["x-ms-version"] = _VERSION
         session.auth = build_auth(self._connection, self.service)
         if self._connection.sas_token:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -18,7 +21,23 @@ from urllib.parse import unquote_to_bytes
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.records import VARIANT_MARK, Attachment, Document, Item, hash_strings, strip_variant
 
-Sleep = Callable[[float], None]
+_pause = ContextVar[Callable[[float], None]]("pause", default=time.sleep)
+
+
+def pause(wait_s: float) -> None:
+    """Wait, between two attempts, as the context says: see `pausing_by`."""
+    _pause.get()(wait_s)
+
+
+@contextmanager
+def pausing_by(wait: Callable[[float], None]) -> Generator[None]:
+    """Let each wait inside be a call of this with its seconds; it may raise, so that nobody waits."""
+    token = _pause.set(wait)
+    try:
+        yield
+    finally:
+        _pause.reset(token)
+
 
 DELETED_REASON = "deleted while it was read"
 """Why a document is skipped that was deleted after it was listed."""
@@ -129,7 +148,6 @@ class ApiSource(BatchSource):
             DocumentSkipped: it cannot be taken: gone, larger than `max_bytes`, not for us.
             SourceRefused, SourceUnavailable: as `discover`.
         """
-        del attachment, max_bytes
         raise DocumentSkipped("a source that cannot download what its documents attach")
 
 

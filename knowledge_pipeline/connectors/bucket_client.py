@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from knowledge_pipeline.connectors.base import Sleep
+from knowledge_pipeline.connectors.base import pause
 from knowledge_pipeline.connectors.http_retry import (
     MAX_ATTEMPTS,
     compute_backoff_s,
@@ -49,10 +49,9 @@ class Bucket(ABC):
     begins after the last key of the one before, so that writes during a listing hide no other object.
     """
 
-    def __init__(self, company: str, name: str, endpoint_url: str | None, *, sleep: Sleep) -> None:
+    def __init__(self, company: str, name: str, endpoint_url: str | None) -> None:
         """`company` and `name`: of the service, as a person knows it."""
         self.service = f"{name} at {urlsplit(endpoint_url).netloc}" if endpoint_url else f"{company} {name}"
-        self._sleep = sleep
         self._session: Any = None  # opened by the first call
 
     def list_objects(self, prefix: str) -> Iterator[ObjectInfo]:
@@ -137,7 +136,7 @@ class HttpBucket(Bucket):
                     raise self._to_error(response, reading=True)
                 if (payload := read_complete(response, limit_bytes)) is not None:
                     return payload, response.headers
-            self._sleep(compute_backoff_s(attempt))
+            pause(compute_backoff_s(attempt))
         raise SourceUnavailable(f"{self.service} cuts off its responses: try again later")
 
     def _request(self, address: str, **options: Any) -> requests.Response:

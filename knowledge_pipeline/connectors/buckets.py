@@ -7,7 +7,6 @@ system. Keys that end in a slash stand for folders and are not files.
 from __future__ import annotations
 
 import re
-import time
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -20,7 +19,7 @@ from knowledge_pipeline.config.organisations import (
     BucketFoldersConnection,
     OrganisationMember,
 )
-from knowledge_pipeline.connectors.base import Sleep, format_too_large
+from knowledge_pipeline.connectors.base import format_too_large
 from knowledge_pipeline.connectors.files import FileContent, FileEntry
 from knowledge_pipeline.connectors.patterns import FileSelection
 from knowledge_pipeline.errors import DocumentSkipped, SourceRefused
@@ -37,12 +36,10 @@ _NOT_UTF8 = re.compile("[\ud800-\udfff]")
 class BucketTree:
     """The files of a bucket below its connection's prefix, which is a folder; nothing is cached."""
 
-    def __init__(
-        self, connection: BucketConnection, selection: FileSelection, *, sleep: Sleep = time.sleep
-    ) -> None:
+    def __init__(self, connection: BucketConnection, selection: FileSelection) -> None:
         self._folder = folder_of(connection.prefix)
         self._selection = selection
-        self._bucket = open_bucket(connection, sleep=sleep)
+        self._bucket = open_bucket(connection)
 
     def list_entries(self) -> Iterator[FileEntry]:
         """Every wanted file, in the order of the keys; errors as `Bucket`."""
@@ -78,19 +75,19 @@ class BucketTree:
         self._bucket.close()
 
 
-def open_bucket(connection: BucketConnection, *, sleep: Sleep = time.sleep) -> Bucket:
+def open_bucket(connection: BucketConnection) -> Bucket:
     """The bucket that a connection names; nothing is sent before the first call."""
     if isinstance(connection, S3Connection):
         from knowledge_pipeline.connectors.s3 import S3Bucket
 
-        return S3Bucket(connection, sleep=sleep)
+        return S3Bucket(connection)
     if isinstance(connection, AzureConnection):
         from knowledge_pipeline.connectors.azure import AzureContainer
 
-        return AzureContainer(connection, sleep=sleep)
+        return AzureContainer(connection)
     from knowledge_pipeline.connectors.gcs import GcsBucket
 
-    return GcsBucket(connection, sleep=sleep)
+    return GcsBucket(connection)
 
 
 def folder_of(prefix: str) -> str:
@@ -119,9 +116,7 @@ def _decompress(result: FetchResult, limit_bytes: int) -> bytes:
     return result.payload
 
 
-def list_bucket_members(
-    connection: BucketFoldersConnection, *, sleep: Sleep = time.sleep
-) -> Iterator[OrganisationMember]:
+def list_bucket_members(connection: BucketFoldersConnection) -> Iterator[OrganisationMember]:
     """Every folder directly below the connection's prefix, or every archive below it; a thousand keys a call.
 
     Left out are other files, and folders that no prefix can name: without a name (`a//b`), or with one that
@@ -131,7 +126,7 @@ def list_bucket_members(
     searched = connection.at(folder)
     web_prefix, is_empty = build_bucket_web_prefix(searched), True
     is_packed = isinstance(connection, BucketArchivesConnection)
-    with closing(open_bucket(searched, sleep=sleep)) as bucket:
+    with closing(open_bucket(searched)) as bucket:
         keys = bucket.list_folders(folder)
         if is_packed:
             keys = (info.key for info in bucket.list_objects(folder) if ARCHIVE_NAME.search(info.key))

@@ -171,7 +171,6 @@ _NUMBER = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 _NAMED_BATCH_SIZE = 50
 _MAX_HIDDEN, _MAX_HIDDEN_SHARE = 5, 0.01  # counted, but not shown: spam, and what banned people wrote
 
-
 _PARTS: Mapping[str, Part] = {
     "description": "description",
     "comment": "comments",

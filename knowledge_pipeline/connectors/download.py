@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import re
-import time
 from collections.abc import Iterable, Mapping
 from http.cookiejar import DefaultCookiePolicy
 from urllib.parse import urljoin, urlsplit
@@ -16,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 import requests
 from pydantic import SecretStr
 
-from knowledge_pipeline.connectors.base import Sleep, format_too_large
+from knowledge_pipeline.connectors.base import format_too_large, pause
 from knowledge_pipeline.connectors.http_retry import (
     compute_backoff_s,
     format_retries_exhausted,
@@ -44,18 +43,13 @@ class Downloader:
     """Downloads files of one service; nothing is sent before the first."""
 
     def __init__(
-        self,
-        service: str,
-        origins: Iterable[str],
-        identity: Mapping[str, str] | None = None,
-        *,
-        sleep: Sleep = time.sleep,
+        self, service: str, origins: Iterable[str], identity: Mapping[str, str] | None = None
     ) -> None:
-        """Nothing is sent yet. `origins` are addresses whose scheme, host and port are the service's.
+        """`origins` are addresses whose scheme, host and port are the service's; `identity` are headers.
 
-        `service` is as a person knows it: "Jira at example.atlassian.net". `identity` are headers.
+        `service` is as a person knows it: "Jira at example.atlassian.net".
         """
-        self._service, self._sleep = service, sleep
+        self._service = service
         self._origins = frozenset(map(_find_origin, origins))
         self._identity = identity or {}
         self._session: requests.Session | None = None
@@ -78,7 +72,7 @@ class Downloader:
             except (requests.exceptions.ChunkedEncodingError, requests.ConnectionError) as error:
                 if attempt == _MAX_BODY_READS:
                     raise to_source_error(self._service, error) from None
-                self._sleep(compute_backoff_s(attempt))
+                pause(compute_backoff_s(attempt))
             except requests.RequestException as error:
                 raise to_source_error(self._service, error) from None
         raise AssertionError("every attempt returns or raises")
@@ -90,7 +84,7 @@ class Downloader:
                 raise DocumentSkipped("the service leads to an address that is not encrypted")
             identity = self._identity if _find_origin(address) in self._origins else {}
             if self._session is None:
-                self._session = mount_retries(requests.Session(), self._service, sleep=self._sleep)
+                self._session = mount_retries(requests.Session(), self._service)
                 self._session.auth = lambda request: request  # no .netrc is read
                 self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
             with self._session.get(

@@ -5,7 +5,6 @@ API: https://cloud.google.com/storage/docs/json_api/v1/objects
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -14,7 +13,7 @@ from urllib.parse import quote
 import requests
 
 from knowledge_pipeline.config.connections import GcsConnection
-from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep
+from knowledge_pipeline.connectors.base import DELETED_REASON
 from knowledge_pipeline.connectors.bucket_client import FetchResult, HttpBucket, ObjectInfo
 from knowledge_pipeline.connectors.http_retry import mount_retries, to_source_error
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused
@@ -33,8 +32,8 @@ class GcsBucket(HttpBucket):
 
     setting = "connection.endpoint_url"
 
-    def __init__(self, connection: GcsConnection, *, sleep: Sleep = time.sleep) -> None:
-        super().__init__("Google", "Cloud Storage", connection.endpoint_url, sleep=sleep)
+    def __init__(self, connection: GcsConnection) -> None:
+        super().__init__("Google", "Cloud Storage", connection.endpoint_url)
         self._connection = connection
         self._base = (connection.endpoint_url or _API).rstrip("/")
         self._objects = f"storage/v1/b/{quote(connection.bucket, safe='')}/o"
@@ -94,9 +93,9 @@ class GcsBucket(HttpBucket):
             from google.auth.transport.requests import AuthorizedSession, Request
 
             identity_service = f"{self.service}'s identity service"
-            asking = Request(mount_retries(requests.Session(), identity_service, sleep=self._sleep))
+            asking = Request(mount_retries(requests.Session(), identity_service))
             session = AuthorizedSession(_load_credentials(self._connection), auth_request=asking)
-        return mount_retries(session, self.service, sleep=self._sleep)
+        return mount_retries(session, self.service)
 
     def _to_error(self, response: requests.Response, *, reading: bool) -> Exception:
         status, bucket = response.status_code, repr(self._connection.bucket)

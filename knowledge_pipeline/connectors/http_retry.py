@@ -26,7 +26,7 @@ import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 
-from knowledge_pipeline.connectors.base import Sleep
+from knowledge_pipeline.connectors.base import pause
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline.times import parse_retry_after
 
@@ -44,7 +44,6 @@ _CONNECTION_ERRORS = (
     requests.exceptions.ChunkedEncodingError,  # the response ended before its length
     requests.exceptions.ContentDecodingError,  # or before its compression did
 )
-
 
 _MAX_KEPT_BYTES = 64 << 20  # of all responses together, which the sources of a pass share
 
@@ -125,12 +124,11 @@ class RetryAdapter(HTTPAdapter):
             not retried.
     """
 
-    def __init__(self, service: str, *, sleep: Sleep = time.sleep) -> None:
+    def __init__(self, service: str) -> None:
         super().__init__()
         self.no_retry_statuses: frozenset[int] = frozenset()
         """Statuses that are returned at once, to a caller that would rather send a smaller query."""
         self._service = service  # as a person knows it: "Jira at example.atlassian.net"
-        self._sleep = sleep
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # pyright: ignore[reportIncompatibleMethodOverride]  # sessions pass options by name
         """The response; the last one where every attempt failed on the server."""
@@ -147,13 +145,13 @@ class RetryAdapter(HTTPAdapter):
             except _CONNECTION_ERRORS as error:
                 if "CERTIFICATE_VERIFY_FAILED" in str(error):
                     raise
-                self._sleep(compute_backoff_s(attempt))
+                pause(compute_backoff_s(attempt))
                 continue
             wait_s = compute_wait_s(response.status_code, response.headers, attempt)
             if wait_s is None or response.status_code in self.no_retry_statuses:
                 return response
             response.close()
-            wait_or_raise(self._service, wait_s, self._sleep)
+            wait_or_raise(self._service, wait_s)
         return self._send_once(request, options)
 
     def _send_once(self, request: requests.PreparedRequest, options: Mapping[str, Any]) -> requests.Response:
@@ -163,9 +161,9 @@ class RetryAdapter(HTTPAdapter):
         return response
 
 
-def mount_retries(session: requests.Session, service: str, *, sleep: Sleep = time.sleep) -> requests.Session:
+def mount_retries(session: requests.Session, service: str) -> requests.Session:
     """The session, sending through a `RetryAdapter`."""
-    adapter = RetryAdapter(service, sleep=sleep)
+    adapter = RetryAdapter(service)
     for scheme in ("https://", "http://"):
         session.mount(scheme, adapter)
     return session
@@ -195,7 +193,7 @@ def shorten_reason(message: str) -> str:
     return " ".join(message.split())[:200] or "it gave no reason"
 
 
-def wait_or_raise(service: str, wait_s: float, sleep: Sleep = time.sleep) -> None:
+def wait_or_raise(service: str, wait_s: float) -> None:
     """Wait as long as the service asks for; SourceUnavailable where that is longer than `MAX_WAIT_S`."""
     if wait_s > MAX_WAIT_S:
         until = datetime.fromtimestamp(math.ceil((time.time() + wait_s) / 60) * 60, UTC)
@@ -203,7 +201,7 @@ def wait_or_raise(service: str, wait_s: float, sleep: Sleep = time.sleep) -> Non
             f"{service} limits our calls until {until:%Y-%m-%d %H:%M} UTC: "
             "try again after that; what was read is kept"
         )
-    sleep(wait_s)
+    pause(wait_s)
 
 
 def compute_wait_s(status: int, headers: Mapping[str, str], attempt: int) -> float | None:

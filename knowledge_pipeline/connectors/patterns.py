@@ -282,34 +282,32 @@ def build_selection(source: SourceConfig) -> FileSelection:
                 f"source {source.id!r}: languages has {name!r}, which is not known: "
                 f"did you mean {', '.join(near)}?"
             )
-    _require_valid_patterns(source.id, "include", source.include)
-    _require_valid_patterns(source.id, "exclude", source.exclude)
     languages = frozenset(source.languages) if source.type == "code" else frozenset[str]()
     kind = "wiki" if isinstance(source.connection, WikiConnection) else source.type
-    return _build_selection(kind, tuple(source.include), tuple(source.exclude), languages)
+    return _build_selection(kind, *_compile_patterns(source), languages)
 
 
 def build_attachment_selection(source_id: str, settings: AttachmentSettings) -> FileSelection:
     """The attachments that are taken, by name: the formats of type `files`, or as the patterns say."""
-    _require_valid_patterns(source_id, "attachments.include", settings.include)
-    _require_valid_patterns(source_id, "attachments.exclude", settings.exclude)
-    return _build_selection("files", settings.include, settings.exclude, frozenset[str]())
+    include = _compile(source_id, "attachments.include", settings.include)
+    exclude = _compile(source_id, "attachments.exclude", settings.exclude)
+    return _build_selection("files", include if settings.include else None, exclude, frozenset[str]())
 
 
 def _build_selection(
     source_type: SourceType | Literal["wiki"],
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
+    include: GitIgnoreSpec | None,
+    exclude: GitIgnoreSpec,
     languages: frozenset[str],
 ) -> FileSelection:
     return FileSelection(
         defaults=SELECTION_DEFAULTS[source_type],
-        include=GitIgnoreSpec.from_lines(include) if include else None,
-        exclude=GitIgnoreSpec.from_lines(exclude),
+        include=include,
+        exclude=exclude,
         languages=languages,
-        accepts_scripts=source_type == "code" and not include,
-        accepts_markup=source_type == "markdown" and not include,
-        counts_formats=source_type in ("files", "code") and not include,
+        accepts_scripts=source_type == "code" and include is None,
+        accepts_markup=source_type == "markdown" and include is None,
+        counts_formats=source_type in ("files", "code") and include is None,
     )
 
 
@@ -333,14 +331,17 @@ def build_changed_paths(source: SourceConfig) -> ChangedPaths | None:
     """The patterns of a source of commits or pull requests; None where it has none."""
     if not source.include and not source.exclude:
         return None
-    _require_valid_patterns(source.id, "include", source.include)
-    _require_valid_patterns(source.id, "exclude", source.exclude)
-    include = GitIgnoreSpec.from_lines(source.include) if source.include else None
     digest = hash_strings(*source.include, "", *source.exclude)[:8]
-    return ChangedPaths(include, GitIgnoreSpec.from_lines(source.exclude), digest)
+    return ChangedPaths(*_compile_patterns(source), digest)
 
 
-def _require_valid_patterns(source_id: str, key: str, patterns: Sequence[str]) -> None:
+def _compile_patterns(source: SourceConfig) -> tuple[GitIgnoreSpec | None, GitIgnoreSpec]:
+    """`include`, None where it is empty, and `exclude` of a source."""
+    include = _compile(source.id, "include", source.include)
+    return include if source.include else None, _compile(source.id, "exclude", source.exclude)
+
+
+def _compile(source_id: str, key: str, patterns: Sequence[str]) -> GitIgnoreSpec:
     for pattern in patterns:
         try:
             GitIgnoreSpec.from_lines([pattern])
@@ -349,3 +350,4 @@ def _require_valid_patterns(source_id: str, key: str, patterns: Sequence[str]) -
                 f"source {source_id!r}: {key} has the pattern {pattern!r}, "
                 f"which is not gitignore syntax ({error})"
             ) from error
+    return GitIgnoreSpec.from_lines(patterns)

@@ -12,7 +12,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -63,25 +63,28 @@ def _extract_json(name: str, text: str) -> ExtractedText:
         record, note = parse_record(text)
         session = find_session(record)
         fields = session.fields if session else record if is_object(record) else {}
-        header = parse_record_header(fields)
-        title = header.title or stem
-        shown, segments = format_session(session, title) if session else format_record(record, title)
+        own_title, header = parse_record_header(fields)
+        title = own_title or stem
+        shown, segments = (
+            format_conversation(_remove_invalid_characters(title), session.turns)
+            if session
+            else format_record(record, title)
+        )
     except InvalidRecord as reason:
         return ExtractedText(text, metadata={"note": f"{reason}; taken as plain text"}, language="text")
     notes = "; ".join(filter(None, [note, session.note if session else ""]))
     optional = {"segments": segments, "note": notes}
-    metadata = {**header.metadata, **{name: value for name, value in optional.items() if value}}
+    metadata = {**header, **{name: value for name, value in optional.items() if value}}
     return ExtractedText(shown, title, metadata, language="markdown")
 
 
 def _extract_text(name: str, text: str) -> ExtractedText:
     language = detect_language(name, text)
     try:
-        header = parse_record_header(parse_front_matter(text))
+        title, header = parse_record_header(parse_front_matter(text))
     except InvalidRecord as reason:
-        header = RecordHeader(metadata={"note": f"{reason}; taken as plain text"})
-    title = header.title or extract_title(name, text, language)
-    return ExtractedText(text, title, header.metadata, language=language)
+        title, header = "", {"note": f"{reason}; taken as plain text"}
+    return ExtractedText(text, title or extract_title(name, text, language), header, language=language)
 
 
 _FRONT_MATTER_FIELD = re.compile(r"(?<![\w-])[\w-]++[ \t]*[:=]")
@@ -98,18 +101,6 @@ _NAME_KEYS = ("name", "login", "title", "id", "key", "target", "url", "href")  #
 _EMAIL_SUFFIX = re.compile(r"(?<!\s)\s*<[^<>@]*+@[^<>]*+>\s*$")
 _ZONE_AFTER_SPACE = re.compile(r"(?<=\d)[ \t]{1,9}(?=(?:[+-]\d\d(?::?\d\d)?|Z)\Z)")
 _MIN_MILLISECONDS = 100_000_000_000  # a larger number counts them
-
-
-@dataclass(frozen=True, slots=True)
-class RecordHeader:
-    """The title, and the known metadata.
-
-    `id`, `kind`, `status`, `project`; `tags`, `labels`, `authors`; `updated_at`, `created_at` in ISO
-    8601, UTC; `mentions`.
-    """
-
-    title: str = ""
-    metadata: Metadata = field(default_factory=dict[str, Any])
 
 
 class InvalidRecord(Exception):
@@ -145,8 +136,12 @@ def parse_front_matter(text: str) -> Mapping[Any, Any]:
     return value
 
 
-def parse_record_header(fields: Mapping[Any, Any]) -> RecordHeader:
-    """The header in a mapping that may hold anything; names are compared without case, with `-` as `_`."""
+def parse_record_header(fields: Mapping[Any, Any]) -> tuple[str, Metadata]:
+    """Title and known metadata of a mapping that may hold anything; names without case, `-` as `_`.
+
+    `id`, `kind`, `status`, `project`; `tags`, `labels`, `authors`; `updated_at`, `created_at` in ISO
+    8601, UTC; `mentions`.
+    """
     normalized = {str(name).strip().lower().replace("-", "_"): value for name, value in fields.items()}
     metadata: dict[str, Any] = {
         **{name: next(_iter_texts(normalized, keys), "") for name, keys in _SINGLE_FIELDS.items()},
@@ -160,7 +155,7 @@ def parse_record_header(fields: Mapping[Any, Any]) -> RecordHeader:
     mentions = {(kind, target) for kind in _MENTION_KINDS for target in _split_values(normalized, (kind,))}
     metadata["mentions"] = [{"kind": kind, "target": target} for kind, target in sorted(mentions)]
     title = next(_iter_texts(normalized, _TITLE_KEYS), "")
-    return RecordHeader(title, {name: value for name, value in metadata.items() if value})
+    return title, {name: value for name, value in metadata.items() if value}
 
 
 def infer_kind(path: str) -> str | None:
@@ -272,30 +267,9 @@ _ENVELOPE_KEYS = ("message", "payload", "item")  # in which a program's log has 
 _ROLES = ("user", "human", "assistant", "ai", "model", "system", "developer", "tool")
 _SAID_KEYS = (*_CONTENT_KEYS, "summary", "output", "arguments", "input", "result", "error")
 _LOG_KEYS = {
-    *(
-        "type",
-        "role",
-        "id",
-        "uuid",
-        "parentUuid",
-        "sessionId",
-        "session_id",
-        "requestId",
-        "leafUuid",
-        "call_id",
-    ),
-    *(
-        "model",
-        "usage",
-        "stop_reason",
-        "stop_sequence",
-        "status",
-        "cwd",
-        "version",
-        "userType",
-        "isSidechain",
-    ),
-    *("gitBranch", "isMeta", *_TIME_KEYS),
+    *("type", "role", "id", "uuid", "parentUuid", "sessionId", "session_id", "requestId", "leafUuid"),
+    *("call_id", "model", "usage", "stop_reason", "stop_sequence", "status", "cwd", "version", "userType"),
+    *("isSidechain", "gitBranch", "isMeta", *_TIME_KEYS),
 }
 """What lines say of the program, and not of the conversation."""
 _LOG_TYPES = ("turn_context", "token_count", "progress", "queue-operation", "file-history-snapshot")
@@ -405,11 +379,6 @@ def _remove_payloads(value: Any) -> Any:
     if is_list(value):
         return [_remove_payloads(inner) for inner in value]
     return "(data)" if isinstance(value, str) and _DATA_URL.match(value) else value
-
-
-def format_session(session: AgentSession, title: str) -> tuple[str, list[dict[str, Any]]]:
-    """The text of a session, and its segments."""
-    return format_conversation(_remove_invalid_characters(title), session.turns)
 
 
 def _parse_json(text: str) -> Any:

@@ -7,7 +7,6 @@ and repositories alone.
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -19,7 +18,7 @@ from urllib.parse import quote
 from knowledge_pipeline.config import connections, organisations
 from knowledge_pipeline.config.organisations import OrganisationMember
 from knowledge_pipeline.config.sources import SourceConfig
-from knowledge_pipeline.connectors.base import BatchSource, Sleep, Source
+from knowledge_pipeline.connectors.base import BatchSource, Source
 from knowledge_pipeline.connectors.buckets import (
     BucketConnection,
     BucketTree,
@@ -132,38 +131,6 @@ def _open_file_source(source: SourceConfig, cache: Path, memory: ListingMemory) 
     max_bytes = source.max_bytes or SELECTION_DEFAULTS[source.type].max_bytes
     list_tree_notes = (lambda: Counter(tree.notes)) if isinstance(tree, CheckoutTree) else Counter[str]
     encoding, encoding_version = source.encoding, fingerprint_encoding(source.encoding)
-    if source.type == "archive":
-        from knowledge_pipeline.connectors.records import ARCHIVE_VERSION, read_record
-
-        read, version = partial(read_record, encoding=encoding), ARCHIVE_VERSION + encoding_version
-        return FileSource(
-            tree,
-            accepts,
-            read,
-            lambda _: version,
-            max_bytes,
-            list_notes=list_tree_notes,
-            selection=selection,
-        )
-    if source.type == "files":
-        extractor = source.files.extractor
-        worker = ExtractionWorker(extractor=extractor, encoding=encoding)
-        own = fingerprint_file_extractor(extractor) + encoding_version
-
-        def version_of(path: str) -> str:
-            version = f"{FORMAT_VERSION}.{extraction_version(path)}" + (f"+{own}" if own else "")
-            return f"{version}+{NOTEBOOK_VERSION}" if is_notebook(path) else version
-
-        return FileSource(
-            tree,
-            accepts,
-            worker,
-            version_of,
-            max_bytes,
-            worker.close,
-            list_notes=list_tree_notes,
-            selection=selection,
-        )
     files = FileSource(
         tree,
         accepts,
@@ -173,6 +140,24 @@ def _open_file_source(source: SourceConfig, cache: Path, memory: ListingMemory) 
         list_notes=list_tree_notes,
         selection=selection,
     )
+    if source.type == "archive":
+        from knowledge_pipeline.connectors.records import ARCHIVE_VERSION, read_record
+
+        def version_of_record(_: str) -> str:
+            return ARCHIVE_VERSION + encoding_version
+
+        read = partial(read_record, encoding=encoding)
+        return replace(files, extract=read, version_of=version_of_record)
+    if source.type == "files":
+        extractor = source.files.extractor
+        worker = ExtractionWorker(extractor=extractor, encoding=encoding)
+        own = fingerprint_file_extractor(extractor) + encoding_version
+
+        def version_of(path: str) -> str:
+            version = f"{FORMAT_VERSION}.{extraction_version(path)}" + (f"+{own}" if own else "")
+            return f"{version}+{NOTEBOOK_VERSION}" if is_notebook(path) else version
+
+        return replace(files, extract=worker, version_of=version_of, close_reader=worker.close)
     if source.type == "openapi":
         from knowledge_pipeline.connectors.specifications import SpecificationTree
 
@@ -181,11 +166,9 @@ def _open_file_source(source: SourceConfig, cache: Path, memory: ListingMemory) 
         files = replace(files, list_branches=lambda: tree.branches, memory=memory)
     if isinstance(tree, GitTree | CheckoutTree):
         files = replace(files, find_tip=lambda: tree.tip)
-    return (
-        WikiPages(files, source.connection)
-        if isinstance(source.connection, connections.WikiConnection)
-        else files
-    )
+    if isinstance(source.connection, connections.WikiConnection):
+        return WikiPages(files, source.connection)
+    return files
 
 
 def _open_tree(
@@ -225,40 +208,30 @@ def open_api_source(source: SourceConfig) -> BatchSource:
         case connections.JiraConnection() as connection:
             from knowledge_pipeline.connectors.jira.tickets import JiraTickets
 
-            return JiraTickets(connection, build_ticket_criteria(source))
+            return JiraTickets(connection, _select_filters(TicketCriteria, source))
         case connections.ConfluenceConnection() as connection:
             from knowledge_pipeline.connectors.confluence.pages import ConfluencePages, PageFilters
 
             return ConfluencePages(connection, _select_filters(PageFilters, source))
         case connections.GithubConnection() as connection:
-            from knowledge_pipeline.connectors.github.documents import (
-                GithubDiscussions,
-                GithubIssues,
-                GithubPullRequests,
-                GithubReleases,
-            )
+            from knowledge_pipeline.connectors.github import documents as github
 
             github_types = {
-                "github_pr": GithubPullRequests,
-                "github_issues": GithubIssues,
-                "discussions": GithubDiscussions,
-                "releases": GithubReleases,
+                "github_pr": github.GithubPullRequests,
+                "github_issues": github.GithubIssues,
+                "discussions": github.GithubDiscussions,
+                "releases": github.GithubReleases,
             }
             return github_types[source.type](connection, conversations)
         case connections.GitlabConnection() as connection:
-            from knowledge_pipeline.connectors.gitlab.documents import (
-                GitlabIssues,
-                GitlabMergeRequests,
-                GitlabReleases,
-                GitlabSnippets,
-            )
+            from knowledge_pipeline.connectors.gitlab import documents as gitlab
 
             if source.type == "snippets":
-                return GitlabSnippets(connection, source.max_bytes)
+                return gitlab.GitlabSnippets(connection, source.max_bytes)
             gitlab_types = {
-                "github_pr": GitlabMergeRequests,
-                "github_issues": GitlabIssues,
-                "releases": GitlabReleases,
+                "github_pr": gitlab.GitlabMergeRequests,
+                "github_issues": gitlab.GitlabIssues,
+                "releases": gitlab.GitlabReleases,
             }
             return gitlab_types[source.type](connection, conversations)
         case connections.SlackConnection() as connection:
@@ -268,11 +241,6 @@ def open_api_source(source: SourceConfig) -> BatchSource:
             return SlackChannels(connection, _select_filters(ChannelFilters, source))
         case _:
             raise AssertionError(source.connection.type)  # `SourceConfig` allows no other
-
-
-def build_ticket_criteria(source: SourceConfig) -> TicketCriteria:
-    """Which tickets of Jira a source takes."""
-    return _select_filters(TicketCriteria, source)
 
 
 def _select_filters(kind: type[FiltersT], source: SourceConfig) -> FiltersT:
@@ -341,7 +309,7 @@ def read_permissions(source: SourceConfig, uris: Sequence[str], *, by_name: bool
         case connections.JiraConnection() as connection:
             from knowledge_pipeline.connectors.jira.permissions import read_ticket_permissions
 
-            criteria = build_ticket_criteria(source)
+            criteria = _select_filters(TicketCriteria, source)
             return read_ticket_permissions(connection, criteria, uris, by_name=by_name)
         case connections.SlackConnection() as connection:
             from knowledge_pipeline.connectors.slack.permissions import read_channel_permissions
@@ -369,9 +337,7 @@ def read_permissions(source: SourceConfig, uris: Sequence[str], *, by_name: bool
             raise AssertionError(source.connection.type)  # `SourceConfig` allows no other
 
 
-def list_members(
-    connection: organisations.AnyOrganisationConnection, *, sleep: Sleep = time.sleep
-) -> Iterator[OrganisationMember]:
+def list_members(connection: organisations.AnyOrganisationConnection) -> Iterator[OrganisationMember]:
     """The members of an organisation, complete, or an exception as of `Source`: who is missing is gone.
 
     Each service has a module with a `list_members` of its own, which reads page by page while it is consumed.
@@ -380,11 +346,11 @@ def list_members(
         case organisations.GithubOrganisationConnection():
             from knowledge_pipeline.connectors.github import members as github
 
-            return github.list_members(connection, sleep=sleep)
+            return github.list_members(connection)
         case organisations.GitlabGroupConnection():
             from knowledge_pipeline.connectors.gitlab import members as gitlab
 
-            return gitlab.list_members(connection, sleep=sleep)
+            return gitlab.list_members(connection)
         case organisations.ConfluenceSpacesConnection():
             from knowledge_pipeline.connectors.confluence import members as confluence
 
@@ -396,7 +362,7 @@ def list_members(
         case organisations.SlackChannelsConnection():
             from knowledge_pipeline.connectors.slack import members as slack
 
-            return slack.list_members(connection, sleep=sleep)
+            return slack.list_members(connection)
         case organisations.CheckoutsConnection():
             return _list_checkouts(connection.path.expanduser().absolute(), "", connection.depth)
         case organisations.BucketFoldersConnection():

@@ -6,7 +6,6 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from knowledge_pipeline.config.connections import S3Connection
-from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep, decode_path
+from knowledge_pipeline.connectors.base import DELETED_REASON, decode_path
 from knowledge_pipeline.connectors.bucket_client import Bucket, FetchResult, ObjectInfo
 from knowledge_pipeline.connectors.http_retry import (
     MAX_ATTEMPTS,
@@ -28,7 +27,6 @@ from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefuse
 from knowledge_pipeline.extras import describe_missing
 
 _ResponseT = TypeVar("_ResponseT")
-
 
 _IDENTITY_ERRORS = {
     "InvalidAccessKeyId": "does not know the access key: correct {access_key_id}",
@@ -50,13 +48,12 @@ class S3Bucket(Bucket):
 
     repetition = "contradicts itself in a listing"
 
-    def __init__(self, connection: S3Connection, *, sleep: Sleep = time.sleep) -> None:
-        super().__init__("Amazon", "S3", connection.endpoint_url, sleep=sleep)
+    def __init__(self, connection: S3Connection) -> None:
+        super().__init__("Amazon", "S3", connection.endpoint_url)
         self._connection = connection
 
     def read(self, key: str, locator: str, limit_bytes: int, start_byte: int = 0) -> FetchResult:
         """The bytes of one object from one on; its listing is not needed."""
-        del locator
         wanted = f"bytes={start_byte}-{start_byte + limit_bytes}"
 
         def ask(client: Any) -> FetchResult:
@@ -113,7 +110,7 @@ class S3Bucket(Bucket):
                 wait_s = _compute_wait_s(error, attempt)
                 if wait_s is None or attempt == MAX_ATTEMPTS:
                     raise self._to_source_error(error, reading=reading) from None
-            wait_or_raise(self.service, wait_s, self._sleep)
+            wait_or_raise(self.service, wait_s)
             attempt += 1
 
     def _to_source_error(self, error: Exception, *, reading: bool) -> Exception:

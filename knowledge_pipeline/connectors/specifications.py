@@ -88,8 +88,8 @@ class SpecificationTree:
             if entry.skip is not None:
                 yield entry
             elif member is not None and (member.entry is not member.whole or digests[entry]):
-                place = json.dumps([member.whole.path, member.title, sorted(member.places.items())])
-                digest = hash_strings(_VERSION, digests[entry], place)[:16]
+                role = json.dumps([member.whole.path, member.title, sorted(member.places.items())])
+                digest = hash_strings(_VERSION, digests[entry], role)[:16]
                 yield replace(entry, revision=f"{entry.revision}:{digest}")
             elif member is not None:
                 yield entry
@@ -110,7 +110,7 @@ class SpecificationTree:
         metadata: dict[str, Any] = {}
         if member.entry is not member.whole:
             metadata = {"part_of": member.whole.path, "title": member.title}
-            metadata["places"] = [[list(at), list(place)] for at, place in sorted(member.places.items())]
+            metadata["places"] = [[list(own), list(whole)] for own, whole in sorted(member.places.items())]
         followed, problems = self._follow_references(path, content.payload)
         metadata |= {"references": followed} if followed else {}
         added: dict[str, Any] = {"specification": metadata} if metadata else {}
@@ -170,14 +170,14 @@ class SpecificationTree:
         """Note of parts which path, operation or component they are; the first that says so is believed."""
         seen = set[tuple[FileEntry, KeyPath]]()
         while pending:
-            entry, written, place = pending.popleft()
+            entry, written, path_in_whole = pending.popleft()
             scan = listing.scans[_key(entry)]
             if not scan.references:
                 continue
             outline = self._read_outline(entry, scan).outline
             for key in written:
                 outline = outline.get(key) if is_object(outline) else None
-            for keys, reference in _iter_outline(outline, place):
+            for keys, reference in _iter_outline(outline, path_in_whole):
                 path, pointer = _split_reference(entry.path, reference)
                 target_path = split_pointer(pointer)
                 for target in by_path.get(path, ()):
@@ -327,16 +327,16 @@ class _Expansion:
         self, value: dict[str, Any], reference: str, path: str, seen: Sequence[_Place], depth: int
     ) -> Any:
         """As in `_RefResolver` of the chunker; a circle, and what cannot be followed, stays a reference."""
-        place = self._find_place(path, reference)
-        if place in seen or len(seen) >= _MAX_CHAIN or len({file for file, _ in seen}) >= _MAX_HOPS:
-            return {"$ref": "#".join(filter(None, place))}
+        target = self._find_place(path, reference)
+        if target in seen or len(seen) >= _MAX_CHAIN or len({file for file, _ in seen}) >= _MAX_HOPS:
+            return {"$ref": "#".join(filter(None, target))}
         try:
             followed = self.follow(path, reference, seen, depth)
         except DocumentSkipped:  # the file that it stands in tells
             return value
         rest = {key: inner for key, inner in value.items() if key != "$ref"}
-        beside: Any = self._expand(rest, path, seen, depth) if rest else {}
-        return {**followed, **beside} if is_object(followed) and is_object(beside) else followed
+        siblings: Any = self._expand(rest, path, seen, depth) if rest else {}
+        return {**followed, **siblings} if is_object(followed) and is_object(siblings) else followed
 
     def _find_place(self, path: str, reference: str) -> _Place:
         file, pointer = _split_reference(path, reference)
@@ -371,14 +371,14 @@ def _build_outline(value: Any, depth: int) -> Outline:
     return {key: outline for key, outline in inner if outline}
 
 
-def _iter_outline(outline: Outline, place: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+def _iter_outline(outline: Outline, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     """The references at places that a part is known by, with these places."""
     if isinstance(outline, str):
-        if place:
-            yield place, outline
-    elif is_object(outline) and len(place) < _PLACE_DEPTH:
+        if path:
+            yield path, outline
+    elif is_object(outline) and len(path) < _PLACE_DEPTH:
         for key, below in outline.items():
-            yield from _iter_outline(below, (*place, key))
+            yield from _iter_outline(below, (*path, key))
 
 
 def _iter_references(value: Any) -> Iterator[str]:

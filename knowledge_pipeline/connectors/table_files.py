@@ -77,16 +77,16 @@ class FileRows:
         Where a line of JSON lacks a column it is null, and in a file that only later ones have it in. Any
         other file without it is refused.
         """
-        wanted, known, self.unread = None if ids is None else frozenset(ids), {columns[0]}, {}
+        wanted, seen, self.unread = None if ids is None else frozenset(ids), {columns[0]}, {}
         for name, path in self._list_files():
             with _translate_errors(path):
                 file = self._open_rows(path)
                 if not isinstance(file, _JsonLines):
                     present = file.list_columns()
-                    if missing := [name for name in columns if name in known and name not in present]:
+                    if missing := [name for name in columns if name in seen and name not in present]:
                         names = ", ".join(map(repr, missing))
                         raise SourceRefused(f"{path} has no column {names}, unlike other files")
-                    known.update(present)
+                    seen.update(present)
                 yield from file.iter_rows(columns, wanted)
                 if file.unread.count:
                     self.unread[f"unread-rows/{path_to_uri(name)}"] = file.unread.describe(path.name)
@@ -159,8 +159,6 @@ class _UnreadLines:
 
 
 class _ArrowFile:
-    """A file of Parquet or Arrow."""
-
     def __init__(self, path: Path, kind: Literal["parquet", "ipc"]) -> None:
         self._path, self._dataset = path, ds.dataset(path, format=kind)
         self.unread = _UnreadLines()  # none: all is read, or nothing

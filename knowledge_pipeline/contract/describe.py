@@ -206,9 +206,9 @@ def describe_freshness(
     for it in freshness:
         name, count = f"`{it.source}`", it.commits_behind
         if it.behind_since:
-            commits = f"{count} commit{'s' * (count != 1)}" if count else "commits"
+            commits = f"{count} commit{'s' * (count != 1)} " if count else ""
             span = f"{format_span(now - it.behind_since)}, looked at {ago(it.looked_at)}"
-            lists["behind"].append(f"{name} is {commits} behind its origin ({span})")
+            lists["behind"].append(f"{name} is {commits}behind its origin ({span})")
         if it.failing_since:
             why = f" because {truncate(it.problem, _MAX_PROBLEM_CHARS)}" if it.problem else ""
             since = f"{it.failing_since:%Y-%m-%d %H:%M} UTC"

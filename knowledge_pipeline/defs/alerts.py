@@ -25,7 +25,14 @@ from pydantic import SecretStr
 from knowledge_pipeline.config.operation import AlertSettings, EmailAlertSettings
 from knowledge_pipeline.config.settings import build_run_url
 from knowledge_pipeline.config.sources import SanitizeSettings
-from knowledge_pipeline.defs.dagster_internals import LAUNCHERS, PARTITION, RANGE_END, RANGE_START, WILL_RETRY
+from knowledge_pipeline.defs.dagster_internals import (
+    LAUNCHERS,
+    PARTITION,
+    RANGE_END,
+    RANGE_START,
+    WILL_RETRY,
+    AssetJob,
+)
 from knowledge_pipeline.defs.define import sensor
 from knowledge_pipeline.defs.names import PLAIN, Names
 from knowledge_pipeline.defs.plots import list_names
@@ -193,35 +200,44 @@ class OwnDefinitions:
 
 
 def build_failed_runs_sensor(
-    names: Names = PLAIN, *, quiet_s: float = QUIET_S, own: OwnDefinitions | None = None
+    release_job: AssetJob,
+    names: Names = PLAIN,
+    *,
+    quiet_s: float = QUIET_S,
+    own: OwnDefinitions | None = None,
 ) -> dg.SensorDefinition:
-    """The sensor that reports failed runs, except those that Dagster itself retries.
+    """The sensor that reports failed runs, except those that Dagster itself retries, and requests the release
+    that one of several sources has not made.
 
     Alerts of one job and reason are `quiet_s` apart at least; with `own`, what failed of others is left out.
     """
 
     @dg.run_failure_sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
         name=names.definition("failed_runs"),
+        request_job=release_job,
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Reports failed runs in the log, and in Slack and by e-mail if knowledge.yaml says so; "
-        "one job and reason at most once an hour.",
+        "one job and reason at most once an hour. Releases what the other sources of a failed run gave.",
     )
     @names.bind
-    def failed_runs(context: dg.RunFailureSensorContext, project: ProjectResource) -> None:
-        failures = own.select_failures(context) if own else context.get_step_failure_events()
-        if failures is None:
-            return
-        if context.dagster_run.tags.get(WILL_RETRY) == "true":
-            context.log.info(f"run {context.dagster_run.run_id} failed and is retried")
-            return
+    def failed_runs(context: dg.RunFailureSensorContext, project: ProjectResource) -> dg.RunRequest | None:
+        run, failures = context.dagster_run, context.get_step_failure_events()
+        release = (
+            dg.RunRequest(run_key=run.run_id) if names.has_run(run) and RANGE_START in run.tags else None
+        )
+        if own and (failures := own.select_failures(context)) is None:
+            return release
+        if run.tags.get(WILL_RETRY) == "true":
+            context.log.info(f"run {run.run_id} failed and is retried")
+            return release
         reason = _describe_failure(context, failures)
-        cause = hash_strings(context.dagster_run.job_name, _VARIABLE_PARTS.sub("#", reason))[:16]
+        cause = hash_strings(run.job_name, _VARIABLE_PARTS.sub("#", reason))[:16]
         repeats = _count_failures_since_alert(context, cause, quiet_s)
         if repeats is None:
-            context.instance.add_run_tags(context.dagster_run.run_id, {GROUPED_TAG: cause})
-            return
-        alert = _build_run_alert(context.dagster_run, reason, repeats)
+            context.instance.add_run_tags(run.run_id, {GROUPED_TAG: cause})
+            return release
+        alert = _build_run_alert(run, reason, repeats)
         context.log.error(f"{alert.title}\n{alert.text}" + (f"\n{alert.url}" if alert.url else ""))
         try:
             alerts = project.load_settings().alerts
@@ -229,7 +245,8 @@ def build_failed_runs_sensor(
             context.log.error(f"the alert is only in this log: {error}")
             alerts = AlertSettings()
         if send_to_channels(context, alert, alerts):
-            context.instance.add_run_tags(context.dagster_run.run_id, {ALERT_TAG: cause})
+            context.instance.add_run_tags(run.run_id, {ALERT_TAG: cause})
+        return release
 
     return failed_runs
 

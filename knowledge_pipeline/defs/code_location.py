@@ -123,9 +123,8 @@ def _build_sensors(
         new_input(names),
         *([sensors.upstream_assets(names)] if any(source.upstream for source in settings.sources) else []),
         runs.build_lost_runs_sensor(names),
-        sensors.build_release_sensor(release_job, names),
         jobs.build_new_release_sensor(names, publishes=_is_publishing()),
-        alerts.build_failed_runs_sensor(names, own=own),
+        alerts.build_failed_runs_sensor(release_job, names, own=own),
         *([alerts.spent_budgets(names)] if settings.costs.budgets else []),
     ]
     refresh, shown = names.definition("refresh"), dg.AssetSelection.assets(*refreshed)

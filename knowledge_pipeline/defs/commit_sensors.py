@@ -35,6 +35,7 @@ from knowledge_pipeline.defs.sensors import (
     list_unpartitioned_sources,
 )
 from knowledge_pipeline.errors import KnowledgeError
+from knowledge_pipeline.freshness import CHANGED, write_looks
 from knowledge_pipeline.stages.context import open_listed_source, sort_by_repository
 from knowledge_pipeline.stages.freshness import record_heads
 from knowledge_pipeline.stages.snapshot import is_up_to_date
@@ -62,6 +63,8 @@ class FolderScan:
     """What one tick found."""
 
     changed: list[SourceConfig] = field(default_factory=list[SourceConfig])
+    looks: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    """What `write_looks` takes, of all that were listed."""
     failed: dict[str, KnowledgeError] = field(default_factory=dict[str, KnowledgeError])
     waiting: int = 0  # sources that there was no time for
 
@@ -89,8 +92,9 @@ def list_changed_folders(
     unseen = [source for source in sources if source.id not in cursor.digests]
     new = list_unpartitioned_sources(instance, unseen, names)
     excluded = ExcludedSources(busy=list_unfinished_sources(instance, names=names), new=new)
-    until_s = started_s + BUDGET_S
-    scan = scan_folders(sources, cursor, Lake(settings.store), until_s=until_s, excluded=excluded)
+    until_s, lake = started_s + BUDGET_S, Lake(settings.store)
+    scan = scan_folders(sources, cursor, lake, until_s=until_s, excluded=excluded)
+    write_looks(lake, scan.looks)
     for source, error in scan.failed.items():
         context.log.warning(f"{source}: {error}")
     for source in new & list_unfinished_sources(instance, READING_STATUSES, names) if new else ():
@@ -150,8 +154,10 @@ def scan_folders(
             lines = sorted(f"{item.uri}\0{item.revision}\0{item.skip or ''}" for item in items)
             digest = _short_digest("\0\0".join(lines))
             # Seen for the first time, it counts as changed only if its snapshot is out of date.
+            scan.looks[source.id] = None
             if digest != former and not (former is None and (is_new or is_up_to_date(lake, source, items))):
                 scan.changed.append(source)
+                scan.looks[source.id] = CHANGED + digest
         except KnowledgeError as error:
             digest = _short_digest(f"failed: {error}")
             if digest != former:  # reported once; when it can be listed again, it is refreshed

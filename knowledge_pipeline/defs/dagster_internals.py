@@ -7,7 +7,8 @@ No other module imports `dagster._*` or spells a key `dagster/...`. Each assumpt
 import logging
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -25,9 +26,14 @@ from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from dagster._core.scheduler.instigation import InstigatorType, SensorInstigatorData
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME
 from dagster._core.storage.partition_status_cache import AssetPartitionStatus
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
+from dagster._core.storage.sqlite_storage import DagsterSqliteStorage, SqliteStorageConfig
+from dagster._serdes import ConfigurableClassData
 from dagster.components.core.decl import YamlBackedComponentDecl
 from dagster_shared.record import copy  # pyright: ignore[reportUnknownVariableType]  # it has no types
+from sqlalchemy import Connection, create_engine
 
 AssetJob = UnresolvedAssetJobDefinition
 """What `dg.define_asset_job` returns."""
@@ -63,14 +69,52 @@ def set_executor(job: _Job, executor: dg.ExecutorDefinition) -> _Job:
     return copy(job, executor_def=executor)
 
 
+class PooledSqliteStorage(DagsterSqliteStorage):
+    """Dagster's SQLite storage with connections that stay open: `dagster.yaml` names it.
+
+    Dagster opens the file and compiles the statement anew for each query, which is half of what an idle
+    daemon does. The files are the same.
+    """
+
+    def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
+        super().__init__(base_dir, inst_data)
+        log, others = self._event_log_storage, (self._run_storage, self._schedule_storage)
+        urls = (storage._conn_string for storage in others)  # pyright: ignore[reportPrivateUsage]
+        timeout = {"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}
+        index = create_engine(log.conn_string_for_shard(INDEX_SHARD_NAME), connect_args=timeout)
+        self._engines = [index, *(create_engine(url, connect_args=timeout) for url in urls)]
+
+        @contextmanager
+        def index_connection() -> Generator[Connection]:
+            with log._db_lock, index.begin() as connection:  # pyright: ignore[reportPrivateUsage]
+                yield connection
+
+        vars(log)["index_connection"] = index_connection
+        for storage, engine in zip(others, self._engines[1:], strict=True):
+            vars(storage)["connect"] = engine.begin
+
+    @classmethod
+    def from_config_value(
+        cls, inst_data: ConfigurableClassData, config_value: SqliteStorageConfig
+    ) -> "PooledSqliteStorage":
+        """As Dagster makes it from `dagster.yaml`."""
+        return cls.from_local(inst_data=inst_data, **config_value)
+
+    def dispose(self) -> None:
+        """Close the connections."""
+        super().dispose()
+        for engine in self._engines:
+            engine.dispose()
+
+
 _instances: list[dg.DagsterInstance] = []  # that of the sensors of this process
 
 
 def share_instance(sensor: dg.SensorDefinition) -> dg.SensorDefinition:
-    """Let all ticks in a process use one instance: to open one for each, as Dagster does, reads ninety
-    migrations, which takes longer than all that a tick does.
+    """Let all ticks in a process use one instance, and a sensor's ticks the same resources: to open one for
+    each, as Dagster does, reads ninety migrations, which takes longer than all that a tick does.
     """
-    evaluate = sensor.evaluate_tick
+    evaluate, resources = sensor.evaluate_tick, list[Any]()
 
     def evaluate_tick(context: dg.SensorEvaluationContext) -> SensorExecutionData:
         ref = context.instance_ref
@@ -78,6 +122,8 @@ def share_instance(sensor: dg.SensorDefinition) -> dg.SensorDefinition:
             if not any(instance.get_ref() == ref for instance in _instances):
                 _instances[:] = [dg.DagsterInstance.from_ref(ref)]
             context._instance = _instances[0]  # pyright: ignore[reportPrivateUsage]
+            resources[:] = resources or [context.resources]  # what reads a file does so at each tick
+            context._resources = resources[0]  # pyright: ignore[reportPrivateUsage]
         return evaluate(context)
 
     sensor.evaluate_tick = evaluate_tick
@@ -184,12 +230,6 @@ def read_partition_versions(
     chosen = partitions if partitions is not None and len(partitions) <= 500 else None
     newest = instance.event_log_storage.get_latest_tags_by_partition(key, event, [DATA_VERSION], chosen)
     return {partition: tags[DATA_VERSION] for partition, tags in newest.items()}
-
-
-def read_newest_event(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> int:
-    """The id of the newest materialization of some assets; 0 where there is none. One query."""
-    entries = [record.asset_entry for record in instance.get_asset_records(keys)]
-    return max((entry.last_materialization_storage_id or 0 for entry in entries), default=0)
 
 
 def read_latest_tags(

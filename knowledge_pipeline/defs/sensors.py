@@ -26,7 +26,6 @@ from knowledge_pipeline.defs.dagster_internals import (
     PARTITION,
     RANGE_END,
     RANGE_START,
-    AssetJob,
     list_siblings,
 )
 from knowledge_pipeline.defs.define import sensor
@@ -284,30 +283,6 @@ def _group_by_set(
     yield from ((source_partitions(type_, names), ids) for type_, ids in by_type.items())
     if keys:
         yield own, keys
-
-
-def build_release_sensor(release_job: AssetJob, names: Names = PLAIN) -> dg.SensorDefinition:
-    """The sensor that releases where a run of several sources failed."""
-
-    @dg.run_status_sensor(  # pyright: ignore[reportUnknownMemberType]  # Dagster's bare PathLike
-        run_status=dg.DagsterRunStatus.FAILURE,
-        name=names.definition("release_after_failures"),
-        request_job=release_job,
-        minimum_interval_seconds=60,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Releases what the other sources of a run gave where some failed, since such a run does "
-        "not.",
-    )
-    def release_after_failures(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
-        """Request one release for each failed run that had several sources."""
-        run = context.dagster_run
-        if not names.has_run(run):
-            return dg.SkipReason("the run is of something else")
-        if RANGE_START not in run.tags:
-            return dg.SkipReason("the run had one source, or none")
-        return dg.RunRequest(run_key=run.run_id)
-
-    return release_after_failures
 
 
 WAITING_STATUSES = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)  # read nothing yet

@@ -22,7 +22,7 @@ from knowledge_pipeline.defs.dagster_internals import (
     INITIAL_VERSION,
     ROW_COUNT,
     AssetJob,
-    read_newest_event,
+    read_log_end,
     read_partition_versions,
     read_unpartitioned_version,
 )
@@ -78,7 +78,7 @@ def new_input(
     """Runs the SQL models after the first release and when their input changed, for a tenth of the time."""
     instance, names, types = context.instance, project.names, list_source_types(project.load_settings())
     stages = [key for type_ in types for key in stage_asset_keys(type_, names).values()]
-    newest = str(read_newest_event(instance, [names.key(RELEASE), *stages]))
+    newest = read_log_end(instance)
     seen, _, former = (context.cursor or "").partition(" ")
     if newest == seen:
         return dg.SkipReason("nothing was refreshed since the last look")

@@ -45,9 +45,9 @@ def _iter_components(text: str) -> Iterator[dict[str, list[str]]]:
     components, method = 0, ""
     fields: dict[str, list[str]] | None = None
     for line in _FOLD.sub("", text.replace("\r\n", "\n")).split("\n"):
-        if (found := _PROPERTY.fullmatch(line.rstrip())) is None:
+        if (match := _PROPERTY.fullmatch(line.rstrip())) is None:
             continue
-        name, value = found["name"].upper(), found["value"].strip()
+        name, value = match["name"].upper(), match["value"].strip()
         if name == "BEGIN":
             open_parts.append(value.upper())
             components += value.upper() in _COMPONENTS
@@ -59,7 +59,7 @@ def _iter_components(text: str) -> Iterator[dict[str, list[str]]]:
                 yield fields
                 fields = None
         elif fields is not None and open_parts and open_parts[-1] in _COMPONENTS:
-            fields[name].append(_format_value(name, found["parameters"], value))
+            fields[name].append(_format_value(name, match["parameters"], value))
         elif name == "METHOD":
             method = value.lower()
     if fields is not None:  # a calendar that was cut
@@ -81,16 +81,15 @@ def _join(values: list[str]) -> str:
 
 
 def _format_value(name: str, parameters: str, value: str) -> str:
-    named = {
-        match["name"].upper(): match["quoted"] or match["plain"] for match in _PARAMETER.finditer(parameters)
-    }
+    matches = _PARAMETER.finditer(parameters)
+    options = {match["name"].upper(): match["quoted"] or match["plain"] for match in matches}
     if name in {"DTSTART", "DTEND", "DUE"} and (moment := _MOMENT.fullmatch(value)):
         day = "-".join(moment.group("year", "month", "day"))
         if moment["hour"] is None:
             return day
-        zone = "UTC" if moment["utc"] else named.get("TZID")
+        zone = "UTC" if moment["utc"] else options.get("TZID")
         return f"{day} {moment['hour']}:{moment['minute']}" + (f" ({zone})" if zone else "")
     if name in {"ORGANIZER", "ATTENDEE"}:
         address = re.sub("^mailto:", "", value, flags=re.IGNORECASE)
-        return f"{named['CN']} <{address}>" if named.get("CN") else address
+        return f"{options['CN']} <{address}>" if options.get("CN") else address
     return _ESCAPE.sub(lambda match: "\n" if match[1] in "nN" else match[1], value)

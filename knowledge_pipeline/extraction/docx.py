@@ -120,12 +120,6 @@ class DocxRenderer:
         self._numbering = numbering
         self.note_names: list[str] = []  # "1", "end1", in the order of their mention
 
-    def find_link(self, id_: str) -> str:
-        """The address behind the id of a relation; "" for none."""
-        relation = self.package.relations(self.part).get(id_)
-        is_link = relation is not None and relation.kind == "hyperlink" and relation.external
-        return relation.target if relation is not None and is_link else ""
-
     def render(self, container: Element) -> str:
         """All blocks of an element, the items of a list on lines without others between."""
         text: list[str] = []
@@ -346,7 +340,7 @@ class _ParagraphText:
         described, url = "", ""
         for element in drawing.iter(f"{_WP}docPr", f"{_V}shape", f"{A}hlinkClick"):
             if element.tag == f"{A}hlinkClick":
-                url = url or self._writer.find_link(element.get(f"{R}id", ""))
+                url = url or self._writer.package.find_link(self._writer.part, element.get(f"{R}id", ""))
             else:
                 url = url or element.get("href", "")
                 described = described or str(element.get("descr") or element.get("alt") or "")
@@ -354,7 +348,7 @@ class _ParagraphText:
         return format_link(label, url) if url else f"[{label}]" if label else ""
 
     def _add_link(self, element: Element) -> None:
-        url = self._writer.find_link(element.get(f"{R}id", ""))
+        url = self._writer.package.find_link(self._writer.part, element.get(f"{R}id", ""))
         if url and (anchor := element.get(f"{W}anchor")) and "#" not in url:
             url = f"{url}#{anchor}"
         instruction = f'HYPERLINK "{url}"' if url else element.get(f"{W}instr", "")

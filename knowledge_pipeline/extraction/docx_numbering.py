@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from knowledge_pipeline.extraction.office_package import Element
+from knowledge_pipeline.extraction.office_package import Element, parse_int
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _HEADING_STYLE = re.compile(r"^heading (?P<level>[1-9])$", re.IGNORECASE)
@@ -78,15 +78,15 @@ class Styles:
 def _derive(base: Style, id_: str, element: Element) -> Style:
     name = get_value(element, "name") or ""
     heading = _HEADING_STYLE.match(name)
-    named = int(heading["level"]) if heading else 1 if name == "Title" else None
+    titled = int(heading["level"]) if heading else 1 if name == "Title" else None
     outline = parse_level(get_value(element, "pPr", "outlineLvl"), _BODY_TEXT)
     number, level = read_number(find_child(element, "pPr"))
     raised = get_value(element, "rPr", "vertAlign")
     return replace(
         base,
         name=name,
-        named_level=named,
-        outline=named - 1 if named else base.outline if outline is None else outline,
+        named_level=titled,
+        outline=titled - 1 if titled else base.outline if outline is None else outline,
         number=number or base.number,
         level=level or base.level,
         numbered_by=id_ if number else base.numbered_by,
@@ -209,7 +209,7 @@ def _iter_lists(numbering: Element) -> Iterator[tuple[str, _List]]:
             levels = {**levels, **dict(_iter_levels(override))}
             start = get_value(override, "startOverride")
             if start is not None:
-                starts[at] = _to_int(start, 1)
+                starts[at] = parse_int(start, 1)
         yield number.get(f"{W}numId", ""), _List(id_, levels, starts)
 
 
@@ -222,16 +222,12 @@ def _iter_levels(definition: Element) -> Iterator[tuple[int, _Level]]:
                 _Level(
                     kind=get_value(level, "numFmt") or "decimal",
                     text=(get_value(level, "lvlText") or "")[:_MAX_LABEL_CHARS],
-                    start=_to_int(get_value(level, "start"), 0),
-                    restart=_to_int(get_value(level, "lvlRestart"), at),
+                    start=parse_int(get_value(level, "start"), 0),
+                    restart=parse_int(get_value(level, "lvlRestart"), at),
                     decimal=is_set(level, "isLgl"),
                     style=get_value(level, "pStyle") or "",
                 ),
             )
-
-
-def _to_int(text: str | None, default: int) -> int:
-    return int(text[:9]) if text and text.isascii() and text.isdecimal() else default
 
 
 def format_number(number: int, kind: str) -> str:
@@ -282,16 +278,7 @@ _WORDS = {
     "decimalEnclosedCircle": tuple(map(chr, range(0x2460, 0x2474))),
     "cardinalText": ("One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"),
     "ordinalText": (
-        "First",
-        "Second",
-        "Third",
-        "Fourth",
-        "Fifth",
-        "Sixth",
-        "Seventh",
-        "Eighth",
-        "Ninth",
-        "Tenth",
+        *("First", "Second", "Third", "Fourth", "Fifth", "Sixth", "Seventh", "Eighth", "Ninth", "Tenth"),
     ),
 }
 _CHINESE_DIGITS = ("", *"\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d")

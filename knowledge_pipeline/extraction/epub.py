@@ -13,15 +13,12 @@ from urllib.parse import unquote
 from zipfile import ZipFile
 
 from bs4 import XMLParsedAsHTMLWarning
-from lxml import etree
 
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.extraction.archives import describe_broken_archive, require_bounded_archive
 from knowledge_pipeline.extraction.html import read_html
-from knowledge_pipeline.extraction.text_decoding import (
-    MAX_CHARS,
-    ExtractedText,
-)
+from knowledge_pipeline.extraction.office_package import parse_part
+from knowledge_pipeline.extraction.text_decoding import MAX_CHARS, ExtractedText
 from knowledge_pipeline.records import Metadata
 
 _OPF = "{http://www.idpf.org/2007/opf}"
@@ -34,8 +31,8 @@ def read_epub(payload: bytes) -> ExtractedText:
     require_bounded_archive(payload, "EPUB")
     try:
         with ZipFile(BytesIO(payload)) as archive:
-            place, package = _find_package(archive)
-            chapters, unread = _read_chapters(archive, place, package)
+            path, package = _find_package(archive)
+            chapters, unread = _read_chapters(archive, path, package)
     except DocumentSkipped:
         raise
     except Exception as error:  # a broken file: zipfile, zlib and lxml raise many kinds
@@ -43,32 +40,26 @@ def read_epub(payload: bytes) -> ExtractedText:
     metadata: Metadata = {"format": "epub", "chapters": len(chapters)}
     if unread:
         metadata["note"] = f"parts not read: {unread:,} of {len(chapters) + unread:,} chapters"
-    title, author = (" ".join((package.findtext(f".//{_DC}{name}") or "").split()) for name in _NAMES)
+    texts = (package.findtext(f".//{_DC}{name}") or "" for name in ("title", "creator"))
+    title, author = (" ".join(text.split()) for text in texts)
     return ExtractedText("\n\n".join(chapters), title, metadata, "markdown", author or None)
-
-
-_NAMES = ("title", "creator")
-
-
-def _parse(payload: bytes) -> Any:
-    return etree.fromstring(payload, etree.XMLParser(resolve_entities=False, no_network=True))
 
 
 def _find_package(archive: ZipFile) -> tuple[str, Any]:
     """The path of the package's description, and what is in it."""
-    container = _parse(archive.read("META-INF/container.xml"))
-    place = next(str(element.get("full-path")) for element in container.iter("{*}rootfile"))
-    return place, _parse(archive.read(place))
+    container = parse_part(archive, "META-INF/container.xml")
+    path = next(str(element.get("full-path")) for element in container.iter("{*}rootfile"))
+    return path, parse_part(archive, path)
 
 
-def _read_chapters(archive: ZipFile, place: str, package: Any) -> tuple[list[str], int]:
+def _read_chapters(archive: ZipFile, package_path: str, package: Any) -> tuple[list[str], int]:
     """The texts of the chapters, and how many cannot be read."""
     encrypted = _list_encrypted(archive)
     hrefs = {item.get("id"): item.get("href") for item in package.iter(f"{_OPF}item")}
     chapters, unread, chars = list[str](), 0, 0
     for reference in list(package.iter(f"{_OPF}itemref"))[:_MAX_CHAPTERS]:
         href = unquote(hrefs.get(reference.get("idref")) or "")
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(place), href))
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(package_path), href))
         if path in encrypted:
             raise DocumentSkipped("encrypted by its digital rights management")
         try:
@@ -88,5 +79,5 @@ def _read_chapters(archive: ZipFile, place: str, package: Any) -> tuple[list[str
 def _list_encrypted(archive: ZipFile) -> set[str]:
     if "META-INF/encryption.xml" not in archive.NameToInfo:
         return set()
-    listed = _parse(archive.read("META-INF/encryption.xml"))
+    listed = parse_part(archive, "META-INF/encryption.xml")
     return {unquote(str(element.get("URI"))) for element in listed.iter("{*}CipherReference")}

@@ -25,12 +25,7 @@ from knowledge_pipeline.extraction.markdown import (
     format_table,
     parse_span,
 )
-from knowledge_pipeline.extraction.text_decoding import (
-    DecodedText,
-    ExtractedText,
-    add_note,
-    decode_text,
-)
+from knowledge_pipeline.extraction.text_decoding import DecodedText, ExtractedText, add_note, decode_text
 
 _EMBEDDED_TAGS = {"svg", "canvas", "iframe", "object", "embed", "audio", "video"}
 _CONTROL_TAGS = {"nav", "button", "input", "select", "textarea", "dialog"}

@@ -16,8 +16,6 @@ from email import message_from_bytes
 from email.message import EmailMessage, MIMEPart
 from email.policy import EmailPolicy
 from email.utils import parseaddr, parsedate_to_datetime
-from itertools import compress
-from operator import not_
 from posixpath import splitext
 from typing import Any
 
@@ -113,8 +111,8 @@ def _is_separator(line: bytes) -> bool:
 
 def _to_eight_bits(payload: bytes) -> bytes:
     """A file that an editor saved in UTF-16, as UTF-8: headers begin with letters, and have no NUL."""
-    if found := _UTF_16.match(payload):
-        label = "utf-16le" if found["little"] else "utf-16be"
+    if mark := _UTF_16.match(payload):
+        label = "utf-16le" if mark["little"] else "utf-16be"
         return decode_text(payload, declared=label).text.encode()
     return payload.removeprefix(b"\xef\xbb\xbf")
 
@@ -219,8 +217,8 @@ class _MailReader:
 
     def _collect_alternatives(self, children: list[Any], parts: _Parts, depth: int, texts: bool) -> None:
         """The text as it was written, else the last of the others that has one; of all what they attach."""
-        is_plain = [child.get_content_type() == "text/plain" for child in children]
-        plain, others = (list(compress(children, flags)) for flags in (is_plain, map(not_, is_plain)))
+        plain = [child for child in children if child.get_content_type() == "text/plain"]
+        others = [child for child in children if child.get_content_type() != "text/plain"]
         for child in (*plain, *reversed(others)):
             chosen = _Parts()
             self._collect(child, chosen, depth, texts=texts, within="multipart/alternative")

@@ -133,7 +133,6 @@ def _read_terminal(lines: object) -> str:
 
 
 def _keep_both_ends(text: str, kept_chars: int) -> str:
-    """The beginning and the end of a long text."""
     text = text.strip("\n") if text.strip() else ""
     return text if len(text) <= 2 * kept_chars else f"{text[:kept_chars]}\n…\n{text[-kept_chars:]}"
 

@@ -50,7 +50,6 @@ _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<>": operator.ne,
 }  # fmt: skip
 
-
 _Tokens = tuple[tuple[str, str], ...]
 """Kind and text of each part of a code, in order."""
 
@@ -306,13 +305,8 @@ def _write_time(moment: datetime | None, seconds: Decimal, section: _Section) ->
 def _write_date_part(moment: datetime, name: str, width: int) -> str:
     if name == "d":
         return f"{moment.day:0{width}}" if width < 3 else f"{moment:%A}" if width > 3 else f"{moment:%a}"
+    if name == "m" and width < 3:
+        return f"{moment.month:0{width}}"
     if name == "m":
-        month = f"{moment:%B}"
-        return (
-            f"{moment.month:0{width}}"
-            if width < 3
-            else month
-            if width == 4
-            else month[: 3 if width == 3 else 1]
-        )
+        return f"{moment:%B}"[: {3: 3, 4: None}.get(width, 1)]  # "Jan", "January", else "J"
     return f"{moment.year % 100:02}" if width < 3 and name == "y" else str(moment.year)

@@ -17,12 +17,12 @@ from knowledge_pipeline.extraction.open_document import render_object
 from knowledge_pipeline.extraction.sheets import (
     MAX_COLUMN,
     SAFELY,
-    Place,
+    Position,
     Sheet,
     SheetCells,
     Workbook,
     forget,
-    format_place,
+    format_position,
 )
 
 _LAST_ROW = 1_048_576
@@ -39,8 +39,6 @@ def read_ods(payload: bytes) -> Workbook:
 
 
 class _OdsReader:
-    """Reads one file from its beginning to its end."""
-
     def __init__(self, archive: ZipFile) -> None:
         self._archive = archive
         self._objects = set[str]()  # that were read already
@@ -48,7 +46,7 @@ class _OdsReader:
         self._hidden_styles: set[str] = set()
         self._sheet: Sheet | None = None
         self._cells = SheetCells()
-        self._comments: list[tuple[Place, str]] = []
+        self._comments: list[tuple[Position, str]] = []
         self._column = 0  # that the next definition of columns is about
 
     def read(self, events: Any) -> Workbook:
@@ -76,18 +74,14 @@ class _OdsReader:
         if _get(table, "style-name") in self._hidden_styles:
             self._workbook.hidden["sheet"] += 1
             return
-        self._sheet, self._cells, self._comments, self._column = (
-            Sheet(_get(table, "name")),
-            SheetCells(),
-            [],
-            0,
-        )
+        self._sheet, self._cells = Sheet(_get(table, "name")), SheetCells()
+        self._comments, self._column = [], 0
 
     def _end_sheet(self) -> None:
         if self._sheet is not None:
             self._cells.finish(self._sheet, self._workbook)
             shown = (comment for comment in self._comments if not self._cells.is_hidden(comment[0]))
-            self._sheet.comments = [f"{format_place(place)}: {text}" for place, text in shown]
+            self._sheet.comments = [f"{format_position(position)}: {text}" for position, text in shown]
             self._workbook.sheets.append(self._sheet)
             self._sheet = None
 
@@ -124,14 +118,16 @@ class _OdsReader:
             for column, text in texts:
                 self._cells.write_cell(number, column, text)
 
-    def _read_cell(self, cell: Any, place: Place) -> str:
+    def _read_cell(self, cell: Any, position: Position) -> str:
         rows, columns = (_count(cell, f"number-{name}-spanned") for name in ("rows", "columns"))
         if rows > 1:
-            self._cells.merges.append((place, (place[0] + rows - 1, min(place[1] + columns, MAX_COLUMN) - 1)))
+            self._cells.merges.append(
+                (position, (position[0] + rows - 1, min(position[1] + columns, MAX_COLUMN) - 1))
+            )
         for note in cell.iterchildren("{*}annotation"):
             author = next((creator.text or "" for creator in note.iterchildren("{*}creator")), "")
             text = " ".join(" ".join(map(_read_paragraph, note.iterchildren("{*}p"))).split())
-            self._comments.extend([(place, f"{author}: {text}" if author else text)] if text else [])
+            self._comments.extend([(position, f"{author}: {text}" if author else text)] if text else [])
         if _get(cell, "value-type") == "date" and (date := _get(cell, "date-value")):
             return _MIDNIGHT.sub("", date).replace("T", " ")
         text = "\n".join(map(_read_paragraph, cell.iterchildren("{*}p"))).strip() or _get(cell, "value")

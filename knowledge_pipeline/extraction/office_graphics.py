@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import zip_longest
 
 from knowledge_pipeline.extraction.markdown import format_table
-from knowledge_pipeline.extraction.office_package import A, Element, OfficePackage, R, local_name
+from knowledge_pipeline.extraction.office_package import A, Element, OfficePackage, R, local_name, parse_int
 
 _C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _CX = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
@@ -52,7 +53,7 @@ def _render_diagram(root: Element) -> str:
     for link in root.iter(f"{_DGM}cxn"):
         if link.get("type", "parOf") == "parOf":
             children.setdefault(link.get("srcId"), []).append(
-                (_to_int(link.get("srcOrd")), link.get("destId"))
+                (parse_int(link.get("srcOrd")), link.get("destId"))
             )
             inner.add(link.get("destId"))
     lines: list[str] = []
@@ -99,33 +100,31 @@ def _render_chart(root: Element) -> str:
 
 
 def _format_series(category: str, labels: Iterable[str], series: list[tuple[str, list[str]]]) -> str:
-    columns = [list(labels), *(values for _, values in series)]
-    height = max(map(len, columns))
-    rows = ([column[at] if at < len(column) else "" for column in columns] for at in range(height))
-    return format_table([[category or "Category", *(name for name, _ in series)], *rows]) if height else ""
+    rows = list(zip_longest(labels, *(values for _, values in series), fillvalue=""))
+    return format_table([[category or "Category", *(name for name, _ in series)], *rows]) if rows else ""
 
 
 def _read_points(series: Element, names: tuple[str, str], epoch: datetime) -> list[str]:
     """The stored points of a series, in their places; of several levels joined, the outer first."""
-    holder = next((found for name in names if (found := series.find(f"{_C}{name}")) is not None), None)
+    holders = (series.find(f"{_C}{name}") for name in names)
+    holder = next((element for element in holders if element is not None), None)
     if holder is None:
         return []
     levels = list(holder.iter(f"{_C}lvl"))
     columns = [_read_level(level, epoch) for level in reversed(levels or [holder])]
-    height = max(map(len, columns))
     above = [""] * len(columns)
     joined: list[str] = []
-    for row in range(height):  # an outer label stands once, for all below it
-        above = [(column[row] if row < len(column) else "") or above[at] for at, column in enumerate(columns)]
-        joined.append(" / ".join(filter(None, above)) if len(columns) > 1 else columns[0][row])
+    for row in zip_longest(*columns, fillvalue=""):  # an outer label stands once, for all below it
+        above = [text or outer for text, outer in zip(row, above, strict=True)]
+        joined.append(" / ".join(filter(None, above)) if len(columns) > 1 else row[0])
     return joined
 
 
 def _read_level(level: Element, epoch: datetime) -> list[str]:
-    code = next((found.text or "" for found in level.iter(f"{_C}formatCode")), "")
+    code = next((element.text or "" for element in level.iter(f"{_C}formatCode")), "")
     texts: dict[int, str] = {}
     for point in level.iter(f"{_C}pt"):
-        at = _to_int(point.get("idx"))
+        at = parse_int(point.get("idx"))
         if at < _MAX_POINTS:
             texts[at] = _format_value(_words(point.iterfind(f"{_C}v")), code, epoch)
     return [texts.get(at, "") for at in range(max(texts, default=-1) + 1)]
@@ -138,22 +137,17 @@ def _render_newer_chart(root: Element) -> str:
     for data in root.iter(f"{_CX}data"):
         columns: list[list[str]] = []
         for level in data.iter(f"{_CX}lvl"):
-            points = {_to_int(point.get("idx")): _words([point]) for point in level.iter(f"{_CX}pt")}
+            points = {parse_int(point.get("idx")): _words([point]) for point in level.iter(f"{_CX}pt")}
             height = min(max(points, default=-1) + 1, _MAX_POINTS)
             columns.append(
                 [_format_value(points.get(at, ""), "", datetime(1900, 1, 1)) for at in range(height)]
             )
         names = [_words(series.iterfind(f"{_CX}tx//{_CX}v")) for series in root.iter(f"{_CX}series")]
         *labels, values = columns[:_MAX_SERIES] or [[]]
-        joined = [" / ".join(filter(None, row)) for row in _zip_rows(list(reversed(labels)))]
+        joined = [" / ".join(filter(None, row)) for row in zip_longest(*reversed(labels), fillvalue="")]
         tables.append(_format_series("", joined, [(next(filter(None, names), "Value"), values)]))
     blocks = [f"Chart: {title}".removesuffix(": "), *filter(None, tables)]
     return "\n\n".join(blocks) if len(blocks) > 1 or title else ""
-
-
-def _zip_rows(columns: list[list[str]]) -> Iterator[list[str]]:
-    for at in range(max(map(len, columns), default=0)):
-        yield [column[at] if at < len(column) else "" for column in columns]
 
 
 def _title(holder: Element) -> str:
@@ -182,10 +176,6 @@ def _format_value(text: str, code: str, epoch: datetime) -> str:
             return (epoch + timedelta(days=number)).isoformat(" ", "seconds").removesuffix(" 00:00:00")
         return f"{Decimal(f'{number:.15g}'):f}"
     return text
-
-
-def _to_int(text: str | None) -> int:
-    return int(text[:9]) if text and text.isascii() and text.isdecimal() else 0
 
 
 _KINDS: dict[str, tuple[str, str, Callable[[Element], str]]] = {

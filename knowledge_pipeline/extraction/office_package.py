@@ -74,8 +74,8 @@ class OfficePackage:
         self.rendered = set[str]()
         """Parts that were taken already: a hostile file refers to one a thousand times."""
         roots = self.relations("").values()
-        named = (relation.target for relation in roots if relation.kind == "officeDocument")
-        self.main = next(filter(self.has, named), main)
+        documents = (relation.target for relation in roots if relation.kind == "officeDocument")
+        self.main = next(filter(self.has, documents), main)
 
     def has(self, name: str) -> bool:
         """Whether there is a part of this name."""
@@ -131,6 +131,11 @@ class OfficePackage:
             self._relations[name] = dict(_iter_relations(elements, folder))
         return self._relations[name]
 
+    def find_link(self, part: str, id_: str) -> str:
+        """The address behind the id of a relation of a part; "" for none."""
+        relation = self.relations(part).get(id_)
+        return relation.target if relation and relation.kind == "hyperlink" and relation.external else ""
+
     def load_related(self, name: str, kind: str) -> Iterator[tuple[str, Element]]:
         """Name and root of each part of a kind that a part refers to, as far as it can be read; each once."""
         for relation in self.relations(name).values():
@@ -148,6 +153,11 @@ class OfficePackage:
         return next((words for title in titles if (words := " ".join((title or "").split()))), "")
 
 
+def parse_part(archive: ZipFile, name: str) -> Element:
+    """The root of a part in XML. Raises what zipfile, zlib and lxml do for a broken one."""
+    return etree.fromstring(archive.read(name), etree.XMLParser(resolve_entities=False, no_network=True))
+
+
 def iter_elements(container: Element) -> Iterator[Element]:
     """Its elements, without comments; of alternatives the first that has text, else the first.
 
@@ -160,6 +170,11 @@ def iter_elements(container: Element) -> Iterator[Element]:
             yield from iter_elements(chosen)
         elif isinstance(element.tag, str):
             yield element
+
+
+def parse_int(text: str | None, default: int = 0) -> int:
+    """A number of nine digits at most; the default for what is none."""
+    return int(text[:9]) if text and text.isascii() and text.isdecimal() else default
 
 
 def local_name(element: Element) -> str:

@@ -13,8 +13,6 @@ from itertools import islice
 from typing import Any
 from zipfile import ZipFile
 
-from lxml import etree
-
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.extraction.archives import describe_broken_archive, require_bounded_archive
 from knowledge_pipeline.extraction.markdown import (
@@ -27,6 +25,7 @@ from knowledge_pipeline.extraction.markdown import (
     format_table,
     parse_span,
 )
+from knowledge_pipeline.extraction.office_package import parse_part
 from knowledge_pipeline.extraction.text_decoding import ExtractedText, add_unread
 from knowledge_pipeline.records import Metadata
 
@@ -69,16 +68,11 @@ def read_odp(payload: bytes) -> ExtractedText:
     return _read(payload, "ODP", "presentation", _render_slides)
 
 
-def _parse_part(archive: ZipFile, name: str) -> Any:
-    """The root of a part. Raises what zipfile, zlib and lxml do for a broken one."""
-    return etree.fromstring(archive.read(name), etree.XMLParser(resolve_entities=False, no_network=True))
-
-
 def render_object(archive: ZipFile, href: str) -> str:
     """A chart that a document contains, with its title and its values; "" for anything else."""
     part = posixpath.normpath(posixpath.join(href, "content.xml"))
     try:
-        content = _parse_part(archive, part)
+        content = parse_part(archive, part)
     except Exception:  # noqa: BLE001 - a broken file: zipfile, zlib and lxml raise many kinds
         return ""
     chart = content.find(f"{_OFFICE}body/{_OFFICE}chart/{_CHART}chart")
@@ -95,9 +89,9 @@ def _read(
     require_bounded_archive(payload, kind)
     try:
         with ZipFile(BytesIO(payload)) as archive:
-            content = _parse_part(archive, "content.xml")
-            styles = [_parse_part(archive, "styles.xml")] if "styles.xml" in archive.NameToInfo else []
-            about = _parse_part(archive, "meta.xml") if "meta.xml" in archive.NameToInfo else None
+            content = parse_part(archive, "content.xml")
+            styles = [parse_part(archive, "styles.xml")] if "styles.xml" in archive.NameToInfo else []
+            about = parse_part(archive, "meta.xml") if "meta.xml" in archive.NameToInfo else None
             holder = content.find(f"{_OFFICE}body/{_OFFICE}{body}")
             renderer = _DocumentRenderer(archive, *styles, content)
             rendered = None if holder is None else render(renderer, holder)
@@ -108,9 +102,9 @@ def _read(
     text, title, metadata = rendered
     if not text:
         raise DocumentSkipped(f"{kind} without text")
-    named = "" if about is None else " ".join((about.findtext(f".//{_DC_TITLE}") or "").split())
+    own_title = "" if about is None else " ".join((about.findtext(f".//{_DC_TITLE}") or "").split())
     metadata = add_unread({"format": kind.lower(), **metadata}, renderer.unread)
-    return ExtractedText(text, named or title, metadata, language="markdown")
+    return ExtractedText(text, own_title or title, metadata, language="markdown")
 
 
 def _render_body(renderer: _DocumentRenderer, body: Any) -> tuple[str, str, Metadata]:
@@ -128,8 +122,6 @@ def _render_slides(renderer: _DocumentRenderer, body: Any) -> tuple[str, str, Me
 
 
 class _DocumentRenderer:
-    """Writes the body of one document."""
-
     def __init__(self, archive: ZipFile | None, *roots: Any) -> None:
         """`archive`: that has its objects; None for one of these. `roots`: parts that define styles."""
         self.unread = Counter[str]()
@@ -143,8 +135,8 @@ class _DocumentRenderer:
             and style[0].tag == f"{_TEXT}list-level-style-number"
             and style[0].get(f"{_STYLE}num-format") != ""  # which shows no number
         }
-        named = [style for root in roots for style in root.iter(f"{_STYLE}style")]
-        self._parents = {it.get(f"{_STYLE}name"): it.get(f"{_STYLE}parent-style-name") for it in named}
+        styles = (style for root in roots for style in root.iter(f"{_STYLE}style"))
+        self._parents = {it.get(f"{_STYLE}name"): it.get(f"{_STYLE}parent-style-name") for it in styles}
         self._notes: list[str] = []
         self._objects = set[str]()  # that were read already
         self._held_back: list[Any] = []  # of the paragraph that is being written
@@ -160,7 +152,8 @@ class _DocumentRenderer:
         self.unread["comment"] += sum(1 for _ in page.iter(f"{_OFFICE}annotation"))
         kinds = [(shape.get(f"{_PRESENTATION}class"), shape) for shape in page.iterchildren("*")]
         title_shape = next((shape for kind, shape in kinds if kind == "title"), None)
-        title = "" if title_shape is None else self._render_title(title_shape)
+        lines = () if title_shape is None else title_shape.iter(f"{_TEXT}p")
+        title = " ".join(" ".join(map(self._render_line, lines)).split())  # also of a list, without its marks
         shapes = (shape for kind, shape in kinds if kind not in _NOT_OF_SLIDES and shape is not title_shape)
         blocks = list(self._iter_blocks(shapes))
         for shape in page.iterfind(f"{_PRESENTATION}notes/*[@{_PRESENTATION}class='notes']"):
@@ -178,10 +171,6 @@ class _DocumentRenderer:
             table for element in chart.iterchildren(f"{_TABLE}table") for table in self._iter_table(element)
         ]
         return "\n\n".join([f"Chart: {title}".removesuffix(": "), *tables]) if title or tables else ""
-
-    def _render_title(self, shape: Any) -> str:
-        """Its paragraphs on one line, without the marks of a list that they may be in."""
-        return " ".join(" ".join(map(self._render_line, shape.iter(f"{_TEXT}p"))).split())
 
     def _render_words(self, elements: Iterable[Any]) -> str:
         return " ".join(" ".join(self._iter_blocks(elements)).split())
@@ -279,8 +268,8 @@ class _DocumentRenderer:
 
     def _render_frame(self, frame: Any) -> str:
         """The description of a picture; boxes of text, tables and objects follow their paragraph."""
-        self._held_back += (held := [inner for inner in frame if inner.tag in _HELD_BACK])
-        if any(inner.tag in (f"{_DRAW}text-box", f"{_TABLE}table") for inner in held):
+        self._held_back += (contents := [inner for inner in frame if inner.tag in _HELD_BACK])
+        if any(inner.tag in (f"{_DRAW}text-box", f"{_TABLE}table") for inner in contents):
             return ""
         described = frame.findtext(f"{_SVG}desc") or frame.findtext(f"{_SVG}title") or ""
         return f"[image: {' '.join(described.split())}]" if described.strip() else ""

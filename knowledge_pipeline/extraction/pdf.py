@@ -62,8 +62,6 @@ def read_pdf(payload: bytes) -> ExtractedText:
 
 
 class _Reading:
-    """One pass over the pages of a file."""
-
     def __init__(self, document: PdfDocument, max_chars: int) -> None:
         self._document, self._max_chars = document, max_chars
         self._fields = set[tuple[str, str]]()  # a field may be on many pages
@@ -141,7 +139,8 @@ class _Reading:
             attached = pdfium.FPDFAnnot_GetFileAttachment(annotation)
             self._files.update(filter(None, [_read_file_name(attached)] if attached else []))
         if subtype not in _WITHOUT_NOTE:
-            author, note = (_read_value(annotation, key) for key in (b"T", b"Contents"))
+            read = pdfium.FPDFAnnot_GetStringValue
+            author, note = (_read_string(read, annotation, key) for key in (b"T", b"Contents"))
             if note and note not in text:
                 notes.append(f"{author}: {note}" if author else note)
 
@@ -159,9 +158,8 @@ class _Reading:
         elif pdfium.FPDFAnnot_IsChecked(form, widget):
             value = _read_string(pdfium.FPDFAnnot_GetFormFieldExportValue, form, widget)
         label = _read_string(pdfium.FPDFAnnot_GetFormFieldAlternateName, form, widget)
-        return (
-            (label or _read_string(pdfium.FPDFAnnot_GetFormFieldName, form, widget), value) if value else None
-        )
+        label = label or _read_string(pdfium.FPDFAnnot_GetFormFieldName, form, widget)
+        return (label, value) if value else None
 
     def _iter_embedded_files(self) -> Iterator[str]:
         for index in range(pdfium.FPDFDoc_GetAttachmentCount(self._document)):
@@ -170,14 +168,14 @@ class _Reading:
 
     def _add_notes(self, metadata: Metadata, files: int) -> Metadata:
         """The metadata with what of the file is not in the text."""
-        told: list[str] = []
+        notes: list[str] = []
         if self._without_text:
-            told.append(f"pages without text (scanned?): {_format_numbers(self._without_text)}")
+            notes.append(f"pages without text (scanned?): {_format_numbers(self._without_text)}")
         if self._unreadable:
-            told.append(f"pages that cannot be read: {_format_numbers(self._unreadable)}")
+            notes.append(f"pages that cannot be read: {_format_numbers(self._unreadable)}")
         is_xfa = self._document.get_formtype() == pdfium.FORMTYPE_XFA_FULL
         parts = {"embedded file": files, "form in XFA": int(is_xfa)}
-        return add_unread(add_note(metadata, "; ".join(told)), parts)
+        return add_unread(add_note(metadata, "; ".join(notes)), parts)
 
 
 def _read_text(page: PdfPage) -> str:
@@ -187,8 +185,8 @@ def _read_text(page: PdfPage) -> str:
         buffer = (ctypes.c_ushort * (2 * count + 2))()  # a letter takes two at most
         written = pdfium.FPDFText_GetText(layer, 0, count, buffer)
     text = bytes(memoryview(buffer)[: max(written - 1, 0)]).decode("utf-16-le", "replace")
-    known, without_letter = _NOT_TEXT.subn("", text)
-    return "" if without_letter > len("".join(known.split())) else _clean_text(known)
+    legible, without_letter = _NOT_TEXT.subn("", text)
+    return "" if without_letter > len("".join(legible.split())) else _clean_text(legible)
 
 
 def _iter_links(page: PdfPage) -> Iterator[str]:
@@ -212,10 +210,6 @@ def _join_options(form: Any, widget: Any) -> str:
     count = min(pdfium.FPDFAnnot_GetOptionCount(form, widget), _MAX_OPTIONS)
     chosen = (index for index in range(count) if pdfium.FPDFAnnot_IsOptionSelected(form, widget, index))
     return ", ".join(_read_string(pdfium.FPDFAnnot_GetOptionLabel, form, widget, index) for index in chosen)
-
-
-def _read_value(annotation: Any, key: bytes) -> str:
-    return _read_string(pdfium.FPDFAnnot_GetStringValue, annotation, key)
 
 
 def _read_file_name(attachment: Any) -> str:
@@ -242,8 +236,8 @@ def _format_numbers(numbers: Sequence[int]) -> str:
             ranges[-1][1] = number
         else:
             ranges.append([number, number])
-    told = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_MAX_RANGES_TOLD]]
-    return ", ".join(told) + (f" and more ({len(numbers)} in all)" if len(ranges) > len(told) else "")
+    shown = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_MAX_RANGES_TOLD]]
+    return ", ".join(shown) + (f" and more ({len(numbers)} in all)" if len(ranges) > len(shown) else "")
 
 
 def _clean_text(text: str) -> str:

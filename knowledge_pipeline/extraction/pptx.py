@@ -175,13 +175,9 @@ class _Slide:
         """The address that a run, or a shape as a whole, leads to."""
         own = holder.find(f"{A}rPr/{A}hlinkClick")
         click = own if own is not None else holder.find(f"*/{_P}cNvPr/{A}hlinkClick")
-        relation = (
-            None
-            if click is None or part is None
-            else self._package.relations(part).get(click.get(f"{R}id", ""))
-        )
-        is_link = relation is not None and relation.kind == "hyperlink" and relation.external
-        return relation.target.strip().replace(" ", "%20") if relation is not None and is_link else ""
+        if click is None or part is None:
+            return ""
+        return self._package.find_link(part, click.get(f"{R}id", "")).strip().replace(" ", "%20")
 
 
 def _read_run(run: Element) -> str:
@@ -197,11 +193,9 @@ def _read_run(run: Element) -> str:
 
 def _write_link(text: str, url: str) -> str:
     words = text.strip()  # the white space around it is no part of the link
-    return (
-        text.replace(words, format_link(words, url), 1)
-        if url.rstrip("/") not in ("", words) and words
-        else text
-    )
+    if not words or url.rstrip("/") in ("", words):
+        return text
+    return text.replace(words, format_link(words, url), 1)
 
 
 def _is_title(shape: Element) -> bool:

@@ -47,9 +47,8 @@ _MAX_SKIPPED_CHARS = 16  # that stand for one character of Unicode
 class _GroupState:
     """What a group inherits, and its end undoes."""
 
-    target: str = (
-        "text"  # or "ignored" (by who does not know it), "skipped", "info", "title", "font", "instruction"
-    )
+    # or "ignored" (by who does not know it), "skipped", "info", "title", "font", "instruction"
+    target: str = "text"
     encoding: str = "cp1252"
     fallback_chars: int = 1  # what follows a character of Unicode for programs that do not know it
     is_hidden: bool = False
@@ -107,7 +106,9 @@ class _RtfReader:
             return
         self._flush_bytes()
         if brace == "{":
-            self._open_group()
+            if len(self._stack) >= _MAX_DEPTH:
+                raise DocumentSkipped("RTF nested too deeply")
+            self._stack.append(self._state)
         elif brace == "}":
             self._close_group()
         elif word:
@@ -133,11 +134,6 @@ class _RtfReader:
     def _is_text(self) -> bool:
         return self._state.target == "text"
 
-    def _open_group(self) -> None:
-        if len(self._stack) >= _MAX_DEPTH:
-            raise DocumentSkipped("RTF nested too deeply")
-        self._stack.append(self._state)
-
     def _close_group(self) -> None:
         if self._stack:
             self._state = self._stack.pop()
@@ -159,16 +155,16 @@ class _RtfReader:
         elif word == "shptxt" and state.target == "ignored":
             self._state = replace(state, target="text")
         elif word == "fldrslt" and self._is_text:
-            if found := _HYPERLINK.match("".join(self._instruction)):
-                self._links.append((found[1], len(self._stack), len(self._line)))
+            if target := _HYPERLINK.match("".join(self._instruction)):
+                self._links.append((target[1], len(self._stack), len(self._line)))
             self._instruction = []
         elif word == "u" and number is not None:
             self._write_unicode(number % 65536)
         elif word == "uc" and number is not None:
             self._state = replace(state, fallback_chars=min(max(number, 0), _MAX_SKIPPED_CHARS))
         elif word in ("ansicpg", "mac", "pc", "pca", "ansi"):
-            named = {"mac": "mac_roman", "pc": "cp437", "pca": "cp850", "ansi": "cp1252"}
-            self._default_encoding = named.get(word) or f"cp{number}"
+            encodings = {"mac": "mac_roman", "pc": "cp437", "pca": "cp850", "ansi": "cp1252"}
+            self._default_encoding = encodings.get(word) or f"cp{number}"
             self._state = replace(state, encoding=self._default_encoding)
         elif word == "f" and number is not None:
             self._font = number
@@ -176,8 +172,6 @@ class _RtfReader:
             self._state = replace(state, encoding=encoding)
         elif word == "fcharset" and state.target == "font" and number is not None:
             self._fonts[self._font] = _CHARSETS.get(number, self._default_encoding)
-            if number == 1:
-                self._fonts[self._font] = self._default_encoding
         elif word == "plain":
             self._state = replace(state, is_hidden=False)
         elif word in ("v", "deleted"):

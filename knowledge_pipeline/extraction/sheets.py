@@ -39,7 +39,7 @@ SAFELY: dict[str, Any] = {
 }
 """How XML is parsed: what a file declares is not followed."""
 
-Place = tuple[int, int]
+Position = tuple[int, int]
 """Row and column of a cell, the row from 1 and the column from 0."""
 
 _REFERENCE = re.compile(r"\$?(?P<letters>[A-Za-z]{1,3})\$?(?P<row>\d{1,7})")
@@ -72,8 +72,8 @@ class SheetCells:
     def __init__(self) -> None:
         self.last_row = 0
         self.hidden_rows: set[int] = set()
-        self.merges: list[tuple[Place, Place]] = []  # first and last cell
-        self.links: dict[Place, str] = {}
+        self.merges: list[tuple[Position, Position]] = []  # first and last cell
+        self.links: dict[Position, str] = {}
         self.formulas = 0  # without a value
         self._rows: dict[int, dict[int, str]] = {}
         self._hiding_steps = [0] * (MAX_COLUMN + 1)  # how many ranges begin at a column, less those that end
@@ -113,9 +113,12 @@ class SheetCells:
             self._hiding_steps[first] += 1
             self._hiding_steps[min(first + count, MAX_COLUMN)] -= 1
 
-    def is_hidden(self, place: Place | None) -> bool:
+    def is_hidden(self, position: Position | None) -> bool:
         """Whether a cell's row or column is, after `finish`."""
-        return place is not None and (place[0] in self.hidden_rows or self._hidden_columns[place[1]] > 0)
+        if position is None:
+            return False
+        row, column = position
+        return row in self.hidden_rows or self._hidden_columns[column] > 0
 
     def finish(self, sheet: Sheet, workbook: Workbook) -> None:
         """Give a sheet its rows, and a workbook its counts.
@@ -157,13 +160,9 @@ class SheetCells:
 
     def _number_columns(self, visible: list[int]) -> dict[int, int]:
         """Where each column is shown: a gap is one, too, unless they are too many to be a table's."""
-        if visible and visible[-1] - visible[0] >= MAX_COLUMNS:
-            return {column: at for at, column in enumerate(visible)}
-        shown = (
-            (at for at in range(visible[0], visible[-1] + 1) if not self._hidden_columns[at])
-            if visible
-            else ()
-        )
+        shown: Iterable[int] = visible
+        if visible and visible[-1] - visible[0] < MAX_COLUMNS:
+            shown = (at for at in range(visible[0], visible[-1] + 1) if not self._hidden_columns[at])
         return {column: at for at, column in enumerate(shown)}
 
     def _repeat_merged(self) -> None:
@@ -188,8 +187,8 @@ class SheetCells:
                     self.write_cell(number, column, text)
 
 
-def parse_reference(reference: str) -> Place | None:
-    """The place of a cell like B2."""
+def parse_reference(reference: str) -> Position | None:
+    """The position of a cell like B2."""
     match = _REFERENCE.fullmatch(reference)
     if match is None:
         return None
@@ -197,9 +196,9 @@ def parse_reference(reference: str) -> Place | None:
     return None if column is None else (int(match["row"]), column)
 
 
-def format_place(place: Place) -> str:
+def format_position(position: Position) -> str:
     """The name of a cell, like B2."""
-    row, column = place
+    row, column = position
     letters = ""
     while column >= 0:
         column, letter = divmod(column, 26)

@@ -57,7 +57,8 @@ def _render_sheet(sheet: Sheet) -> tuple[str, bool]:
     table, is_cut = render_rows(sheet.rows, sheet.name)
     parts = [table, *sheet.texts]
     if sheet.comments:
-        parts.append(f"## {sheet.name}, comments\n\n" + "\n".join(f"- {each}" for each in sheet.comments))
+        comments = "\n".join(f"- {comment}" for comment in sheet.comments)
+        parts.append(f"## {sheet.name}, comments\n\n{comments}")
     text = "\n\n".join(filter(None, parts))
     return (f"# {sheet.name}\n\n{text}" if text else ""), is_cut or sheet.is_cut
 

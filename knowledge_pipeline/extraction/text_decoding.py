@@ -207,8 +207,6 @@ def _replace_errors(payload: bytes, codec: str) -> _Replaced:
 def _find_error(payload: bytes, codec: str) -> int:
     try:
         _decode_strictly(payload, codec)
-    except UnicodeDecodeError as error:
-        return error.start
-    except UnicodeError:
-        pass
+    except UnicodeError as error:
+        return error.start if isinstance(error, UnicodeDecodeError) else 0
     return 0

@@ -13,7 +13,7 @@ import xlrd
 from knowledge_pipeline.errors import DocumentSkipped
 from knowledge_pipeline.extraction.calamine import read_by_calamine
 from knowledge_pipeline.extraction.number_formats import format_number
-from knowledge_pipeline.extraction.sheets import Sheet, SheetCells, Workbook, format_place
+from knowledge_pipeline.extraction.sheets import Sheet, SheetCells, Workbook, format_position
 
 
 def read_xls(payload: bytes) -> Workbook:
@@ -56,10 +56,10 @@ def _read_sheet(book: Any, sheet: Any, workbook: Workbook) -> Sheet:
                 cells.write_cell(row + 1, column, text)
     cells.finish(read, workbook)
     for (row, column), note in sorted(sheet.cell_note_map.items()):
-        text, place = " ".join(note.text.split()), (row + 1, column)
-        if text and not cells.is_hidden(place):
+        text, position = " ".join(note.text.split()), (row + 1, column)
+        if text and not cells.is_hidden(position):
             author = "" if not note.author or text.startswith(f"{note.author}:") else f"{note.author}: "
-            read.comments.append(f"{format_place(place)}: {author}{text}")
+            read.comments.append(f"{format_position(position)}: {author}{text}")
     return read
 
 

@@ -162,8 +162,8 @@ class _WorkbookReader:
             cells.hidden_rows.add(number)
         column, texts = -1, dict[int, str]()
         for cell in row:
-            place = parse_column(cell.get("r", "").rstrip("0123456789"))
-            column = column + 1 if place is None else place
+            position = parse_column(cell.get("r", "").rstrip("0123456789"))
+            column = column + 1 if position is None else position
             if len(cell) and (text := self._read_cell(cell, cells)):
                 texts[column] = text
         cells.write_row(number, texts)
@@ -220,7 +220,7 @@ class _WorkbookReader:
         root = _load(self._package, path)
         authors = [author.text or "" for author in root.iter("{*}author")]
         for comment in root.iter("{*}comment", "{*}threadedComment"):
-            place, text = comment.get("ref", ""), " ".join(_read_rich_text(comment).split())
+            position, text = comment.get("ref", ""), " ".join(_read_rich_text(comment).split())
             if local_name(comment) == "threadedComment":
                 author = self._people.get(comment.get("personId", ""), "")
             else:
@@ -228,9 +228,9 @@ class _WorkbookReader:
                 author = authors[at] if at < len(authors) else ""
                 if text.startswith(_OLD_THREAD) or author.startswith("tc="):  # its thread is read
                     continue
-            if text and not cells.is_hidden(parse_reference(place)):
-                named = text if not author or text.startswith(f"{author}:") else f"{author}: {text}"
-                sheet.comments.append(f"{place}: {named}")
+            if text and not cells.is_hidden(parse_reference(position)):
+                comment_text = text if not author or text.startswith(f"{author}:") else f"{author}: {text}"
+                sheet.comments.append(f"{position}: {comment_text}")
 
     def _read_drawing(self, sheet: Sheet, path: str) -> None:
         root = _load(self._package, path)

@@ -37,7 +37,6 @@ from knowledge_pipeline.query.code_graph import (
     rank_related_code,
 )
 from knowledge_pipeline.query.documents import read_by_id
-from knowledge_pipeline.query.impact_notes import describe_surroundings
 from knowledge_pipeline.query.open_release import Index, OpenRelease
 from knowledge_pipeline.query.places import CHUNK_ID
 from knowledge_pipeline.query.visible_graph import MemberScope, VisibleGraph
@@ -125,6 +124,8 @@ async def query_graph(index: Index, request: GraphRequest, access: Access) -> Gr
     notes = _build_notes(request, target, walk)
     if request.method == "analyze_dependencies":
         with watch.step("surroundings"):
+            from knowledge_pipeline.query.impact_notes import describe_surroundings  # most only search
+
             notes += await describe_surroundings(opened, graph, walk.nodes.values(), access)
     return GraphResponse(
         query_id=str(uuid.uuid4()),

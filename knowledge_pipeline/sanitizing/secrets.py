@@ -32,7 +32,6 @@ def find_secrets(text: str) -> Iterator[Finding]:
 _LONG_WORD = re.compile(r"[A-Za-z0-9_./+=~:@-]{17,}+")
 """What any token is part of: all characters of all tokens, and the length of the shortest."""
 
-
 _TOKENS = (
     # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html
     ("aws_key", "AKIA ASIA ABIA ACCA", r"[A-Z2-7]{16}"),

@@ -8,7 +8,6 @@ what a revoked token or a suspended App look like.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,7 +21,6 @@ from knowledge_pipeline.config.organisations import (
     write_listing,
 )
 from knowledge_pipeline.config.settings import Settings
-from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.registry import list_members
 from knowledge_pipeline.errors import KnowledgeError, NotFound, SourceRefused, StoreError
 from knowledge_pipeline.store.listings import fetch_listings, publish_listing
@@ -59,7 +57,6 @@ def discover(
     *,
     accept_removals: bool = False,
     report: ListProgress = lambda organisation, count: None,
-    sleep: Sleep = time.sleep,
 ) -> Discovery:
     """List one organisation, and keep the listing if it can be trusted.
 
@@ -68,7 +65,6 @@ def discover(
         organisation: one of theirs.
         accept_removals: take a listing that lacks more than half of the known members.
         report: is told of the progress.
-        sleep: waits as long as the service asks for.
 
     Raises:
         StoreError, StoreUnavailable: the listing cannot be written.
@@ -79,9 +75,9 @@ def discover(
     before = _index(organisation, former.members) if former else {}
     now = datetime.now(UTC).isoformat(timespec="seconds")
     try:
-        members = _list(organisation, report, sleep)
+        members = _list(organisation, report)
         if not before.keys() <= members.keys():
-            members = {**members, **_list(organisation, report, sleep)}
+            members = {**members, **_list(organisation, report)}
         after = _index(organisation, members.values())
         removed = tuple(name for name in before if name not in after)
         if 2 * len(removed) > len(before) and not accept_removals:
@@ -107,7 +103,7 @@ def discover(
     return result
 
 
-def _list(organisation: OrganisationSettings, report: ListProgress, sleep: Sleep) -> _Members:
+def _list(organisation: OrganisationSettings, report: ListProgress) -> _Members:
     """All members by name.
 
     Raises:
@@ -116,7 +112,7 @@ def _list(organisation: OrganisationSettings, report: ListProgress, sleep: Sleep
     """
     organisation.require_variables()
     members: _Members = {}
-    for member in list_members(organisation.connection, sleep=sleep):
+    for member in list_members(organisation.connection):
         members[member.name] = member
         if len(members) > organisation.max_members:
             raise SourceRefused(

@@ -38,7 +38,7 @@ def test_a_search_imports_nothing_that_only_other_commands_need(indexed: Path):
     )
     imported = list_imports(ran.stderr)
     assert "lance" in imported and "src/sessions.py" in ran.stdout
-    others = {"requests", "yaml", "duckdb", "dagster", "lancedb", "tree_sitter"}
+    others = {"requests", "yaml", "duckdb", "dagster", "lancedb", "tree_sitter", "pathspec"}
     ours = {
         *("connectors.registry", "serve.service", "stages.pipeline", "extensions.federation", "query.status"),
         *("llm.budgets", "context.build"),

@@ -46,11 +46,42 @@ def place(order):
     url = f"{BASE}/orders/{order['id']}/items?full=1"
     requests.put(url, json=order)
     session.post(API + "/orders/" + order.id, json=order)
+    item = urljoin(settings.BASE, f"items/{order.id}/state")
+    requests.get(item)
     return httpx.request("DELETE", "http://{}/orders/{}".format(host, order.id))
 
 def other(settings):
     settings.get("/no/client")
     client.get("orders")
+"""
+LOCALS = """\
+class Orders {
+    string root = "api/orders/";
+    void Load(int id) {
+        var uri = $"{root}items/{id}";
+        client.GetFromJsonAsync<List<Order>>(uri);
+    }
+    void Find() {
+        client.GetFromJsonAsync<Order>(uri);
+        var uri = Build(root);
+        client.GetFromJsonAsync<Order>(uri);
+        uri = $"{root}kinds";
+        client.DeleteAsync(uri);
+    }
+}
+"""
+SETTINGS = """\
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="SHOP_")
+    model_config: dict = {}
+    DATABASE_URL: str
+    mode: Literal["a"] = "a"
+
+    def check(self):
+        local: int = 1
+
+class Other(BaseModel):
+    name: str
 """
 EXPRESS = """\
 const items = express.Router();
@@ -193,7 +224,7 @@ paths:
             "uses variable ORDERS_URL|uses route * /api|uses route * /api/{}"
             "|uses route * /orders/{}/items in place"
             "|uses route PUT /orders/{}/items in place|uses route POST /api/orders/{} in place"
-            "|uses route DELETE /orders/{} in place",
+            "|uses route DELETE /orders/{} in place|uses route GET /items/{}/state in place",
         ),
         ("a.js", EXPRESS, "declares route GET /orders/{}|declares route POST /items"),
         (
@@ -269,6 +300,18 @@ paths:
             "|declares variable PORT"
             "|declares variable BUILD_ID",
         ),
+        (
+            "a.cs",
+            LOCALS,
+            "uses route GET /api/orders/items/{} in Orders.Load"
+            "|uses route DELETE /api/orders/kinds in Orders.Find",
+        ),
+        (
+            "a.py",
+            SETTINGS,
+            "uses variable SHOP_DATABASE_URL in Settings|uses variable SHOP_MODE in Settings",
+        ),
+        (".env", "SECRET_KEY=abc\n", "declares variable SECRET_KEY"),
         (".env.example", "SECRET_KEY=abc\n# NO=1\n", "declares variable SECRET_KEY"),
         (
             ".github/CODEOWNERS",

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.connectors.conversations import ConversationFilters
 from knowledge_pipeline.connectors.patterns import ChangedPaths, build_changed_paths
 from knowledge_pipeline.errors import DocumentSkipped
@@ -18,11 +19,11 @@ Open = Callable[..., Any]
 
 def opened(kind: Any, server: Any, waits: list[float]) -> Iterator[Open]:
     """Opens a source with filters; waits are told, not waited."""
-    with ExitStack() as to_close:
+    with ExitStack() as to_close, pausing_by(waits.append):
 
         def open_source(connection: Any = None, **filters: Any) -> Any:
             told = ConversationFilters(**filters)
-            return to_close.enter_context(kind(connection or server.connection(), told, sleep=waits.append))
+            return to_close.enter_context(kind(connection or server.connection(), told))
 
         yield open_source
 

@@ -16,6 +16,7 @@ import pytest
 import requests
 import trustme
 
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.connectors.http_retry import MAX_ATTEMPTS, compute_wait_s, mount_retries
 from knowledge_pipeline.errors import SourceUnavailable
 
@@ -91,8 +92,8 @@ def waits() -> list[float]:
 
 @pytest.fixture
 def session(waits: list[float]) -> Iterator[requests.Session]:
-    with requests.Session() as session:
-        yield mount_retries(session, "Numbers at example.org", sleep=waits.append)
+    with requests.Session() as session, pausing_by(waits.append):
+        yield mount_retries(session, "Numbers at example.org")
 
 
 def test_what_is_answered_is_asked_once(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.connectors.http_retry import mount_retries, reuse_responses
 from knowledge_pipeline_tests.fakes.served import Asked, Sent, Served
 
@@ -33,12 +34,12 @@ class Site(Served):
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    with Site() as served:
+    with Site() as served, pausing_by(lambda _: None):
         yield served
 
 
 def ask(site: Site, token: str = "one") -> requests.Response:
-    session = mount_retries(requests.Session(), "the site", sleep=lambda _: None)
+    session = mount_retries(requests.Session(), "the site")
     return session.get(f"{site.address}/group", headers={"Authorization": token})
 
 

@@ -81,7 +81,6 @@ def test_what_runs_by_itself_is_switched_on(workplace: Workplace, load) -> None:
             "new_input",
             "lost_runs",
             "new_release",
-            "release_after_failures",
             "failed_runs",
         ],
         "RUNNING",

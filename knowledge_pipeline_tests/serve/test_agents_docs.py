@@ -1,4 +1,4 @@
-"""docs/agents.md is true: its settings can be read, its commands exist, its tools are those there are."""
+"""What docs/agents.md and docs/agent-tools.md say is true of settings, commands and tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import typer
 from knowledge_pipeline.cli.app import app
 from knowledge_pipeline.serve.mcp.tools import TOOLS
 
-TEXT = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = (DOCS / "agents.md").read_text(encoding="utf-8")
+TOOL_PAGE = (DOCS / "agent-tools.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -28,7 +30,7 @@ def test_settings_are_json_and_name_one_server():
 
 
 def test_every_tool_is_in_the_table():
-    rows = "\n".join(line for line in TEXT.splitlines() if line.startswith(("| `", "| **`")))
+    rows = "\n".join(line for line in TOOL_PAGE.splitlines() if line.startswith(("| `", "| **`")))
     assert [name for name in TOOLS if f"`{name}`" not in rows] == []
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.config.file import load_settings, read_stamp
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.connectors.git.remote_heads import build_queries, group_by_watched_branch
 from knowledge_pipeline.defs.sensors import RemovalCursor, plan_additions, plan_removals
 from knowledge_pipeline.stages.context import list_scheduled_sources
@@ -49,10 +50,12 @@ def test_two_thousand_repositories_are_listed_and_loaded_fast(
             return found
 
         [organisation] = select_organisations(settings)
-        found = timed("list", lambda: discover(settings, organisation, sleep=wait))
+        with pausing_by(wait):
+            found = timed("list", lambda: discover(settings, organisation))
         assert (found.problem, found.selected, len(found.added)) == ("", REPOSITORIES, REPOSITORIES)
         assert len(server.requests) == server.points == 20 and len(waits) == 1
-        again = timed("list without a change", lambda: discover(settings, organisation, sleep=wait))
+        with pausing_by(wait):
+            again = timed("list without a change", lambda: discover(settings, organisation))
         assert (again.added, again.removed, len(server.requests)) == ((), (), 40)
 
     settings = timed("load", lambda: load_settings(path))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.config.file import load_settings
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.stages.organisations import Discovery, discover, select_organisations
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
@@ -33,7 +34,8 @@ class Organisation:
     def discover(self, **options: Any) -> Discovery:
         settings = load_settings(self.path)
         [organisation] = select_organisations(settings, ["acme"])
-        return discover(settings, organisation, sleep=lambda wait_s: None, **options)
+        with pausing_by(lambda wait_s: None):
+            return discover(settings, organisation, **options)
 
     def names(self) -> str:
         """The members by the ids of their sources."""

@@ -8,6 +8,7 @@ import pytest
 
 from knowledge_pipeline import freshness
 from knowledge_pipeline.freshness import (
+    CHANGED,
     FreshnessReader,
     IndexedRevision,
     SeenCommit,
@@ -39,6 +40,14 @@ def record(*seen: tuple[str | None, float, float], **changes) -> SourceRecord:
         ((("two", 90.0, 200.0),), 100.0, 200.0, None),  # the same before and after, and another was read
         ((("two", 120.0, 130.0), ("one", 140.0, 200.0)), 200.0, None, 0),  # a push that was taken back
         (((None, 90.0, 200.0),), 200.0, None, 0),  # a folder
+        (((None, 90.0, 150.0), (CHANGED + "a", 180.0, 200.0)), 150.0, 180.0, None),
+        (((CHANGED + "a", 90.0, 95.0), (None, 120.0, 200.0)), 200.0, None, 0),
+        (
+            ((CHANGED + "a", 120.0, 130.0), (None, 140.0, 200.0)),
+            100.0,
+            120.0,
+            None,
+        ),  # read by a later version
     ],
 )
 def test_looks_say_how_far_what_is_indexed_is_behind(seen, as_of, behind_since, commits):

@@ -106,7 +106,7 @@ class ConfluenceClient(ServiceClient):
         question = dict(parameters)
         seen: dict[str, None] = {}  # in order
         stepped_from: set[int] = set()
-        place = _OffsetPlace()
+        offsets = _OffsetCursor()
         guard = PageGuard(partial(self.listing_incomplete, "does not end a listing"))
         while True:
             response = self._send(path, question)
@@ -118,7 +118,7 @@ class ConfluenceClient(ServiceClient):
             moved = keys[0] not in seen if keys else not following
             if start > 0 and moved and start not in stepped_from:
                 stepped_from.add(start)
-                question["start"] = max(0, start - place.page_size)
+                question["start"] = max(0, start - offsets.page_size)
                 continue
             fresh = {key: result for key, result in zip(keys, results, strict=True) if key not in seen}
             seen.update(dict.fromkeys(fresh))
@@ -126,16 +126,17 @@ class ConfluenceClient(ServiceClient):
             if not following:
                 return
             query: Json = parse_qs(urlsplit(following).query)  # the host of the address is never used
-            cursor, named = query.get("cursor", [None])[0], query.pop("start", [""])[0]
+            cursor, offset = query.get("cursor", [None])[0], query.pop("start", [""])[0]
             guard.advance(fresh, cursor)
             if cursor is not None:  # Cloud names an offset, too, and goes by the cursor
                 question |= query
                 continue
-            if place.is_repeated(start, keys):
+            if offsets.is_repeated(start, keys):
                 if next(iter(seen)) in keys:  # the first records again
                     raise guard.error()
                 return  # the last ones (CONFSERVER-95272)
-            question["start"] = place.advance(start, keys, len(fresh), int(named) if named.isdecimal() else 0)
+            suggested = int(offset) if offset.isdecimal() else 0
+            question["start"] = offsets.advance(start, keys, len(fresh), suggested)
             if question["start"] <= start:
                 raise guard.error()
 
@@ -260,7 +261,7 @@ def _load_json(response: requests.Response) -> Any:
         return None
 
 
-class _OffsetPlace:
+class _OffsetCursor:
     """Where a listing by offset goes on.
 
     A server may give fewer results than were asked for, and name the offset after as many as were asked
@@ -277,16 +278,16 @@ class _OffsetPlace:
         """Whether a page is the one before again, though it begins after it."""
         return bool(keys) and keys == self._last[0] and start >= self._last[1]
 
-    def advance(self, start: int, keys: list[str], fresh_count: int, named: int) -> int:
-        """The offset of the next page, after one at `start`; `named` is what the server calls it."""
-        self._last = keys, named
+    def advance(self, start: int, keys: list[str], fresh_count: int, suggested: int) -> int:
+        """The offset of the next page, after one at `start`; `suggested` is what the server calls it."""
+        self._last = keys, suggested
         self.page_size = max(self.page_size, len(keys))
         end = start + len(keys)
         is_passed = fresh_count == 0 and end > self._read_to  # all that it shows was read
         self._read_to = max(self._read_to, end)
         if not keys or is_passed:
-            return named
-        return min(named, end) - min(_OVERLAP, len(keys) // 2)
+            return suggested
+        return min(suggested, end) - min(_OVERLAP, len(keys) // 2)
 
 
 def _key_of(result: Json) -> str:

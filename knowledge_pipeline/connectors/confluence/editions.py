@@ -71,19 +71,16 @@ class CloudEdition(_Edition):
         # without a status, archived pages come too
         question: Json = {"status": "current", "sort": "id", "limit": _CLOUD_PAGE_SIZE}
         for several in split_batches(spaces, _SPACES_PER_CALL):
-            tree = _PageTree(self._client)
-            pages = [
-                self._add_page(tree, raw, kind, spaces)
+            listed = (
+                (raw, kind)
                 for kind in CONTENT_KINDS
                 for raw in self._client.iter_results(_PATHS[kind], question | {"space-id": several})
-            ]
-            yield from tree.with_ancestors(page for page in pages if page is not None)
+            )
+            yield from self._iter_placed(listed, spaces)
 
     def find_pages(self, kind_by_id: Mapping[str, str], spaces: Mapping[str, str]) -> Iterator[Page]:
         """By id, with their place in the tree."""
-        tree = _PageTree(self._client)
-        pages = [self._add_page(tree, raw, kind, spaces) for raw, kind in self._iter_by_id(kind_by_id, {})]
-        yield from tree.with_ancestors(page for page in pages if page is not None)
+        return self._iter_placed(self._iter_by_id(kind_by_id, {}), spaces)
 
     def read_pages(self, kind_by_id: Mapping[str, str]) -> Iterator[Page]:
         """By id, with bodies."""
@@ -134,11 +131,13 @@ class CloudEdition(_Edition):
                 if isinstance(raw, dict) and raw.get("status") == "current":
                     yield raw, kind
 
-    def _add_page(self, tree: _PageTree, raw: Json, kind: str, spaces: Mapping[str, str]) -> Page | None:
-        """A page, and its place for the tree; None if it is in no wanted space."""
-        page = self._to_page(raw, kind, spaces.get(str(raw.get("spaceId")), ""))
-        tree.add(raw)
-        return page if page.space else None
+    def _iter_placed(self, listed: Iterable[tuple[Json, str]], spaces: Mapping[str, str]) -> Iterator[Page]:
+        """The listed pages of wanted spaces, with their place in the tree of all that is listed."""
+        tree, pages = _PageTree(self._client), list[Page]()
+        for raw, kind in listed:
+            pages.append(self._to_page(raw, kind, spaces.get(str(raw.get("spaceId")), "")))
+            tree.add(raw)
+        yield from tree.with_ancestors([page for page in pages if page.space])
 
     def _to_page(self, raw: Json, kind: str, space: str) -> Page:
         try:
@@ -171,9 +170,8 @@ class _PageTree:
         parent, kind = str(raw.get("parentId") or ""), str(raw.get("parentType") or "page")
         self._nodes[str(raw["id"])] = _TreeNode(str(raw["title"]), parent, kind)
 
-    def with_ancestors(self, pages: Iterable[Page]) -> Iterator[Page]:
+    def with_ancestors(self, pages: Sequence[Page]) -> Iterator[Page]:
         """The pages with the titles of what they are under."""
-        pages = list(pages)
         self.load_missing_parents()
         for page in pages:  # the titles end at what we may not see
             nodes = map(self._nodes.get, self.list_ancestor_ids(page.id))

@@ -176,7 +176,7 @@ class _PermissionReader:
         if not is_list(sets):
             raise _build_unshown(space, sets if isinstance(sets, int) else 404)
         views = (one for one in list_objects(sets) if one.get("type") == "VIEWSPACE")
-        for permission in (each for view in views for each in list_objects(view.get("spacePermissions"))):
+        for permission in (grant for view in views for grant in list_objects(view.get("spacePermissions"))):
             if name := str(permission.get("userName") or ""):
                 yield Member(name)
             elif group := str(permission.get("groupName") or ""):

@@ -167,8 +167,6 @@ def find_mentioned_accounts(storage: str) -> set[str]:
 
 
 class _PageRenderer:
-    """One way through a page's tree."""
-
     def __init__(self, root: Element, space: str, site: str, people: Mapping[str, str]) -> None:
         self.references: set[str] = set()
         self._space = space

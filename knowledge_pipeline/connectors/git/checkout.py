@@ -87,7 +87,6 @@ class CheckoutTree(LocalTree):
         return replace(content, last_modified=None if locator == _UNKNOWN else parse_timestamp(locator))
 
     def _load_commits(self) -> NewestCommits:
-        """The last commits of the files that HEAD has."""
         self.notes.clear()
         self._blobs = None
         if self._repository is None:
@@ -149,10 +148,8 @@ class CheckoutTree(LocalTree):
         for note in _STAGED.finditer(output):
             blob, name, changed_s, changed_ns, modified_s, modified_ns, size = note.groups()
             if committed.get(name) == blob:
-                changed, modified = (
-                    int(changed_s + changed_ns.zfill(9)),
-                    int(modified_s + modified_ns.zfill(9)),
-                )
+                changed = int(changed_s + changed_ns.zfill(9))
+                modified = int(modified_s + modified_ns.zfill(9))
                 looked = f"{modified}-{int(size)}-{changed}@" if max(changed, modified) < noted_ns else ""
                 staged[decode_path(name).removeprefix(prefix)] = looked, blob
         return staged
@@ -204,11 +201,11 @@ class WorktreeTree(CheckoutTree):
     def _seed_commits(self) -> None:
         """Begin with the last commits that are known of the origin: most are the same."""
         if self._repository and self._origin._repository:
-            known = self._cache / CHECKOUTS / name_checkout(self._origin._repository)
+            source = self._cache / CHECKOUTS / name_checkout(self._origin._repository)
             own = self._cache / CHECKOUTS / name_checkout(self._repository)
-            if known.is_dir() and not own.exists():
+            if source.is_dir() and not own.exists():
                 with suppress(OSError):  # another process does so
-                    shutil.copytree(known, own)
+                    shutil.copytree(source, own)
 
 
 def name_checkout(repository: Path) -> str:

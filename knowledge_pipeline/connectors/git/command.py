@@ -13,7 +13,6 @@ import signal
 import subprocess
 import tempfile
 import threading
-import time
 from base64 import b64encode
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -31,7 +30,7 @@ from knowledge_pipeline.config.connections import (
     strip_credentials,
 )
 from knowledge_pipeline.config.model import UnsetSecret
-from knowledge_pipeline.connectors.base import Sleep, decode_path
+from knowledge_pipeline.connectors.base import decode_path
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline.extraction.text_decoding import decode_bytes
 
@@ -46,7 +45,6 @@ _GLOBAL_OPTIONS = (
     "-c", "log.showSignature=false", "-c", "gc.autoDetach=false", "-c", "maintenance.autoDetach=false",
     "-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60",
 )  # fmt: skip
-
 
 _ALLOWED_PROTOCOLS = "file:git:http:https:ssh"
 _WIKI_REMEDY = (
@@ -309,7 +307,7 @@ class Remote:
     is_wiki: bool = False
     problem: str | None = None  # why git cannot ask it now: only its address is known
 
-    def build_environment(self, *, sleep: Sleep = time.sleep) -> dict[str, str]:
+    def build_environment(self) -> dict[str, str]:
         """What one command of git needs; an App has a new token every hour. ConfigError: it is not known."""
         if self.problem:
             raise ConfigError(self.problem)
@@ -318,7 +316,7 @@ class Remote:
             # Imported here: it brings `requests`, which git does without.
             from knowledge_pipeline.connectors.github.client import GithubClient
 
-            with closing(GithubClient(self.app, sleep=sleep)) as client:
+            with closing(GithubClient(self.app)) as client:
                 credentials = f"x-access-token:{client.get_installation_token()}"
         allowed = {"GIT_ALLOW_PROTOCOL": _ALLOWED_PROTOCOLS}
         if credentials is None:

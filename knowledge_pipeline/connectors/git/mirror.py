@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -21,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from knowledge_pipeline.config.connections import GithubConnection, GitlabConnection
 from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.base import pause
 from knowledge_pipeline.connectors.git.command import (
     FETCH_TIMEOUT_S,
     GitError,
@@ -231,7 +231,7 @@ class Mirror:
             # Imported here: it brings `requests`, which git does without.
             from knowledge_pipeline.connectors.http_retry import compute_backoff_s
 
-            time.sleep(compute_backoff_s(attempt))
+            pause(compute_backoff_s(attempt))
             attempt += 1
 
     def _is_usable(self) -> bool:

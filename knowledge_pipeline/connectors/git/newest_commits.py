@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator
 from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -57,9 +57,9 @@ def load_newest_commits(
     file = cache / f"touched-{sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}.json"
     remembered = {} if remembered is None else remembered
     grafts = read_grafts(repository)
-    known = remembered.get(file)
+    latest = remembered.get(file)
     # What is remembered may be of a branch that was left again, and the file of where it began.
-    candidates = (_load_cache(file, it) for it in ([known, None] if known else [None]))
+    candidates = (_load_cache(file, it) for it in ([latest, None] if latest else [None]))
     usable = (it for it in candidates if it and it.grafts == grafts and _leads_to(it.tip, tip, repository))
     cached = next(usable, None)
     if cached and cached.tip == tip:
@@ -112,7 +112,9 @@ def read_newest_commits(
         grafts: commits whose parents are missing.
     """
     pass_ = _HistoryPass(repository, prefix, grafts)
-    rest = pass_.follow({tip.encode("ascii"): set(_list_paths(repository, tip, prefix))}, since=base)
+    listing = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", tip, *limit_to(prefix)]
+    paths = set(stream_git(listing, repository=repository))
+    rest = pass_.follow({tip.encode("ascii"): paths}, since=base)
     if base is not None and earlier is not None:
         older: set[bytes] = set()
         for path in rest.pop(base.encode("ascii"), ()):
@@ -153,15 +155,11 @@ class _HistoryPass:
                     paths -= changed
                     _hand_over(pending, parent, paths)
                     paths = changed
-                self._take_down(paths, commit, int(seconds))
+                last = (0, "") if commit in self._grafts else (int(seconds), commit.decode("ascii"))
+                self.newest.update(dict.fromkeys(map(decode_path, paths), last))
                 if not pending:
                     break
         return pending
-
-    def _take_down(self, paths: Iterable[bytes], commit: bytes, seconds: int) -> None:
-        last = (0, "") if commit in self._grafts else (seconds, commit.decode("ascii"))
-        for path in paths:
-            self.newest[decode_path(path)] = last
 
     def _compare_all(self, commits: bytes) -> Generator[list[bytes]]:
         """For each commit, and each of its parents: the files that are otherwise in the two."""
@@ -189,11 +187,6 @@ def _hand_over(pending: _Paths, parent: bytes, paths: set[bytes]) -> None:
     larger, smaller = (paths, there) if len(paths) > len(there) else (there, paths)
     larger |= smaller
     pending[parent] = larger
-
-
-def _list_paths(repository: Path, tip: str, prefix: str) -> Iterator[bytes]:
-    arguments = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", tip, *limit_to(prefix)]
-    yield from stream_git(arguments, repository=repository)
 
 
 def _load_cache(file: Path, remembered: CachedCommits | None) -> CachedCommits | None:

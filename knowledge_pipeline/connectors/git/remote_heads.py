@@ -17,6 +17,7 @@ from pathlib import Path
 from knowledge_pipeline.config.addresses import parse_git_address
 from knowledge_pipeline.config.connections import GitConnection, LocalConnection, strip_credentials
 from knowledge_pipeline.config.sources import SourceConfig, resolve_trigger
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.connectors.git.command import (
     GitError,
     Remote,
@@ -197,7 +198,8 @@ def _ls_remote(remote: Remote, option: str, timeout_s: float) -> bytes:
         raise SourceUnavailable("GitHub gives no token of the App now: it is asked for again in a moment")
 
     arguments = ["ls-remote", option, "--", remote.url]
-    environment = remote.build_environment(sleep=refuse_wait)
+    with pausing_by(refuse_wait):
+        environment = remote.build_environment()
     try:
         return run_git(arguments, repository=None, extra_environment=environment, timeout_s=timeout_s)
     except GitError as failure:

@@ -106,7 +106,6 @@ class GitTree:
 
     def read(self, path: str, locator: str, limit_bytes: int) -> FileContent:
         """A whole file; SourceUnavailable where the mirror lacks it."""
-        del path  # the blob's id says it all
         blob, _, rest = locator.partition(":")
         commit, _, noted = rest.partition(":")
         payload = self._read_object(blob)

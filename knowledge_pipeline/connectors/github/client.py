@@ -24,7 +24,6 @@ import requests
 
 from knowledge_pipeline.config.connections import GithubApp, GithubConnection, to_github_web_url
 from knowledge_pipeline.config.organisations import GithubOrganisationConnection
-from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.conversations import QueryTooLarge
 from knowledge_pipeline.connectors.download import Downloader
 from knowledge_pipeline.connectors.http_retry import (
@@ -74,13 +73,11 @@ class GithubClient(CodeHostClient):
     some or none of the data. Its message holds no secret: GitHub does not repeat them.
     """
 
-    def __init__(
-        self, connection: GithubConnection | GithubOrganisationConnection, *, sleep: Sleep = time.sleep
-    ) -> None:
+    def __init__(self, connection: GithubConnection | GithubOrganisationConnection) -> None:
         # Files without our token, which GitHub does not take there, and with which whoever writes in the
         # repository could have files of other repositories read.
         site = urlsplit(to_github_web_url(connection.url)).hostname
-        downloader = Downloader(f"GitHub at {site}", (), sleep=sleep)
+        downloader = Downloader(f"GitHub at {site}", ())
         super().__init__(f"GitHub at {urlsplit(connection.url).hostname}", downloader)
         is_repository = isinstance(connection, GithubConnection)
         repository = connection.repository if is_repository else connection.owner
@@ -88,10 +85,9 @@ class GithubClient(CodeHostClient):
         self._repository = connection.repository if is_repository else connection.location
         self._identity = "app" if connection.app else "token"
         self._connection = connection
-        self._sleep = sleep
         self._requester: Requester | None = None
         self._requesters: list[Requester] = []
-        self._session = mount_retries(requests.Session(), self.service, sleep=sleep)
+        self._session = mount_retries(requests.Session(), self.service)
         self._limit: Mapping[str, Any] | None = None  # of the last response
 
     def close(self) -> None:
@@ -114,7 +110,7 @@ class GithubClient(CodeHostClient):
             if (limit := self._limit) and int(limit["remaining"]) < int(limit["cost"]):
                 self._limit = None
                 wait_s = parse_retry_after(str(limit["resetAt"])) or 0.0
-                wait_or_raise(self.service, wait_s, self._sleep)
+                wait_or_raise(self.service, wait_s)
             if (answer := self._execute_once(query, variables, can_split=can_split)) is not None:
                 return answer
         raise self.unavailable("limits our calls")
@@ -186,7 +182,7 @@ class GithubClient(CodeHostClient):
             raise self._api_not_found() from None
 
     def _wait_for_limit(self, wait: str | None) -> None:
-        wait_or_raise(self.service, parse_retry_after(wait or "") or _SECONDARY_LIMIT_WAIT_S, self._sleep)
+        wait_or_raise(self.service, parse_retry_after(wait or "") or _SECONDARY_LIMIT_WAIT_S)
 
     def _open_requester(self) -> Requester:
         if self._requester is None:

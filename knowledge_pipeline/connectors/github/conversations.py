@@ -7,7 +7,6 @@ span does and costs what changed, not what there is.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +15,7 @@ from typing import Any, ClassVar
 from urllib.parse import unquote
 
 from knowledge_pipeline.config.connections import GithubConnection
-from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep
+from knowledge_pipeline.connectors.base import DELETED_REASON
 from knowledge_pipeline.connectors.conversations import (
     ConversationFilters,
     ConversationSource,
@@ -61,10 +60,8 @@ class GithubConversations(ConversationSource[GithubClient]):
     listing_spec: ClassVar[tuple[str, str, str]]
     """The list of a repository, GraphQL's type for their states, and the fields of each in it."""
 
-    def __init__(
-        self, connection: GithubConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
-    ) -> None:
-        super().__init__(GithubClient(connection, sleep=sleep), filters)
+    def __init__(self, connection: GithubConnection, filters: ConversationFilters) -> None:
+        super().__init__(GithubClient(connection), filters)
         self.repository = connection.repository
         states = self.state_values[self._state]
         self._lister = _ConversationLister(self._client, *self.listing_spec, states, filters.labels)

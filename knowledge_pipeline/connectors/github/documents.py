@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -11,7 +10,6 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import GithubConnection
-from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.conversations import (
     MAX_ASSETS,
     MAX_FILES,
@@ -190,10 +188,8 @@ class GithubReleases(ReleaseSource[GithubClient]):
     API: https://docs.github.com/en/graphql/reference/objects#release
     """
 
-    def __init__(
-        self, connection: GithubConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
-    ) -> None:
-        super().__init__(GithubClient(connection, sleep=sleep), filters, connection.repository)
+    def __init__(self, connection: GithubConnection, filters: ConversationFilters) -> None:
+        super().__init__(GithubClient(connection), filters, connection.repository)
         self._location = connection.location
 
     def iter_releases(self) -> Iterator[Node]:

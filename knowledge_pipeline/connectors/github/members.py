@@ -7,14 +7,12 @@ API: https://docs.github.com/en/graphql/reference/interfaces#repositoryowner
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from typing import Any
 
 from knowledge_pipeline.config.organisations import GithubOrganisationConnection, OrganisationMember
-from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.github.client import RATE_LIMIT_FIELDS, GithubClient
 from knowledge_pipeline.connectors.service import PageGuard
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
@@ -32,11 +30,9 @@ _OF_TOPIC = f"""query($query: String!, $after: String) {{ {RATE_LIMIT_FIELDS}
 _MAX_SEARCH_RESULTS = 1_000  # of any search, says GitHub
 
 
-def list_members(
-    connection: GithubOrganisationConnection, *, sleep: Sleep = time.sleep
-) -> Iterator[OrganisationMember]:
+def list_members(connection: GithubOrganisationConnection) -> Iterator[OrganisationMember]:
     """The repositories, the oldest first; an empty one, which has no commit yet, is left out."""
-    with closing(GithubClient(connection, sleep=sleep)) as client:
+    with closing(GithubClient(connection)) as client:
         after: str | None = None
         names: set[str] = set()
         guard = PageGuard(partial(client.listing_incomplete, "does not end its list of repositories"))

@@ -7,13 +7,11 @@ Source: https://docs.github.com/en/rest/collaborators/collaborators
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 
 from knowledge_pipeline.config.connections import GithubConnection
-from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.github.client import RATE_LIMIT_FIELDS, GithubClient
 from knowledge_pipeline.connectors.permissions import (
     EVERYBODY,
@@ -36,12 +34,10 @@ _ADDRESSES = (
 _UNREADABLE = "collaborators are not shown: give the token push access, or an App Metadata: read"
 
 
-def read_repository_permissions(
-    connection: GithubConnection, uris: Sequence[str], *, sleep: Sleep = time.sleep
-) -> Permissions:
+def read_repository_permissions(connection: GithubConnection, uris: Sequence[str]) -> Permissions:
     """The one audience of a repository's documents, as it is now."""
     problems = Counter[str]()
-    with closing(GithubClient(connection, sleep=sleep)) as client:
+    with closing(GithubClient(connection)) as client:
         readers = _read_readers(client, problems)
     return build_permissions(REPOSITORY_AUDIENCE, readers, uris, problems, _UNREADABLE)
 

@@ -11,7 +11,6 @@ API: https://docs.gitlab.com/api/graphql/
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -21,7 +20,6 @@ import requests
 
 from knowledge_pipeline.config.connections import GitlabConnection
 from knowledge_pipeline.config.organisations import GitlabGroupConnection
-from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.conversations import QueryTooLarge
 from knowledge_pipeline.connectors.download import Downloader, build_identity
 from knowledge_pipeline.connectors.http_retry import (
@@ -55,19 +53,17 @@ class GitlabClient(CodeHostClient):
         self,
         connection: GitlabConnection | GitlabGroupConnection,
         documents: Literal["issues", "mergeRequests", "releases", "snippets"],
-        *,
-        sleep: Sleep = time.sleep,
     ) -> None:
         """Each response says whether the token may read the documents."""
         service = f"GitLab at {urlsplit(connection.url).hostname}"
         identity = build_identity(connection.token)
-        super().__init__(service, Downloader(service, [connection.url], identity, sleep=sleep))
+        super().__init__(service, Downloader(service, [connection.url], identity))
         self._connection = connection
         is_project = isinstance(connection, GitlabConnection)
         self._project = connection.project if is_project else connection.group
         self._documents = documents
         self._site = connection.url.rstrip("/")
-        self._session = mount_retries(requests.Session(), service, sleep=sleep)
+        self._session = mount_retries(requests.Session(), service)
         self._session.max_redirects = 0  # the token is for this address; one that leads elsewhere is wrong
         self._session.auth = lambda request: request  # no .netrc is read
         self._session.headers.update(identity)  # as a bearer's, which is taken for tokens of every kind

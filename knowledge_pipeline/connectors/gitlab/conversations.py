@@ -7,14 +7,13 @@ update during the listing moves to the end, where it is read again.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 from urllib.parse import quote, unquote
 
 from knowledge_pipeline.config.connections import GitlabConnection
-from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep
+from knowledge_pipeline.connectors.base import DELETED_REASON
 from knowledge_pipeline.connectors.conversations import (
     ConversationFilters,
     ConversationSource,
@@ -65,10 +64,8 @@ class GitlabConversations(ConversationSource[GitlabClient]):
     detail_fields: ClassVar[str]
     """Fields of one that is read, besides the common ones."""
 
-    def __init__(
-        self, connection: GitlabConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
-    ) -> None:
-        super().__init__(GitlabClient(connection, self.field, sleep=sleep), filters)
+    def __init__(self, connection: GitlabConnection, filters: ConversationFilters) -> None:
+        super().__init__(GitlabClient(connection, self.field), filters)
         self.connection = connection
 
     def find_attachments(self, text: str) -> Iterator[Attachment]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -13,7 +12,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import GitlabConnection
-from knowledge_pipeline.connectors.base import ListedSource, Sleep, build_revision, format_too_large
+from knowledge_pipeline.connectors.base import ListedSource, build_revision, format_too_large
 from knowledge_pipeline.connectors.conversations import (
     MAX_ASSETS,
     ChangedFiles,
@@ -167,10 +166,8 @@ class GitlabReleases(ReleaseSource[GitlabClient]):
     API: https://docs.gitlab.com/api/graphql/reference/#release
     """
 
-    def __init__(
-        self, connection: GitlabConnection, filters: ConversationFilters, *, sleep: Sleep = time.sleep
-    ) -> None:
-        super().__init__(GitlabClient(connection, "releases", sleep=sleep), filters, connection.project)
+    def __init__(self, connection: GitlabConnection, filters: ConversationFilters) -> None:
+        super().__init__(GitlabClient(connection, "releases"), filters, connection.project)
         self._connection = connection
 
     def iter_releases(self) -> Iterator[Node]:
@@ -213,12 +210,10 @@ class GitlabSnippets(ListedSource):
     API: https://docs.gitlab.com/api/graphql/reference/#snippet
     """
 
-    def __init__(
-        self, connection: GitlabConnection, max_bytes: int | None = None, *, sleep: Sleep = time.sleep
-    ) -> None:
+    def __init__(self, connection: GitlabConnection, max_bytes: int | None = None) -> None:
         self._connection = connection
         self._max_bytes = max_bytes or _DEFAULT_MAX_BYTES
-        self._client = GitlabClient(connection, "snippets", sleep=sleep)
+        self._client = GitlabClient(connection, "snippets")
 
     def close(self) -> None:
         """Close the connections."""
@@ -284,11 +279,9 @@ def _iter_snippets(client: GitlabClient, fields: str, *, page_size: int) -> Iter
             yield {**node, "number": int(node.pop("id").rpartition("/")[2])}
 
 
-def read_snippet_permissions(
-    connection: GitlabConnection, uris: Sequence[str], *, sleep: Sleep = time.sleep
-) -> Permissions:
+def read_snippet_permissions(connection: GitlabConnection, uris: Sequence[str]) -> Permissions:
     """An audience for each visibility that snippets have; one that is gone has none."""
-    with closing(GitlabClient(connection, "snippets", sleep=sleep)) as client:
+    with closing(GitlabClient(connection, "snippets")) as client:
         listed = _iter_snippets(client, "", page_size=100)
         audiences = {str(snippet["number"]): f"snippet:{snippet['visibility']}" for snippet in listed}
         readers = read_snippet_readers(client, connection.project)

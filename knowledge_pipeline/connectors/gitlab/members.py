@@ -5,23 +5,19 @@ API: https://docs.gitlab.com/api/groups/#list-projects
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from urllib.parse import quote
 
 from knowledge_pipeline.config.organisations import GitlabGroupConnection, OrganisationMember
-from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.gitlab.client import GitlabClient
 from knowledge_pipeline.connectors.permissions import list_pages
 from knowledge_pipeline.errors import SourceRefused
 
 
-def list_members(
-    connection: GitlabGroupConnection, *, sleep: Sleep = time.sleep
-) -> Iterator[OrganisationMember]:
+def list_members(connection: GitlabGroupConnection) -> Iterator[OrganisationMember]:
     """The projects that the token may see, without those that other groups share, and empty ones."""
-    with closing(GitlabClient(connection, "issues", sleep=sleep)) as client:
+    with closing(GitlabClient(connection, "issues")) as client:
         path = f"groups/{quote(connection.group, safe='')}/projects"
         parameters = {
             "include_subgroups": str(connection.subgroups).lower(),

@@ -6,7 +6,6 @@ Confidential issues are not indexed at all. Source: https://docs.gitlab.com/api/
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
@@ -14,7 +13,6 @@ from typing import Literal
 from urllib.parse import quote
 
 from knowledge_pipeline.config.connections import GitlabConnection
-from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.gitlab.client import GitlabClient
 from knowledge_pipeline.connectors.permissions import (
     EVERYBODY,
@@ -47,10 +45,10 @@ UNREADABLE = "members of the project are not shown: give connection.token the sc
 
 
 def read_project_permissions(
-    connection: GitlabConnection, part: ProjectPart, uris: Sequence[str], *, sleep: Sleep = time.sleep
+    connection: GitlabConnection, part: ProjectPart, uris: Sequence[str]
 ) -> Permissions:
     """The audience of a part of a project, as it is now."""
-    with closing(GitlabClient(connection, "issues", sleep=sleep)) as client:
+    with closing(GitlabClient(connection, "issues")) as client:
         openness = _read_openness(client, connection.project, part)
         is_public = openness == "public"
         members = frozenset[Member]() if is_public else _read_members(client, connection.project, part)

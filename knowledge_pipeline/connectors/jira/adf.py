@@ -15,20 +15,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from knowledge_pipeline.extraction.markdown import (
-    FORMULA_PARAMETERS,
-    MAX_COLUMNS,
-    PANEL_LABELS,
-    TableCell,
-    expand_spans,
-    format_code_block,
-    format_inline_code,
-    format_link,
-    format_list_item,
-    format_quote,
-    format_superscript,
-    format_table,
-)
+from knowledge_pipeline.extraction import markdown
 from knowledge_pipeline.text import descend, is_list, is_object, list_objects
 
 People = Mapping[str, str]
@@ -112,32 +99,32 @@ class _AdfRenderer:
                 return "\n\n".join(part for part in parts if part)
             case "table":
                 if not _has_lines_of_code(node):
-                    return format_table(self._build_grid(node, depth))
+                    return markdown.format_table(self._build_grid(node, depth))
                 cells = (cell for row in children for cell in _children_of(row))
                 return "\n\n".join(filter(None, (self.render_blocks([cell], depth) for cell in cells)))
             case "codeBlock":
                 code, language = _collect_text(node, separator=""), str(attributes.get("language") or "")
-                return format_code_block(code, language) if code.strip() else ""
+                return markdown.format_code_block(code, language) if code.strip() else ""
             case "blockquote":
                 text = self.render_blocks(children, depth)
-                return format_quote(text) if text else ""
+                return markdown.format_quote(text) if text else ""
             case "rule":
                 return "---"
             case "mediaSingle" | "mediaGroup":
                 text = "\n".join(text for child in children if (text := self.render_blocks([child], depth)))
                 if link := _link_of(node):
                     first, *rest = text.split("\n")
-                    text = "\n".join([format_link(first, link), *rest])
+                    text = "\n".join([markdown.format_link(first, link), *rest])
                 return text
             case "blockCard" | "embedCard":
                 jql = descend(attributes, "datasource", "parameters").get("jql")
                 label = _render_label(node, self._people)
-                return format_link(str(jql), label) if jql else label
+                return markdown.format_link(str(jql), label) if jql else label
             case _:  # not in the schema, or only a frame around others
                 values = (node.get("text"), attributes.get("title"), attributes.get("text"))
                 texts = [value.strip() for value in values if isinstance(value, str)]
                 if formula := _formula_of(node):
-                    texts.append(format_code_block(formula))
+                    texts.append(markdown.format_code_block(formula))
                 return "\n\n".join(text for text in (*texts, self.render_blocks(children, depth)) if text)
 
     def _render_inline(self, nodes: list[Any]) -> str:
@@ -146,7 +133,7 @@ class _AdfRenderer:
             text = _render_runs(list(group), self._people)
             if url:
                 lead, text, trail = _split_whitespace(text)
-                text = f"{lead}{format_link(text, url)}{trail}"
+                text = f"{lead}{markdown.format_link(text, url)}{trail}"
             parts.append(text)
         return "".join(parts).strip()
 
@@ -158,11 +145,11 @@ class _AdfRenderer:
         for kind, piece in self._render_pieces(content, depth):
             between = "\n" if kind in _LIST_TYPES else "\n\n"
             text = f"{text}{between}{piece}" if text != label else f"{label}{piece}"
-        return format_list_item(marker, text)
+        return markdown.format_list_item(marker, text)
 
     def _render_task(self, node: Any, depth: int) -> str:
         if _type_of(node) == "taskList":  # in the list itself, it belongs to the item before
-            return format_list_item("  ", self._render_block(node, depth))
+            return markdown.format_list_item("  ", self._render_block(node, depth))
         is_done = descend(node, "attrs").get("state") == "DONE"
         return self._render_list_item(node, "- [x] " if is_done else "- [ ] ", depth)
 
@@ -172,7 +159,7 @@ class _AdfRenderer:
 
     def _render_panel(self, node: Mapping[str, Any], depth: int) -> str:
         attributes = descend(node, "attrs")
-        label = PANEL_LABELS.get(str(attributes.get("panelType"))) or attributes.get("panelIconText")
+        label = markdown.PANEL_LABELS.get(str(attributes.get("panelType"))) or attributes.get("panelIconText")
         text = self.render_blocks(_children_of(node), depth)
         first_type = next((_type_of(child) for child in _children_of(node)), "")
         if not label or not text:
@@ -184,11 +171,15 @@ class _AdfRenderer:
             row if _type_of(row) in {"tableRow", ""} and is_object(row) else {"content": [row]}
             for row in _children_of(table)
         ]
-        grid = expand_spans([self._build_cell(cell, depth) for cell in _children_of(row)] for row in rows)
-        last = MAX_COLUMNS - 1
-        return [[*row[:last], " ".join(row[last:])] if len(row) > MAX_COLUMNS else row for row in grid]
+        grid = markdown.expand_spans(
+            [self._build_cell(cell, depth) for cell in _children_of(row)] for row in rows
+        )
+        last = markdown.MAX_COLUMNS - 1
+        return [
+            [*row[:last], " ".join(row[last:])] if len(row) > markdown.MAX_COLUMNS else row for row in grid
+        ]
 
-    def _build_cell(self, cell: Any, depth: int) -> TableCell:
+    def _build_cell(self, cell: Any, depth: int) -> markdown.TableCell:
         if not is_object(cell) or _type_of(cell) not in {"tableCell", "tableHeader", ""}:
             cell = {"content": [cell]}
         spans = (descend(cell, "attrs").get(name) for name in ("rowspan", "colspan"))
@@ -199,10 +190,10 @@ class _AdfRenderer:
                 grid = self._build_grid(child, depth + 1)
                 parts.append("; ".join(", ".join(text for text in row if text) for row in grid))
             elif _type_of(child) == "codeBlock":
-                parts.append(format_inline_code(_collect_text(child, separator="").strip()))
+                parts.append(markdown.format_inline_code(_collect_text(child, separator="").strip()))
             else:
                 parts.append(self.render_blocks([child], depth + 1))
-        return TableCell(" ".join(parts), rows, min(columns, MAX_COLUMNS))
+        return markdown.TableCell(" ".join(parts), rows, min(columns, markdown.MAX_COLUMNS))
 
 
 def _type_of(node: Any) -> str:
@@ -238,22 +229,22 @@ def _render_label(node: Any, people: People) -> str:
         case "inlineCard" | "blockCard" | "embedCard":  # its name, where the card has its own JSON-LD
             data = descend(attributes, "data")
             url = str(attributes.get("url") or data.get("url") or "")
-            return format_link(str(data.get("name") or ""), url)
+            return markdown.format_link(str(data.get("name") or ""), url)
         case "media" | "mediaInline" | "image":  # the name of a file; an image from elsewhere is a link
             names = (attributes.get(key) for key in ("alt", "__fileName", "title"))
             name = str(next(filter(None, names), "")).strip()
             url = attributes.get("url") or attributes.get("src")
             if isinstance(url, str) and url:
-                return format_link(name or "image", url)
+                return markdown.format_link(name or "image", url)
             return f"(attachment: {name})" if name else "(attachment)"
         case _:
-            return format_inline_code(_formula_of(node)) or _collect_text(node)
+            return markdown.format_inline_code(_formula_of(node)) or _collect_text(node)
 
 
 def _formula_of(node: Any) -> str:
     """The LaTeX of an extension that shows a formula: it is a parameter, and what its text says a name."""
     parameters = descend(node, "attrs", "parameters", "macroParams")
-    values = (descend(parameters, name).get("value") for name in FORMULA_PARAMETERS)
+    values = (descend(parameters, name).get("value") for name in markdown.FORMULA_PARAMETERS)
     return next((value.strip() for value in values if isinstance(value, str) and value.strip()), "")
 
 
@@ -293,7 +284,7 @@ def _render_runs(nodes: list[Any], people: People) -> str:
     for node in nodes:
         text = _render_node(node, people)
         is_raised = _marks_of(node).get("subsup", {}).get("type") == "sup"
-        texts.append(format_superscript(text, texts[-1] if texts else "") if is_raised else text)
+        texts.append(markdown.format_superscript(text, texts[-1] if texts else "") if is_raised else text)
     runs = [
         ("".join(text for text, _ in group), emphasis)
         for emphasis, group in groupby(zip(texts, map(_emphasis_of, nodes), strict=True), key=itemgetter(1))
@@ -321,7 +312,7 @@ def _render_node(node: Any, people: People) -> str:
     if _type_of(node) == "text":
         text = node.get("text")
         text = text if isinstance(text, str) else ""
-        return format_inline_code(text) if "code" in _marks_of(node) else text
+        return markdown.format_inline_code(text) if "code" in _marks_of(node) else text
     return _render_label(node, people)
 
 

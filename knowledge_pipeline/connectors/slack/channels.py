@@ -7,7 +7,6 @@ asked for thread by thread. Scopes and configuration: docs/sources/slack.md.
 from __future__ import annotations
 
 import re
-import time
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from functools import cached_property
 from itertools import groupby
 
 from knowledge_pipeline.config.connections import SlackConnection
-from knowledge_pipeline.connectors.base import DELETED_REASON, Sleep
+from knowledge_pipeline.connectors.base import DELETED_REASON
 from knowledge_pipeline.connectors.service import ServiceSource
 from knowledge_pipeline.connectors.slack.client import Json, SlackClient, SlackRefused
 from knowledge_pipeline.connectors.slack.text import keep_ids, to_string
@@ -57,8 +56,6 @@ _DAY = timedelta(days=1)
 
 
 class _ChannelRefused(SourceRefused):
-    """Slack does not let the bot read one channel."""
-
     def __init__(self, service: str, channel: Channel, code: str) -> None:
         super().__init__(
             f"{service} does not let the bot read #{channel.name} ({code}): invite it with /invite there, or "
@@ -72,11 +69,9 @@ class SlackChannels(ServiceSource[SlackClient]):
     full_listing_interval = timedelta(days=7)
     """Detects deletions and new replies to old threads."""
 
-    def __init__(
-        self, connection: SlackConnection, filters: ChannelFilters, *, sleep: Sleep = time.sleep
-    ) -> None:
+    def __init__(self, connection: SlackConnection, filters: ChannelFilters) -> None:
         """Raises ConfigError where `since` is not a date."""
-        super().__init__(SlackClient(connection, sleep=sleep))
+        super().__init__(SlackClient(connection))
         self._filters = filters
         self._workspace = SlackWorkspace(self._client)
         self._channels: dict[str, Channel] | None = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Container, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ import requests
 
 from knowledge_pipeline.config.connections import SlackConnection
 from knowledge_pipeline.connectors import http_retry
-from knowledge_pipeline.connectors.base import Sleep
+from knowledge_pipeline.connectors.base import pause
 from knowledge_pipeline.connectors.download import Downloader, build_identity
 from knowledge_pipeline.connectors.service import PageGuard, ServiceClient
 from knowledge_pipeline.errors import KnowledgeError, SourceRefused, SourceUnavailable
@@ -53,14 +52,13 @@ class SlackRefused(SourceRefused):
 class SlackClient(ServiceClient):
     """One workspace's API."""
 
-    def __init__(self, connection: SlackConnection, *, sleep: Sleep = time.sleep) -> None:
+    def __init__(self, connection: SlackConnection) -> None:
         host = urlsplit(connection.url).hostname or ""
         service = "Slack" if host == "slack.com" else f"Slack at {host}"
         origins = [connection.url, f"https://files.{host}"]  # whose files take the same token
         identity = build_identity(connection.token)
-        super().__init__(service, Downloader(service, origins, identity, sleep=sleep))
+        super().__init__(service, Downloader(service, origins, identity))
         self._connection = connection
-        self._sleep = sleep
         self._session: requests.Session | None = None
         self._client: WebClient | None = None
 
@@ -99,9 +97,9 @@ class SlackClient(ServiceClient):
                 return answer
             if code in _RATE_LIMIT_CODES:
                 wait_s = parse_retry_after(str(answer["retry_after"])) or _DEFAULT_LIMIT_WAIT_S
-                http_retry.wait_or_raise(self.service, wait_s, self._sleep)
+                http_retry.wait_or_raise(self.service, wait_s)
             elif code in _SERVER_ERROR_CODES:
-                self._sleep(http_retry.compute_backoff_s(attempt))
+                pause(http_retry.compute_backoff_s(attempt))
             else:
                 raise self._to_source_error(method, answer, code)
         raise self.unavailable(f"failed at {method} at every attempt")
@@ -144,9 +142,7 @@ class SlackClient(ServiceClient):
         if self._client is None:
             from slack_sdk import WebClient
 
-            session = self._session = http_retry.mount_retries(
-                requests.Session(), self.service, sleep=self._sleep
-            )
+            session = self._session = http_retry.mount_retries(requests.Session(), self.service)
             session.auth = lambda request: request  # no .netrc is read
             refuse = self._build_no_api_error
             silent = logging.getLogger(f"{__name__}.sdk")

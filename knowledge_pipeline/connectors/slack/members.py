@@ -5,23 +5,19 @@ API: https://docs.slack.dev/reference/methods/conversations.list
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
 from knowledge_pipeline.config.organisations import OrganisationMember, SlackChannelsConnection
-from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.slack.channels import SlackWorkspace
 from knowledge_pipeline.connectors.slack.client import SlackClient
 from knowledge_pipeline.connectors.slack.text import to_string
 from knowledge_pipeline.errors import SourceRefused
 
 
-def list_members(
-    connection: SlackChannelsConnection, *, sleep: Sleep = time.sleep
-) -> Iterator[OrganisationMember]:
+def list_members(connection: SlackChannelsConnection) -> Iterator[OrganisationMember]:
     """Every channel that the bot may read, archived ones too; private ones only with `connection.private`."""
-    with closing(SlackClient(connection.build_connection(""), sleep=sleep)) as client:
+    with closing(SlackClient(connection.build_connection(""))) as client:
         workspace = SlackWorkspace(client)
         channels = workspace.list_readable(private=connection.private)
         if not channels:

@@ -6,14 +6,12 @@ workspace, who is in no list, is looked up alone. Source: https://docs.slack.dev
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache, cached_property, partial
 
 from knowledge_pipeline.config.connections import SlackConnection
-from knowledge_pipeline.connectors.base import Sleep
 from knowledge_pipeline.connectors.permissions import (
     Audience,
     Member,
@@ -38,11 +36,9 @@ _GUEST_FLAGS = ("is_restricted", "is_ultra_restricted", "is_stranger")
 """Of guests, and people of other workspaces, who see only the channels that they are in."""
 
 
-def read_channel_permissions(
-    connection: SlackConnection, uris: Sequence[str], *, sleep: Sleep = time.sleep
-) -> Permissions:
+def read_channel_permissions(connection: SlackConnection, uris: Sequence[str]) -> Permissions:
     """The audiences of threads and days of channels, as they are now."""
-    with closing(SlackClient(connection, sleep=sleep)) as client:
+    with closing(SlackClient(connection)) as client:
         find_audience = _ChannelReader(client).find_audience
         return collect_permissions({uri: uri.split("/")[1] for uri in uris}, find_audience, Counter())
 

@@ -11,14 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from knowledge_pipeline.extraction.markdown import (
-    format_code_block,
-    format_inline_code,
-    format_link,
-    format_list_item,
-    format_quote,
-    format_table,
-)
+from knowledge_pipeline.extraction import markdown
 from knowledge_pipeline.text import descend, is_list, is_object, list_objects, replace_surrogates
 
 Json = dict[str, Any]
@@ -96,7 +89,7 @@ def _render_attachment(attachment: Json, names: NameLookup) -> str:
     lines = [
         text_of("pretext"),
         text_of("author_name") or text_of("author_subname"),
-        format_link(text_of("title"), text_of("title_link")),
+        markdown.format_link(text_of("title"), text_of("title_link")),
         text_of("text") or "\n\n".join(_render_blocks(list_objects(blocks), names) for blocks in quoted),
         _render_blocks(list_objects(attachment.get("blocks")), names),
         *(
@@ -136,14 +129,14 @@ def _render_block(block: Json, names: NameLookup, depth: int = 0) -> str:
         case "table" | "data_table":
             rows = block.get("rows")
             cells = [list_objects(row) for row in rows] if is_list(rows) else []
-            return format_table([[_render_cell(cell, names) for cell in row] for row in cells])
+            return markdown.format_table([[_render_cell(cell, names) for cell in row] for row in cells])
         case "image" | "video":
             texts = (_render_text_object(block.get("title"), names), to_string(block.get("alt_text")))
             text = next((part for part in texts if part), "")
-            return format_link(text, to_string(block.get("title_url")))
+            return markdown.format_link(text, to_string(block.get("title_url")))
         case "call":
             call = descend(block, "call", "v1")
-            return format_link(to_string(call.get("name")), to_string(call.get("join_url")))
+            return markdown.format_link(to_string(call.get("name")), to_string(call.get("join_url")))
         case _:  # header, input, plan, card, and what is to come
             return _render_parts(block, names, depth)
 
@@ -173,7 +166,7 @@ def _render_controls(controls: list[Json], names: NameLookup) -> str:
     links = (
         (_render_text_object(choice.get("text"), names), to_string(choice.get("url"))) for choice in choices
     )
-    return " ".join(format_link(text, url) for text, url in links if url)
+    return " ".join(markdown.format_link(text, url) for text, url in links if url)
 
 
 def _render_text_object(element: Any, names: NameLookup) -> str:
@@ -201,13 +194,13 @@ def _render_rich_text(element: Json, names: NameLookup) -> str:
             ordered = element.get("style") == "ordered"
             items = (_render_inline(list_objects(list_item.get("elements")), names) for list_item in inside)
             return "\n".join(
-                format_list_item(f"{indent}{f'{number}.' if ordered else '-'} ", item)
+                markdown.format_list_item(f"{indent}{f'{number}.' if ordered else '-'} ", item)
                 for number, item in enumerate(items, start=first)
             )
         case "rich_text_quote":
-            return format_quote(_render_inline(inside, names))
+            return markdown.format_quote(_render_inline(inside, names))
         case "rich_text_preformatted":
-            return format_code_block("".join(_render_element(inner, names) for inner in inside))
+            return markdown.format_code_block("".join(_render_element(inner, names) for inner in inside))
         case _:
             return _render_inline(inside, names)
 
@@ -223,7 +216,7 @@ def _apply_style(element: Json, text: str) -> str:
     if not is_object(style) or not core:
         return text
     start = text.index(core)
-    marked = format_inline_code(core) if style.get("code") and "\n" not in core else core
+    marked = markdown.format_inline_code(core) if style.get("code") and "\n" not in core else core
     for name, mark in _STYLE_MARKS:
         marked = f"{mark}{marked}{mark}" if style.get(name) else marked
     return f"{text[:start]}{marked}{text[start + len(core) :]}"
@@ -232,7 +225,7 @@ def _apply_style(element: Json, text: str) -> str:
 def _render_element(element: Json, names: NameLookup) -> str:
     match element.get("type"):
         case "link":
-            return format_link(to_string(element.get("text")), to_string(element.get("url")))
+            return markdown.format_link(to_string(element.get("text")), to_string(element.get("url")))
         case "user":
             return format_mention(to_string(element.get("user_id")), names)
         case "channel":
@@ -257,7 +250,6 @@ _TOKEN = re.compile(r"```(?P<block>.+?)```|`(?P<code>[^`\n]+)`|<(?P<control>[^<>
 _CONTROL = re.compile(r"<(?P<control>[^<>\n]+)>")
 _URL = re.compile(r"(?i)[a-z][a-z0-9+.-]*:\S")
 _PLAIN_SCHEME = re.compile(r"(?i)(?:mailto|tel):")
-
 
 NameLookup = Callable[[str, str], str | None]
 """The name of a "person" (or a bot) or a "channel" (without `#`) by its id; None: not known."""
@@ -304,7 +296,7 @@ def _render_code_block(content: str, before: str, after: str) -> str:
     """A fenced block on lines of its own: Slack lets it begin and end in the middle of one."""
     above = "" if not before or before.endswith("\n") else "\n"
     below = "" if not after or after.startswith("\n") else "\n"
-    return f"{above}{format_code_block(_render_code(content))}{below}"
+    return f"{above}{markdown.format_code_block(_render_code(content))}{below}"
 
 
 def _render_code(content: str) -> str:
@@ -330,7 +322,7 @@ def _render_control(content: str, names: NameLookup) -> str:
         kind, *rest = body[1:].split("^")  # `!here`, `!date^1392734382^{date}^https://…`
         if kind == "date":
             text = label or format_timestamp(rest[0] if rest else "")
-            return format_link(text, _unescape(rest[2])) if len(rest) > 2 else text
+            return markdown.format_link(text, _unescape(rest[2])) if len(rest) > 2 else text
         if kind == "subteam":
             return f"@{label.lstrip('@') or 'group'}"
         return label or f"@{kind}"
@@ -338,10 +330,10 @@ def _render_control(content: str, names: NameLookup) -> str:
         address = _unescape(body)
         plain = _PLAIN_SCHEME.sub("", address)
         if plain == address:
-            return format_link(label, address)
+            return markdown.format_link(label, address)
         if label and plain.lower() in (label.lower(), ""):
             return label  # of mail and telephone it says all, as a rule
-        return format_link(label or plain, address)
+        return markdown.format_link(label or plain, address)
     return _unescape(f"<{content}>")
 
 

@@ -9,7 +9,7 @@ import stat
 import struct
 import tarfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from pathspec import GitIgnoreSpec
 from knowledge_pipeline.config.connections import ArchiveFileConnection
 from knowledge_pipeline.connectors import archive_file
 from knowledge_pipeline.connectors.archive_file import NESTED_REASON, ArchiveTree
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.connectors.files import (
     NOT_REGULAR_REASON,
     SYMLINK_REASON,
@@ -36,6 +37,12 @@ from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket
 KEY = "exports/a.zip"
 
 
+@pytest.fixture(autouse=True)
+def no_waits() -> Iterator[None]:
+    with pausing_by(lambda _: None):
+        yield
+
+
 def source_of(
     place: Path | S3Bucket, cache: Path, *, include: str = "*.md", openapi: bool = False
 ) -> FileSource:
@@ -48,7 +55,7 @@ def source_of(
     selection = FileSelection(
         SELECTION_DEFAULTS["markdown"], chosen, GitIgnoreSpec.from_lines(["secret/"]), frozenset(), False
     )
-    tree = ArchiveTree(connection, selection, cache=cache, sleep=lambda _: None)
+    tree = ArchiveTree(connection, selection, cache=cache)
     accepts = build_filter("files", tree, selection)
     return FileSource(
         SpecificationTree(tree, 1000) if openapi else tree, accepts, read_text, lambda _: "1", 1000

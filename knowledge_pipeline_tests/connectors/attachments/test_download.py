@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.connectors.download import Downloader
 from knowledge_pipeline.errors import DocumentSkipped, KnowledgeError, SourceRefused, SourceUnavailable
 from knowledge_pipeline_tests.fakes.kept_files import SIGN_IN_PAGE, FileStore, KeptFile, KeptFiles
@@ -34,14 +35,14 @@ def store() -> Iterator[FileStore]:
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    with Service() as server:
+    with Service() as server, pausing_by(lambda _: None):
         yield server
 
 
 def read(service: Service, file: KeptFile, name: str = "a.pdf", identity: str = IDENTITY) -> bytes:
     service.files.by_path["/a"] = file
     headers = {"Authorization": identity} if identity else {}
-    downloader = Downloader("Files", [service.address], headers, sleep=lambda _: None)
+    downloader = Downloader("Files", [service.address], headers)
     try:
         return downloader.read(f"{service.address}/a", name, max_bytes=1000)
     finally:

@@ -16,6 +16,7 @@ from pathspec import GitIgnoreSpec
 from pydantic import SecretStr
 
 from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.connectors.buckets import NOT_UTF8_REASON, BucketTree
 from knowledge_pipeline.connectors.files import FileSource, read_text
 from knowledge_pipeline.connectors.patterns import SELECTION_DEFAULTS, FileSelection
@@ -30,6 +31,12 @@ from knowledge_pipeline_tests.fakes.bucket.s3_server import S3Bucket
 
 Service = S3Bucket | GcsServer | AzureServer
 FAKES: dict[type, Any] = {S3Bucket: s3_server, GcsServer: gcs_server, AzureServer: azure_server}
+
+
+@pytest.fixture(autouse=True)
+def no_waits() -> Iterator[None]:
+    with pausing_by(lambda _: None):
+        yield
 
 
 @pytest.fixture
@@ -64,7 +71,7 @@ def selected(**patterns: list[str]) -> FileSelection:
 
 
 def source_of(service: Service, *, connection: Any = None, max_bytes: int = 1000, **patterns) -> FileSource:
-    tree = BucketTree(connection or service.connection, selected(**patterns), sleep=lambda _: None)
+    tree = BucketTree(connection or service.connection, selected(**patterns))
     return FileSource(tree, lambda _: True, read_text, lambda _: "1", max_bytes)
 
 
@@ -252,7 +259,7 @@ def test_a_file_is_searched_whole_to_see_what_it_is(service):
     service.create("api.yaml", "components: {}\n" * 20_000 + "openapi: 3.1.0\n")
     service.create("other.yaml", "a: 1\n")
     service.create("empty.yaml", "")
-    tree = BucketTree(service.connection, selected(include=["*.yaml"]), sleep=lambda _: None)
+    tree = BucketTree(service.connection, selected(include=["*.yaml"]))
     specifications = SpecificationTree(tree, 1_000_000)
     with FileSource(specifications, lambda _: True, read_text, lambda _: "1", 1_000_000) as source:
         assert [item.uri for item in source.discover()] == ["api.yaml"]

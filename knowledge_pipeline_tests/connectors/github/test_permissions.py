@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from knowledge_pipeline.connectors import http_retry
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.connectors.github.permissions import read_repository_permissions
 from knowledge_pipeline.connectors.permissions import Permissions
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
@@ -14,15 +14,13 @@ from knowledge_pipeline_tests.fakes.github.server import GithubServer
 
 
 @pytest.fixture(params=[False, True], ids=["github.com", "enterprise"])
-def server(request, monkeypatch) -> Iterator[GithubServer]:
-    monkeypatch.setattr(http_retry, "_BASE_BACKOFF_S", 0.001)
-    monkeypatch.setattr(http_retry, "_MAX_BACKOFF_S", 0.002)
-    with GithubServer(enterprise=request.param) as server:
+def server(request) -> Iterator[GithubServer]:
+    with GithubServer(enterprise=request.param) as server, pausing_by(lambda _: None):
         yield server
 
 
 def read(server: GithubServer, *uris: str, **connection) -> Permissions:
-    return read_repository_permissions(server.connection(**connection), uris, sleep=lambda _: None)
+    return read_repository_permissions(server.connection(**connection), uris)
 
 
 def members(permissions: Permissions) -> dict[str, str | None]:

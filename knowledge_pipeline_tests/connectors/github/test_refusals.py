@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from knowledge_pipeline.config.sources import SourceConfig
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.connectors.conversations import ConversationFilters
 from knowledge_pipeline.connectors.git.command import build_remote
 from knowledge_pipeline.connectors.git.remote_heads import (
@@ -50,12 +51,8 @@ def test_a_spent_limit_is_waited_for(server: GithubServer, pulls: Open, waits: l
         server.repository.pull("x")
     waited = iter([lambda: server.limit(after=5000, reset_s=3600)] * 9)
     server.limit(after=1, reset_s=60)
-    source = GithubPullRequests(
-        server.connection(),
-        ConversationFilters(),
-        sleep=lambda wait_s: (waits.append(wait_s), next(waited)())[0],
-    )
-    with source:
+    wait = pausing_by(lambda wait_s: (waits.append(wait_s), next(waited)())[0])
+    with GithubPullRequests(server.connection(), ConversationFilters()) as source, wait:
         assert len(list(source.discover())) == 150
     assert len(waits) == 1 and 55 <= waits[0] <= 62
     assert all(request.status == 200 for request in server.requests)  # it was not asked in vain

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from knowledge_pipeline.connectors import http_retry
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.connectors.gitlab.permissions import ProjectPart, read_project_permissions
 from knowledge_pipeline.connectors.permissions import Permissions
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
@@ -16,15 +16,13 @@ URIS = ("src/one.py", "issue/2")
 
 
 @pytest.fixture(params=["", "/gitlab"])
-def server(request, monkeypatch) -> Iterator[GitlabServer]:
-    monkeypatch.setattr(http_retry, "_BASE_BACKOFF_S", 0.001)
-    monkeypatch.setattr(http_retry, "_MAX_BACKOFF_S", 0.002)
-    with GitlabServer(prefix=request.param) as server:
+def server(request) -> Iterator[GitlabServer]:
+    with GitlabServer(prefix=request.param) as server, pausing_by(lambda _: None):
         yield server
 
 
 def read(server: GitlabServer, part: ProjectPart = "issue", **connection) -> Permissions:
-    return read_project_permissions(server.connection(**connection), part, URIS, sleep=lambda _: None)
+    return read_project_permissions(server.connection(**connection), part, URIS)
 
 
 def accounts(permissions: Permissions) -> set[str]:

@@ -14,6 +14,7 @@ from knowledge_pipeline.config.organisations import (
     GitlabGroupConnection,
     OrganisationMember,
 )
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.connectors.registry import list_members
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
 from knowledge_pipeline_tests.fakes.github.server import GithubServer
@@ -33,7 +34,8 @@ def github() -> Iterator[GithubServer]:
 
 def members(server: GithubServer, **changed: Any) -> list[OrganisationMember]:
     told = {"type": "github_organisation", "url": server.url, "token": server.token, **changed}
-    return list(list_members(GithubOrganisationConnection.model_validate(told), sleep=lambda wait_s: None))
+    with pausing_by(lambda wait_s: None):
+        return list(list_members(GithubOrganisationConnection.model_validate(told)))
 
 
 def test_repositories_of_organisations_users_and_topics_are_listed(github: GithubServer) -> None:

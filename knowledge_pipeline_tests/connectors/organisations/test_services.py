@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from knowledge_pipeline.config.organisations import (
     SlackChannelsConnection,
     build_source_id,
 )
-from knowledge_pipeline.connectors import http_retry
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.connectors.buckets import list_bucket_members
 from knowledge_pipeline.connectors.confluence import members as confluence
 from knowledge_pipeline.connectors.jira import members as jira
@@ -85,7 +84,7 @@ def list_channels(server: SlackServer) -> Listing:
     server.channel("not-for-us", is_private=True, is_member=False)
     server.channel("not-invited", is_member=False)
     names = [room.id for room in server.rooms.values() if room.is_member or room.is_archived]
-    return Listing(server, connection, partial(slack.list_members, sleep=lambda _: None), names)
+    return Listing(server, connection, slack.list_members, names)
 
 
 SHOWN = {
@@ -97,9 +96,9 @@ SHOWN = {
 
 
 @pytest.fixture(autouse=True)
-def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_retry, "_BASE_BACKOFF_S", 0.001)
-    monkeypatch.setattr(http_retry, "_MAX_BACKOFF_S", 0.002)
+def no_waits() -> Iterator[None]:
+    with pausing_by(lambda _: None):
+        yield
 
 
 @pytest.fixture(params=["cloud spaces", "server spaces", "cloud projects", "server projects", "channels"])
@@ -209,7 +208,7 @@ def test_folders_below_a_prefix_are_members_by_their_prefix(
         connection = kind.model_validate({**dict(server.connection), "type": name, "prefix": "top"})
         fault = {"s3": s3_server, "gcs": gcs_server, "azure": azure_server}[service].Fault(503)
         server.fail_next(fault, fault)
-        members = list(list_bucket_members(connection, sleep=lambda _: None))
+        members = list(list_bucket_members(connection))
         assert sorted(member.name for member in members) == folders
         assert {member.title for member in members} == {each[4:-1] for each in folders}
         assert build_source_id("acme", connection, "top/plain/", "files") == "acme-plain-files"

@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import SecretStr
 
-from knowledge_pipeline.connectors import http_retry
-from knowledge_pipeline.connectors.base import ApiSource
+from knowledge_pipeline.connectors.base import ApiSource, pausing_by
 from knowledge_pipeline.connectors.slack.channels import OVERLAP, SlackChannels
 from knowledge_pipeline.connectors.slack.threads import ChannelFilters
 from knowledge_pipeline.errors import ConfigError, DocumentSkipped, SourceRefused, SourceUnavailable
@@ -25,16 +24,14 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture
-def server(monkeypatch) -> Iterator[SlackServer]:
-    monkeypatch.setattr(http_retry, "_BASE_BACKOFF_S", 0.001)
-    monkeypatch.setattr(http_retry, "_MAX_BACKOFF_S", 0.002)
-    with SlackServer() as server:
+def server() -> Iterator[SlackServer]:
+    with SlackServer() as server, pausing_by(lambda _: None):
         server.now = NOON
         yield server
 
 
 def channels_of(server: SlackServer, **filters) -> SlackChannels:
-    return SlackChannels(server.connection, ChannelFilters(**filters), sleep=lambda _: None)
+    return SlackChannels(server.connection, ChannelFilters(**filters))
 
 
 def listed(server: SlackServer, **filters) -> dict[str, str]:
@@ -566,7 +563,7 @@ def test_a_limit_is_waited_for_as_long_as_slack_says(server):
     server.create("a", "b")
     waited: list[float] = []
     server.limit(after=1, reset_s=7)
-    with SlackChannels(server.connection, ChannelFilters(), sleep=waited.append) as channels:
+    with SlackChannels(server.connection, ChannelFilters()) as channels, pausing_by(waited.append):
         assert list(channels.discover())
     assert waited == [7.0]
 
@@ -692,7 +689,7 @@ def test_a_token_that_cannot_be_sent_is_told_without_it(server):
 
 def test_nobody_answers_at_all(server):
     connection = server.connection.model_copy(update={"url": "http://127.0.0.1:9/api/"})
-    channels = SlackChannels(connection, ChannelFilters(), sleep=lambda _: None)
+    channels = SlackChannels(connection, ChannelFilters())
     with channels, pytest.raises(SourceUnavailable, match=r"Slack at 127\.0\.0\.1 did not answer"):
         list(channels.discover())
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from knowledge_pipeline.connectors import http_retry
+from knowledge_pipeline.connectors.base import pausing_by
 from knowledge_pipeline.connectors.permissions import Permissions
 from knowledge_pipeline.connectors.slack.permissions import read_channel_permissions
 from knowledge_pipeline.errors import SourceRefused, SourceUnavailable
@@ -16,10 +16,8 @@ from knowledge_pipeline_tests.fakes.slack.server import SlackServer
 
 
 @pytest.fixture
-def server(monkeypatch) -> Iterator[SlackServer]:
-    monkeypatch.setattr(http_retry, "_BASE_BACKOFF_S", 0.001)
-    monkeypatch.setattr(http_retry, "_MAX_BACKOFF_S", 0.002)
-    with SlackServer() as server:
+def server() -> Iterator[SlackServer]:
+    with SlackServer() as server, pausing_by(lambda _: None):
         server.scopes.add("users:read.email")
         server.person("U0CYD", "Cyd", email="cyd@example.org")
         server.person("U0GUS", "Gus", email="gus@example.com", is_restricted=True)
@@ -27,7 +25,7 @@ def server(monkeypatch) -> Iterator[SlackServer]:
 
 
 def read(server: SlackServer, *uris: str) -> Permissions:
-    return read_channel_permissions(server.connection, uris, sleep=lambda _: None)
+    return read_channel_permissions(server.connection, uris)
 
 
 def accounts(permissions: Permissions, channel: str) -> set[str]:

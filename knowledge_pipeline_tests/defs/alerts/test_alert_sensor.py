@@ -9,6 +9,7 @@ import pytest
 
 from knowledge_pipeline.config.file import load_settings
 from knowledge_pipeline.defs.alerts import ALERT_TAG, GROUPED_TAG, build_failed_runs_sensor
+from knowledge_pipeline.defs.assets import build_release_job
 from knowledge_pipeline.defs.code_location import build_defs
 from knowledge_pipeline_tests.defs.conftest import Workplace
 from knowledge_pipeline_tests.fakes.mail_server import MailServer
@@ -40,7 +41,7 @@ class Operator:
 
     def __init__(self, workplace: Workplace, instance: dg.DagsterInstance, slack: SlackWebhook) -> None:
         self.workplace, self.instance, self.slack = workplace, instance, slack
-        self.sensor = build_failed_runs_sensor()
+        self.sensor = build_failed_runs_sensor(build_release_job(workplace.settings))
         self._cursor: str | None = None
         self.log: list[str] = []
         self.tick()  # the first one only takes note of what was before
@@ -137,7 +138,7 @@ def test_after_a_while_it_is_told_again_with_how_often_it_came(operator: Operato
     for _ in range(3):
         operator.breaks("the folder /a does not exist")
     operator.tick()
-    operator.sensor = build_failed_runs_sensor(quiet_s=0.0)
+    operator.sensor = build_failed_runs_sensor(build_release_job(operator.workplace.settings), quiet_s=0.0)
     operator.breaks("the folder /a does not exist")
     operator.tick()
     told, again = operator.slack.texts

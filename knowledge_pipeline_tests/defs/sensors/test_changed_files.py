@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from knowledge_pipeline import freshness
 from knowledge_pipeline.config.sources import SourceConfig
 from knowledge_pipeline.defs import commit_sensors as files_changed
 from knowledge_pipeline.defs.commit_sensors import (
@@ -21,6 +22,7 @@ from knowledge_pipeline.defs.commit_sensors import (
     select_file_sources,
 )
 from knowledge_pipeline.defs.jobs import build_source_jobs
+from knowledge_pipeline.freshness import FreshnessReader, LiveState
 from knowledge_pipeline_tests.counted import audited, calls, steps
 from knowledge_pipeline_tests.defs.conftest import Workplace
 
@@ -163,6 +165,34 @@ def test_what_was_refreshed_before_it_is_first_seen_is_not_refreshed_again(ticks
     assert ticks.workplace.run(ticks.instance, "refresh").success
     (ticks.workplace.root / "folders" / "two" / "a.py").write_text("x = 3\n")
     assert ticks.sources() == ["two"]
+
+
+def test_a_look_says_whether_a_folder_is_as_it_was_indexed(
+    ticks: Ticks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(freshness, "WRITTEN_S", 0.0)
+
+    def look() -> LiveState:
+        ticks.sources()
+        reader = FreshnessReader(ticks.workplace.lake)
+        reader.read()
+        record = reader.records["one"]
+        state = record.find_live({record.indexed[-1].space: record.indexed[-1].version})
+        assert state and state.newest and state.newest.commit is None
+        return state
+
+    (one,) = declared(ticks, "one")
+    assert ticks.workplace.run(ticks.instance, "refresh").success
+    unchanged = look()
+    assert (unchanged.as_of, unchanged.behind_since) == (unchanged.newest.last_at, None)
+    (one / "a.py").write_text("x = 3\n")
+    changed, unread = look(), look()
+    assert changed.behind_since == unread.behind_since == changed.newest.first_at, "no run has read it"
+    assert changed.as_of == unread.as_of == unchanged.as_of
+    assert (unread.commits_behind, unread.newest.last_at > changed.newest.last_at) == (None, True)
+    assert ticks.workplace.run(ticks.instance, "refresh").success
+    refreshed = look()
+    assert (refreshed.as_of, refreshed.behind_since) == (refreshed.newest.last_at, None)
 
 
 def test_without_time_the_rest_has_its_turn_at_the_next_tick(ticks: Ticks) -> None:

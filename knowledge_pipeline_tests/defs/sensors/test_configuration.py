@@ -10,10 +10,10 @@ import dagster as dg
 import pytest
 
 from knowledge_pipeline.defs import sensors
+from knowledge_pipeline.defs.alerts import build_failed_runs_sensor
 from knowledge_pipeline.defs.assets import build_release_job, stage_asset_keys
 from knowledge_pipeline.defs.sensors import (
     ADDITIONS_PER_TICK,
-    build_release_sensor,
     build_sources_sensor,
     removed_sources,
 )
@@ -348,18 +348,19 @@ def test_a_run_of_many_sources_that_failed_is_followed_by_a_release(
     both = {"dagster/asset_partition_range_start": "a", "dagster/asset_partition_range_end": "b"}
     many = workplace.run(instance, "refresh_code", tags=both, asset_selection=chain)
     one = workplace.run(instance, "refresh_code", "b", asset_selection=chain)
-    requested, sensor = [], build_release_sensor(build_release_job(workplace.settings))
+    requested, sensor = [], build_failed_runs_sensor(build_release_job(workplace.settings))
     for result in (many, one):
         with dg.build_run_status_sensor_context(
-            sensor_name="release_after_failures",
+            sensor_name="failed_runs",
             dagster_instance=instance,
             dagster_run=result.dagster_run,
             dagster_event=result.get_run_failure_event(),
-        ) as context:
+            resources={"project": workplace.resource},
+        ).for_run_failure() as context:
             requested.append(sensor(context))
     assert isinstance(requested[0], dg.RunRequest)
     assert requested[0].run_key == many.run_id
-    assert isinstance(requested[1], dg.SkipReason)
+    assert requested[1] is None
 
 
 def test_a_run_that_was_never_queued_holds_nothing_up(instance: dg.DagsterInstance, monkeypatch) -> None:
