@@ -41,10 +41,7 @@ def plan_merges(
     for index in dataset.describe_indices():
         fragments = [rows.keys() & set(segment.fragment_ids) for segment in index.segments]
         tail = _count_rows(rows, rows.keys() - set(chain.from_iterable(fragments)))
-        sizes, is_graph = (
-            [_count_rows(rows, fragment_ids) for fragment_ids in fragments],
-            _is_vector_graph(index),
-        )
+        sizes, is_graph = [_count_rows(rows, ids) for ids in fragments], _is_vector_graph(index)
         if is_graph and not with_graphs:
             continue
         if merge_graphs and is_graph and len(sizes) > MAX_GRAPH_SEGMENTS:
@@ -58,17 +55,15 @@ def plan_merges(
 def list_fragments_beyond(dataset: Any, column: str) -> list[Any]:
     """Lance's fragments that no index of a column has taken in."""
     indexes = [index for index in dataset.describe_indices() if index.field_names == [column]]
-    indexed = {
-        fragment for index in indexes for segment in index.segments for fragment in segment.fragment_ids
-    }
+    segments = [segment for index in indexes for segment in index.segments]
+    indexed = {fragment for segment in segments for fragment in segment.fragment_ids}
     return [fragment for fragment in dataset.get_fragments() if fragment.fragment_id not in indexed]
 
 
 def count_rows_beyond(dataset: Any, column: str) -> int:
     """How many rows no index of a column has taken in; Lance's statistics look into the indexes for it."""
-    return sum(
-        fragment.physical_rows - fragment.num_deletions for fragment in list_fragments_beyond(dataset, column)
-    )
+    fragments = list_fragments_beyond(dataset, column)
+    return sum(fragment.physical_rows - fragment.num_deletions for fragment in fragments)
 
 
 def has_many_graphs(dataset: Any) -> bool:

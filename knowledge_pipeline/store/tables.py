@@ -72,17 +72,6 @@ def plan_column_changes(
     return ColumnChanges(altered, [field for field in nullable if field.name not in existing])
 
 
-def require_schema(stored: pa.Schema, schema: pa.Schema, *, table: str) -> None:
-    """Raise `StoreError` unless a table has this program's schema: another version wrote it."""
-    written_by = read_schema_version(stored)
-    if written_by == VERSION and (stored.equals(schema) or _sort_fields(stored).equals(_sort_fields(schema))):
-        return
-    raise StoreError(
-        f"table {table} was written with schema version {written_by}, "
-        f"and this program writes version {VERSION}: {_say_what_to_do(written_by)}"
-    )
-
-
 def _sort_fields(schema: pa.Schema) -> pa.Schema:
     """In the order of their names: columns that were added in place stand last."""
     fields: list[pa.Field[Any]] = list(schema)
@@ -220,7 +209,13 @@ class Table:
 
     def require_schema(self, schema: pa.Schema) -> None:
         """Raise `StoreError` unless the schema is this program's: another version wrote the table."""
-        require_schema(schema, self.schema, table=f"{self.path.parent.name}/{self.name}")
+        written_by = read_schema_version(schema)
+        is_own = schema.equals(self.schema) or _sort_fields(schema).equals(_sort_fields(self.schema))
+        if written_by != VERSION or not is_own:
+            raise StoreError(
+                f"table {self.path.parent.name}/{self.name} was written with schema version {written_by}, "
+                f"and this program writes version {VERSION}: {_say_what_to_do(written_by)}"
+            )
 
     def read_rows(
         self, columns: Sequence[str], where: Filter | None = None, *, version: int | None = None
@@ -381,13 +376,8 @@ class Table:
         if version != self.version:
             self._commit(lambda: self.open_newest().checkout_version(version).restore())
 
-    @property
-    def metadata_notes(self) -> dict[str, str]:
-        """The notes that `write_notes` put on the table."""
-        return self.read_notes()
-
     def read_notes(self, *, version: int | None = None) -> dict[str, str]:
-        """The same, now or at a kept version."""
+        """The notes that `write_notes` put on the table, now or at a kept version."""
         dataset = self.open_version(version)
         return {} if dataset is None else dict(dataset.metadata)
 
@@ -400,7 +390,7 @@ class Table:
 
         There is none where the table has them already.
         """
-        notes_now = self.metadata_notes
+        notes_now = self.read_notes()
         if any(notes_now.get(name) != text for name, text in notes.items()):
             self._commit(lambda: self.create_if_missing().update_metadata(notes))
 
@@ -489,14 +479,9 @@ class Table:
     def extend_indexes(self, *, merge_graphs: bool = False, with_graphs: bool = True) -> None:
         """Take the rows that no index holds yet into the indexes; see `segments.plan_merges`."""
         merges = segments.plan_merges(self.open_newest(), merge_graphs=merge_graphs, with_graphs=with_graphs)
-        for merge in merges:
-            self._commit(
-                partial(
-                    self.open_newest().optimize.optimize_indices,
-                    num_indices_to_merge=merge.segment_count,
-                    index_names=merge.index_names,
-                )
-            )
+        for names, count in merges:
+            optimize = self.open_newest().optimize.optimize_indices
+            self._commit(partial(optimize, num_indices_to_merge=count, index_names=names))
 
     def delete_old_versions(self, *, keep: int = RETAINED_VERSIONS, delete_unfinished: bool = False) -> None:
         """Drop all but the newest versions, and the files that only they need; tagged ones stay.
@@ -520,10 +505,8 @@ class Table:
         if written <= keep or not (self.path / "_refs" / "tags").is_dir():
             return max(0, written - keep)
         newest = self.open_newest()
-        return len(
-            set(sorted(version["version"] for version in newest.versions())[:-keep])
-            - _list_tagged_versions(newest)
-        )
+        older = sorted(version["version"] for version in newest.versions())[:-keep]
+        return len(set(older) - _list_tagged_versions(newest))
 
     def _count_versions(self) -> int:
         """Tagged ones too; without opening any."""
