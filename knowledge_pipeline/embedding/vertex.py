@@ -88,9 +88,8 @@ class VertexEmbedder(RemoteEmbedder):
             raise ConfigError("embedding.project is missing: set it to the ID of a Google Cloud project")
         if not _LOCATION.fullmatch(settings.location):
             raise ConfigError("embedding.location is not a region: write it like europe-west1, or `global`")
-        section = ConfigSection(
-            SECTION, settings.model, "location, dimensions and batch_size", _list_fixes(settings)
-        )
+        keys = "location, dimensions and batch_size"
+        section = ConfigSection(SECTION, settings.model, keys, _list_fixes(settings))
         endpoint = Endpoint(settings, section, "Vertex AI at", EmbeddingUnavailable)
         preset = _MODELS.get(settings.model)
         batch_size = settings.batch_size or (preset.batch_size if preset else _MAX_TEXTS)
@@ -125,11 +124,8 @@ class VertexEmbedder(RemoteEmbedder):
         vectors, tokens, truncated = parse_predictions(payload, count, self.space.dimensions)
         if truncated and not self._has_truncated:
             self._has_truncated = True
-            _log.warning(
-                "%s reads only the beginning of some texts: lower embedding.max_input_tokens to cut them "
-                "into smaller chunks",
-                self._endpoint.name,
-            )
+            remedy = "lower embedding.max_input_tokens to cut them into smaller chunks"
+            _log.warning("%s reads only the beginning of some texts: %s", self._endpoint.name, remedy)
         return vectors, tokens or None
 
 
