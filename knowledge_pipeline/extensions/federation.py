@@ -56,10 +56,8 @@ class MemberStore:
 
     def list_sources(self) -> tuple[SourceConfig, ...]:
         """Its sources, each with the models that embed it."""
-        resolve = self.settings.resolve_embedding
-        return tuple(
-            source.model_copy(update={"embedding": resolve(source)}) for source in self.settings.sources
-        )
+        sources, resolve = self.settings.sources, self.settings.resolve_embedding
+        return tuple(source.model_copy(update={"embedding": resolve(source)}) for source in sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +107,15 @@ class MemberStores:
             )
             for member in self.opened
         ]
+        names = (
+            "audiences",
+            "audience_sources",
+            "withheld_sources",
+            "withheld_documents",
+            "outdated_sources",
+        )
         return replace(
-            access,
-            withheld_sources=frozenset().union(*(part.withheld_sources for part in seen)),
-            audiences=frozenset().union(*(part.audiences for part in seen)),
-            audience_sources=frozenset().union(*(part.audience_sources for part in seen)),
-            withheld_documents=frozenset().union(*(part.withheld_documents for part in seen)),
-            outdated_sources=frozenset().union(*(part.outdated_sources for part in seen)),
+            access, **{name: frozenset().union(*(getattr(part, name) for part in seen)) for name in names}
         )
 
     def _require_distinct_sources(self) -> None:
@@ -252,13 +252,9 @@ class FederatedIndex:
         Raises `NotFound`: no store has released anything yet; `StoreUnavailable`: none can be read.
         """
         outcomes = await asyncio.gather(*map(self._open_member, self._members.opened))
-        names = [member.name for member in self._members.opened]
-        opened = {
-            n: outcome for n, outcome in zip(names, outcomes, strict=True) if isinstance(outcome, OpenRelease)
-        }
-        problems = {
-            n: outcome for n, outcome in zip(names, outcomes, strict=True) if isinstance(outcome, str)
-        }
+        by_name = dict(zip((member.name for member in self._members.opened), outcomes, strict=True))
+        opened = {name: outcome for name, outcome in by_name.items() if isinstance(outcome, OpenRelease)}
+        problems = {name: outcome for name, outcome in by_name.items() if isinstance(outcome, str)}
         problems |= self._members.problems
         if not opened:
             raise _build_unavailable(problems)
