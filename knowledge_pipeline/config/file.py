@@ -53,10 +53,7 @@ _LEADS_NOWHERE = "a path that leads nowhere"  # a loop of links, a `~user` that 
 _CONNECTED = ("sources", "organisations")  # their entries have a connection
 
 _PATH_KEYS = {
-    ("connection", "path"),
-    ("metadata", "coverage"),
-    ("context", "templates"),
-    ("settings", "path"),
+    *(("connection", "path"), ("metadata", "coverage"), ("context", "templates"), ("settings", "path")),
 }
 _PATH_LIST_KEYS = {("evaluation", "questions"), ("sql_models", "folders"), ("serve", "source_roots")}
 _OPTIONAL_PATH_KEYS = {  # `./x`, if it exists
@@ -135,9 +132,8 @@ def _add_members(settings: Settings) -> Settings:
     unlisted: list[str] = []
     declared = {source.id for source in settings.sources}
     for organisation in settings.organisations:
-        listing = read_listing(
-            settings.local_folder / LISTINGS, organisation.id, organisation.connection.location
-        )
+        location = organisation.connection.location
+        listing = read_listing(settings.local_folder / LISTINGS, organisation.id, location)
         if listing is None:
             unlisted.append(organisation.id)
             continue
