@@ -101,7 +101,4 @@ class Observers:
 
 def outcome_of(error: BaseException) -> Outcome:
     """How a query has ended that raised an error."""
-    for cls, outcome in _OUTCOMES:
-        if isinstance(error, cls):
-            return outcome
-    return "error"
+    return next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), "error")
