@@ -28,6 +28,9 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.search import IndexReader, SpaceUnreadable
 
+_UNITED = ("audiences", "audience_sources", "withheld_sources", "withheld_documents", "outdated_sources")
+"""What is true of an access where it is of any store's."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemberStore:
@@ -107,16 +110,8 @@ class MemberStores:
             )
             for member in self.opened
         ]
-        names = (
-            "audiences",
-            "audience_sources",
-            "withheld_sources",
-            "withheld_documents",
-            "outdated_sources",
-        )
-        return replace(
-            access, **{name: frozenset().union(*(getattr(part, name) for part in seen)) for name in names}
-        )
+        united = {name: frozenset().union(*(getattr(part, name) for part in seen)) for name in _UNITED}
+        return replace(access, **united)
 
     def _require_distinct_sources(self) -> None:
         """What one store says of a source must not count for another's: raises `ConfigError`."""

@@ -301,7 +301,7 @@ def iter_visible_events(
             yield event.position, event.as_json({"release": event.release})
         else:
             if managed is None:
-                known_sources = declared.list_known() if access.tenant else ()
-                managed = {source.id for source in known_sources if source.access.tenant == access.tenant}
+                sources = declared.list_known() if access.tenant else ()
+                managed = {source.id for source in sources if source.access.tenant == access.tenant}
             if event.source in managed:
                 yield event.position, event.as_json()

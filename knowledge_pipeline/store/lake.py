@@ -182,11 +182,8 @@ class Lake:
 
     def version_stamps(self, source: str) -> dict[str, VersionStamp]:
         """Stamps of the newest versions of all tables that may hold rows of a source, by name."""
-        patterns = (
-            *(f"{stage}/*/{source}.lance" for stage in _SOURCE_STAGES),
-            "index/*.lance",
-            "graph/*.lance",
-        )
+        own = [f"{stage}/*/{source}.lance" for stage in _SOURCE_STAGES]
+        patterns = (*own, "index/*.lance", "graph/*.lance")
         paths = [path for pattern in patterns for path in self.root.glob(pattern)]
         return {self.relative_name(path): read_version_stamp(path) for path in paths}
 

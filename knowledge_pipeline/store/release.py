@@ -28,6 +28,7 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import pyarrow as pa
 
@@ -112,7 +113,8 @@ def _read_releases(table: Table) -> tuple[Release, ...]:
         unembedded = versions.pop(_UNEMBEDDED, 0)
         for name, version in versions.items():
             (graph if name.startswith(_GRAPH_PREFIX) else tables)[name.removeprefix(_GRAPH_PREFIX)] = version
-        releases.append(Release(**(row | {"tables": tables}), graph=graph, unembedded=unembedded))
+        values: dict[str, Any] = row | {"tables": tables, "graph": graph, "unembedded": unembedded}
+        releases.append(Release(**values))
     return tuple(releases)
 
 
