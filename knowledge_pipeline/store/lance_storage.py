@@ -339,12 +339,6 @@ def remove_version(table: StorePath, version: int) -> None:
         remove_path(table / "_versions" / name)
 
 
-def create_folder(path: StorePath) -> None:
-    """Create a folder; an object store needs none."""
-    if isinstance(path, Path):
-        path.mkdir(parents=True, exist_ok=True)
-
-
 def compute_size(path: StorePath) -> int:
     """Bytes of a file, or of all files in a folder, each once; 0 where there is none.
 

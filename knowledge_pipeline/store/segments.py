@@ -11,9 +11,9 @@ whole graph anew (a minute for 100,000 rows). A refresh leaves large ones alone;
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 MERGE_RATIO = 4  # newer rows absorb a segment, or a fragment, of at most so many times their number
 SETTLED_MIN_ROWS = 1_000  # of a fragment; fewer are soon written again
@@ -22,19 +22,13 @@ EXPENSIVE_GRAPH_ROWS = 20_000  # a graph of so many vectors takes 10 to 20 s to 
 MAX_GRAPH_SEGMENTS = 8  # a search reads them one after the other; maintenance unites more
 
 
-class SegmentMerge(NamedTuple):
-    """Indexes, and how many of their newest segments are united with the new rows."""
-
-    index_names: list[str]
-    segment_count: int
-
-
 def plan_merges(
     dataset: Any, *, merge_graphs: bool = False, with_graphs: bool = True
-) -> Iterator[SegmentMerge]:
-    """How the indexes take in the rows that they lack; each merge is one commit.
+) -> Mapping[int, list[str]]:
+    """How the indexes take in the rows that they lack, in one commit each.
 
-    With `merge_graphs` all large graphs of vectors are united, where they are many.
+    By how many of their newest segments are united with the new rows, the names of indexes. With
+    `merge_graphs` all large graphs of vectors are united, where they are many.
     """
     rows = _rows_by_fragment(dataset)
     names_by_count: defaultdict[int, list[str]] = defaultdict(list)
@@ -49,7 +43,7 @@ def plan_merges(
         elif tail:
             max_rows = EXPENSIVE_GRAPH_ROWS if is_graph else None
             names_by_count[count_merged_segments(sizes, tail, max_rows=max_rows)].append(index.name)
-    return (SegmentMerge(names, count) for count, names in names_by_count.items())
+    return names_by_count
 
 
 def list_fragments_beyond(dataset: Any, column: str) -> list[Any]:

@@ -11,7 +11,8 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -36,40 +37,9 @@ from knowledge_pipeline.store.object_store import ObjectPath
 from knowledge_pipeline.store.schemas import VERSION
 
 
-class ColumnChanges(NamedTuple):
-    """What brings the columns of a stored table up to date, without rewriting rows."""
-
-    altered: list[dict[str, Any]]  # as Lance's `alter_columns` takes them
-    added: list[pa.Field[Any]]
-
-
 def read_schema_version(schema: pa.Schema) -> str:
     """The version of the schema that wrote a table; "none" where it does not say."""
     return (schema.metadata or {}).get(b"knowledge_schema", b"none").decode()
-
-
-def plan_column_changes(
-    stored: pa.Schema, schema: pa.Schema, former_names: Mapping[str, str]
-) -> ColumnChanges:
-    """The columns to rename, to make nullable and to add; none in a table of another schema version.
-
-    Args:
-        stored: of the table as it is.
-        schema: of the table as this program writes it.
-        former_names: of columns, each with its name in `schema`.
-    """
-    if stored.equals(schema) or read_schema_version(stored) != VERSION:
-        return ColumnChanges([], [])
-    altered: list[dict[str, Any]] = [
-        {"path": former, "name": name} for former, name in former_names.items() if former in stored.names
-    ]
-    stored_fields: list[pa.Field[Any]] = list(stored)
-    required = {field.name for field in stored_fields if not field.nullable}
-    fields: list[pa.Field[Any]] = list(schema)
-    nullable = [field for field in fields if field.nullable]
-    altered += [{"path": field.name, "nullable": True} for field in nullable if field.name in required]
-    existing = {*stored.names, *former_names.values()}
-    return ColumnChanges(altered, [field for field in nullable if field.name not in existing])
 
 
 def _sort_fields(schema: pa.Schema) -> pa.Schema:
@@ -194,18 +164,29 @@ class Table:
         """In 0.05 ms instead of 0.3 where it is open already."""
         return self.files.load(_NEWEST_DATASET, str(self.path), None, stamp, self._open_dataset)
 
-    def _migrate(self, schema: pa.Schema) -> bool:
-        """Bring an earlier version's columns up to date, without rewriting rows; whether there were any.
+    def _migrate(self, stored: pa.Schema) -> bool:
+        """Rename columns, make some nullable and add others, without rewriting rows; whether there were any.
 
-        Of several processes that do so at once, one commits and the others are refused by Lance.
+        None in a table of another schema version. Of several processes that do so at once, one commits and
+        the others are refused by Lance.
         """
-        changes = plan_column_changes(schema, self.schema, self.former_names)
+        if stored.equals(self.schema) or read_schema_version(stored) != VERSION:
+            return False
+        former = [(old, name) for old, name in self.former_names.items() if old in stored.names]
+        altered: list[dict[str, Any]] = [{"path": old, "name": name} for old, name in former]
+        stored_fields: list[pa.Field[Any]] = list(stored)
+        required = {field.name for field in stored_fields if not field.nullable}
+        fields: list[pa.Field[Any]] = list(self.schema)
+        nullable = [field for field in fields if field.nullable]
+        altered += [{"path": field.name, "nullable": True} for field in nullable if field.name in required]
+        existing = {*stored.names, *self.former_names.values()}
+        added = [field for field in nullable if field.name not in existing]
         with suppress(OSError, ValueError):
-            if changes.altered:
-                lance_storage.open_dataset(self.path).alter_columns(*changes.altered)
-            if changes.added:
-                lance_storage.open_dataset(self.path).add_columns(pa.schema(changes.added))
-        return any(changes)
+            if altered:
+                lance_storage.open_dataset(self.path).alter_columns(*altered)
+            if added:
+                lance_storage.open_dataset(self.path).add_columns(pa.schema(added))
+        return bool(altered or added)
 
     def require_schema(self, schema: pa.Schema) -> None:
         """Raise `StoreError` unless the schema is this program's: another version wrote the table."""
@@ -426,7 +407,8 @@ class Table:
     def create_if_missing(self) -> Any:
         """Lance's dataset at the newest version, of an empty table where there was none."""
         if not self.exists:
-            lance_storage.create_folder(self.path.parent)
+            if isinstance(self.path, Path):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
             lance_storage.create_dataset(self.path, self.schema)
         return self.open_newest()
 
@@ -479,7 +461,7 @@ class Table:
     def extend_indexes(self, *, merge_graphs: bool = False, with_graphs: bool = True) -> None:
         """Take the rows that no index holds yet into the indexes; see `segments.plan_merges`."""
         merges = segments.plan_merges(self.open_newest(), merge_graphs=merge_graphs, with_graphs=with_graphs)
-        for names, count in merges:
+        for count, names in merges.items():
             optimize = self.open_newest().optimize.optimize_indices
             self._commit(partial(optimize, num_indices_to_merge=count, index_names=names))
 
