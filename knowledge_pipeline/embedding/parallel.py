@@ -87,6 +87,5 @@ def run_onnx_session(session: Any, encoding: Any) -> Any:
     tokens = {"input_ids": encoding.ids, "attention_mask": encoding.attention_mask}
     tokens["token_type_ids"] = encoding.type_ids
     names = [input_.name for input_ in session.get_inputs()]
-    return session.run(None, {name: np.array([tokens[name]], np.int64) for name in names if name in tokens})[
-        0
-    ]
+    inputs = {name: np.array([tokens[name]], np.int64) for name in names if name in tokens}
+    return session.run(None, inputs)[0]

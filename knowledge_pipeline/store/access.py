@@ -54,8 +54,8 @@ def write_audiences(table: Table, audiences: Mapping[str, Requirements], *, keep
     plan = plan_changes(marks, stored)
 
     def build(names: list[str]) -> Iterable[pa.RecordBatch]:
-        columns = [{"audience": name, "requires": rows[name], "fingerprint": marks[name]} for name in names]
-        yield pa.RecordBatch.from_pylist(columns, schema=table.schema)
+        new = [{"audience": name, "requires": rows[name], "fingerprint": marks[name]} for name in names]
+        yield pa.RecordBatch.from_pylist(new, schema=table.schema)
 
     reconcile(table, plan, build)
     return len(plan.keys_to_write) + len(plan.removed)

@@ -81,9 +81,8 @@ def open_dataset(path: StorePath, version: int | None = None, files: FileCache |
 
     With the cache of its store, a table in a folder that has indexes has a session of its own.
     """
-    from knowledge_pipeline.store.lance_internals import (
-        describe_version,
-    )  # and Arrow: a command may need none
+    # With Arrow, which a command may not need.
+    from knowledge_pipeline.store.lance_internals import describe_version
 
     dataset = _open_in_session(path, version, files)
     if files and isinstance(path, Path) and _renew_session(files, path, dataset):

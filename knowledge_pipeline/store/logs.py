@@ -228,9 +228,9 @@ def read_events(lake: Lake, *, after: int) -> list[Event]:
     """The events after a position, in order."""
     table = open_log(lake, EVENTS)
     rows = table.read_rows(table.schema.names, at_least("position", after + 1)).to_pylist()
-    parsed = ({"at": row["at"].astimezone(UTC), "content": json.loads(row["content"])} for row in rows)
-    events = (Event(**(row | own)) for row, own in zip(rows, parsed, strict=True))
-    return sorted(events, key=lambda event: event.position)
+    for row in rows:
+        row |= {"at": row["at"].astimezone(UTC), "content": json.loads(row["content"])}
+    return sorted((Event(**row) for row in rows), key=lambda event: event.position)
 
 
 def find_newest_position(lake: Lake) -> int:

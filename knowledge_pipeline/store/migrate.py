@@ -380,7 +380,8 @@ def _iter_tables(lake: Lake) -> Iterator[StoredTable]:
 
 
 def _read_table(lake: Lake, kind: str, table: Table) -> Iterator[StoredTable]:
-    if has_version(path := table.path):
+    path = table.path
+    if has_version(path):
         try:
             dataset = open_dataset(path)
         except ValueError:
