@@ -327,12 +327,10 @@ class AzureConnection(BaseConnection):
 
 
 class TableFilesConnection(PathConnection):
-    """Files of rows on this machine: Parquet, Arrow, JSON Lines or CSV.
-
-    The path is that of a file or a folder, or a pattern such as exports/*.parquet.
-    """
+    """Files of rows on this machine: Parquet, Arrow, JSON Lines or CSV."""
 
     type: Literal["table_files"]
+    path: Path  # a file, a folder, or a pattern such as exports/*.parquet
     encoding: Annotated[str, AfterValidator(require_known_encoding)] | None = None  # of JSON Lines and CSV
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None  # of CSV
 

@@ -53,7 +53,10 @@ _LEADS_NOWHERE = "a path that leads nowhere"  # a loop of links, a `~user` that 
 _CONNECTED = ("sources", "organisations")  # their entries have a connection
 
 _PATH_KEYS = {
-    *(("connection", "path"), ("metadata", "coverage"), ("context", "templates"), ("settings", "path")),
+    ("connection", "path"),
+    ("metadata", "coverage"),
+    ("context", "templates"),
+    ("settings", "path"),
 }
 _PATH_LIST_KEYS = {("evaluation", "questions"), ("sql_models", "folders"), ("serve", "source_roots")}
 _OPTIONAL_PATH_KEYS = {  # `./x`, if it exists

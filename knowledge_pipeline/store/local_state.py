@@ -497,8 +497,13 @@ def keep_result(folder: Path, name: str, mark: Mapping[str, Any], result: Any) -
             state.put(_RESULT, name, json.dumps({"mark": mark, "result": result}).encode())
 
 
-_COUNTED = (  # of lake.py's layout
-    *("snapshot/*/*.lance", "chunks/*/*.lance", "index/*.lance", "releases.lance", "logs/refreshes.lance"),
+# Of lake.py's layout.
+_COUNTED = (
+    "snapshot/*/*.lance",
+    "chunks/*/*.lance",
+    "index/*.lance",
+    "releases.lance",
+    "logs/refreshes.lance",
 )
 
 
