@@ -435,8 +435,9 @@ def read_listing(folder: Path, organisation: str, location: str) -> Organisation
         kept: Any = json.loads((folder / f"{organisation}.json").read_bytes())
         if not is_object(kept) or kept.get("location") != location or not is_list(kept["members"]):
             return None
-        typed = ({**member, "topics": tuple(member.get("topics", ()))} for member in kept["members"])
-        members = tuple(OrganisationMember(**member) for member in typed)
+        members = tuple(
+            OrganisationMember(topics=tuple(member.pop("topics", ())), **member) for member in kept["members"]
+        )
         return OrganisationListing(location, str(kept["listed_at"]), members, str(kept.get("problem", "")))
     except (OSError, ValueError, TypeError, KeyError):
         return None  # as one that was never made: it is made again

@@ -55,13 +55,16 @@ class Embedder(Protocol):
     @property
     def space(self) -> Space:
         """The space that the vectors belong to."""
+        ...
 
     @property
     def usage(self) -> Usage:
         """What the embedder consumed since it was opened."""
+        ...
 
     def tokenizer(self) -> Tokenize:
         """The model's own tokenizer, or the nearest there is, loaded without the weights."""
+        ...
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """float32, shape (texts, dimensions), rows of length 1, in the order given.
@@ -70,9 +73,11 @@ class Embedder(Protocol):
             ModelError: the model cannot be loaded, or the endpoint refuses access.
             EmbeddingUnavailable: the endpoint did not answer within the bounded tries.
         """
+        ...
 
     def embed_query(self, text: str) -> np.ndarray:
         """float32, shape (dimensions,), length 1. Errors as `embed`."""
+        ...
 
 
 @runtime_checkable
@@ -82,9 +87,11 @@ class BatchEmbedder(Embedder, Protocol):
     @property
     def max_queries(self) -> int:
         """How many at once."""
+        ...
 
     def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
         """float32, shape (texts, dimensions), rows of length 1, in the order given. Errors as `embed`."""
+        ...
 
 
 @runtime_checkable
@@ -94,6 +101,7 @@ class StreamEmbedder(Embedder, Protocol):
     @property
     def min_stream_texts(self) -> int:
         """Of fewer, `embed` costs less."""
+        ...
 
     def embed_stream(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[list[str], np.ndarray]]:
         """Embed texts, each with its key: keys, and vectors as of `embed`, in any order.
@@ -102,6 +110,7 @@ class StreamEmbedder(Embedder, Protocol):
             ModelError: a worker cannot load the model, or what it needs is not installed.
             EmbeddingUnavailable: the other machines cannot be reached, or failed.
         """
+        ...
 
 
 class WrappedEmbedder:

@@ -52,6 +52,7 @@ class Encoder(Protocol):
 
         A text without any token that the model knows has a vector that is not finite.
         """
+        ...
 
 
 class OnnxEncoder:

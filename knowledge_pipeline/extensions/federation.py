@@ -28,9 +28,6 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.release import Release
 from knowledge_pipeline.store.search import IndexReader, SpaceUnreadable
 
-_UNITED = ("audiences", "audience_sources", "withheld_sources", "withheld_documents", "outdated_sources")
-"""What is true of an access where it is of any store's."""
-
 
 @dataclass(frozen=True, slots=True)
 class MemberStore:
@@ -110,8 +107,14 @@ class MemberStores:
             )
             for member in self.opened
         ]
-        united = {name: frozenset().union(*(getattr(part, name) for part in seen)) for name in _UNITED}
-        return replace(access, **united)
+        return replace(
+            access,
+            withheld_sources=frozenset().union(*(part.withheld_sources for part in seen)),
+            audiences=frozenset().union(*(part.audiences for part in seen)),
+            audience_sources=frozenset().union(*(part.audience_sources for part in seen)),
+            withheld_documents=frozenset().union(*(part.withheld_documents for part in seen)),
+            outdated_sources=frozenset().union(*(part.outdated_sources for part in seen)),
+        )
 
     def _require_distinct_sources(self) -> None:
         """What one store says of a source must not count for another's: raises `ConfigError`."""

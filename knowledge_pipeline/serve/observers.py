@@ -101,4 +101,7 @@ class Observers:
 
 def outcome_of(error: BaseException) -> Outcome:
     """How a query has ended that raised an error."""
-    return next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), "error")
+    for cls, outcome in _OUTCOMES:
+        if isinstance(error, cls):
+            return outcome
+    return "error"
