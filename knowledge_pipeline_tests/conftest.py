@@ -207,7 +207,7 @@ def tables(project: Project, *, archived: bool = True) -> dict[str, list[dict[st
         held[f"graph {name}"] = table.read_rows(table.schema.names).to_pylist()
     shared = [project.lake.index(*each) for each in project.lake.list_spaces().items()]
     for table in (*shared, *project.lake.graph_tables().values()):
-        notes = table.metadata_notes.items()
+        notes = table.read_notes().items()
         held[f"notes {table.name}"] = [{"id": name, "text": text} for name, text in sorted(notes)]
     for name, rows in held.items():
         if not archived:

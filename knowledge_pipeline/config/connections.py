@@ -52,6 +52,17 @@ class ServiceConnection(BaseConnection):
         return urlsplit(self.url).hostname
 
 
+class PathConnection(BaseConnection):
+    """A file or folder of this machine."""
+
+    path: Path
+
+    @property
+    def location(self) -> str:
+        """The path, as written."""
+        return str(self.path)
+
+
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 GITHUB_API = "https://api.github.com"
 _GITHUB_REPOSITORY = re.compile(r"^[\w.-]+/[\w.-]+$")
@@ -79,10 +90,8 @@ class GitConnection(BaseConnection):
     def _check_single_identity(self) -> GitConnection:
         if self.token and self.app:
             raise ValueError("give a token or an app, not both")
-        if self.app and not (
-            self.url.lower().startswith(("https://", "http://"))
-            and _GITHUB_REPOSITORY.fullmatch(self.host_and_path[1])
-        ):
+        is_over_http = self.url.lower().startswith(("https://", "http://"))
+        if self.app and not (is_over_http and _GITHUB_REPOSITORY.fullmatch(self.host_and_path[1])):
             raise ValueError(
                 "an app reads only from GitHub: give a url such as https://github.com/OWNER/NAME"
             )
@@ -317,7 +326,7 @@ class AzureConnection(BaseConnection):
         return urlsplit(self.account_url).hostname
 
 
-class TableFilesConnection(BaseConnection):
+class TableFilesConnection(PathConnection):
     """Files of rows on this machine: Parquet, Arrow, JSON Lines or CSV."""
 
     type: Literal["table_files"]
@@ -325,23 +334,12 @@ class TableFilesConnection(BaseConnection):
     encoding: Annotated[str, AfterValidator(require_known_encoding)] | None = None  # of JSON Lines and CSV
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None  # of CSV
 
-    @property
-    def location(self) -> str:
-        """The path, as written."""
-        return str(self.path)
 
-
-class DuckdbConnection(BaseConnection):
+class DuckdbConnection(PathConnection):
     """A database file of DuckDB, opened read-only, and the query whose rows are documents."""
 
     type: Literal["duckdb"]
-    path: Path
     query: str = Field(min_length=1)
-
-    @property
-    def location(self) -> str:
-        """The file."""
-        return str(self.path)
 
 
 class PostgresConnection(BaseConnection):
@@ -397,18 +395,13 @@ class SlackConnection(ServiceConnection):
     url: HttpUrl = "https://slack.com/api/"
 
 
-class SlackExportConnection(BaseConnection):
+class SlackExportConnection(PathConnection):
     """A Slack export: the zip file, or the folder it was unpacked to."""
 
     type: Literal["slack_export"]
-    path: Path
-
-    @property
-    def location(self) -> str:
-        """The file or folder."""
-        return str(self.path)
 
 
+_AnyBucketConnection = S3Connection | GcsConnection | AzureConnection
 ARCHIVE_NAME = re.compile(r"\.(?:zip|tar|tar\.gz|tgz)$", re.IGNORECASE)
 """How the names of archives end."""
 
@@ -418,9 +411,7 @@ class ArchiveFileConnection(BaseConnection):
 
     type: Literal["archive_file"]
     path: Path | None = None
-    object: Annotated[S3Connection | GcsConnection | AzureConnection, Field(discriminator="type")] | None = (
-        None
-    )
+    object: Annotated[_AnyBucketConnection, Field(discriminator="type")] | None = None
     """Its bucket; the prefix is the whole key."""
 
     @model_validator(mode="after")
@@ -466,16 +457,10 @@ class PushConnection(BaseConnection):
         return "what is pushed"
 
 
-class LocalConnection(BaseConnection):
+class LocalConnection(PathConnection):
     """A folder on this machine, read as it is; `.gitignore` files are honoured."""
 
     type: Literal["local"]
-    path: Path
-
-    @property
-    def location(self) -> str:
-        """The folder, as written."""
-        return str(self.path)
 
 
 class WorktreeConnection(LocalConnection):

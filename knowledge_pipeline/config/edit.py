@@ -273,9 +273,8 @@ def remove_source(path: Path, source_id: str) -> None:
     text = read_config(path)
     before = parse_config(text, name=path.name)
     sources = before.list_at("sources")
-    indexes = [
-        index for index in range(len(sources)) if before.value_at(("sources", index, "id")) == source_id
-    ]
+    ids = [before.value_at(("sources", index, "id")) for index in range(len(sources))]
+    indexes = [index for index, id_ in enumerate(ids) if id_ == source_id]
     if not indexes:
         raise NotFound(f"no source {source_id!r} in {path}: `knowledge sources list` shows them")
     if len(indexes) > 1:

@@ -135,9 +135,8 @@ def _add_members(settings: Settings) -> Settings:
     unlisted: list[str] = []
     declared = {source.id for source in settings.sources}
     for organisation in settings.organisations:
-        listing = read_listing(
-            settings.local_folder / LISTINGS, organisation.id, organisation.connection.location
-        )
+        location = organisation.connection.location
+        listing = read_listing(settings.local_folder / LISTINGS, organisation.id, location)
         if listing is None:
             unlisted.append(organisation.id)
             continue

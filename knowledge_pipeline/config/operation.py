@@ -137,12 +137,13 @@ def is_trustworthy_url(url: str) -> bool:
     plain = url.isascii() and url.isprintable() and " " not in url and "\\" not in url
     if not (plain and host) or parts.username is not None:
         return False
-    return parts.scheme == "https" or (parts.scheme == "http" and _is_this_machine(host))
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
 
 
-def _is_this_machine(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine and can be reached from nowhere else."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
 

@@ -36,6 +36,7 @@ from knowledge_pipeline.config.connections import (
     HttpUrl,
     JiraConnection,
     LocalConnection,
+    PathConnection,
     S3Access,
     S3Connection,
     ServiceConnection,
@@ -187,18 +188,12 @@ class SlackChannelsConnection(ServiceConnection, OrganisationConnection):
     url: HttpUrl = "https://slack.com/api/"
 
 
-class CheckoutsConnection(OrganisationConnection):
+class CheckoutsConnection(PathConnection, OrganisationConnection):
     """The git checkouts in a folder of this machine. A member is named by its path in the folder."""
 
     reads, connects, example, keeps_case = "local", LocalConnection, "name", True
     type: Literal["checkouts"]
-    path: Path
     depth: int = Field(default=2, ge=1, le=6)  # how many folders deep a checkout may lie
-
-    @property
-    def location(self) -> str:
-        """The folder."""
-        return str(self.path)
 
     def connect(self, member: str) -> LocalConnection:
         """The checkout."""
@@ -336,10 +331,10 @@ def build_source_id(
     organisation: str, connection: OrganisationConnection, member: str, source_type: str
 ) -> str:
     """The id of a member's source: "acme-billing-code"; with a hash where the name does not fit into it."""
-    name = member if connection.keeps_case else member.lower()
-    short = name.removeprefix(
-        connection.name_prefix if connection.keeps_case else connection.name_prefix.lower()
-    ).removesuffix(connection.name_suffix)
+    name, prefix = member, connection.name_prefix
+    if not connection.keeps_case:
+        name, prefix = name.lower(), prefix.lower()
+    short = name.removeprefix(prefix).removesuffix(connection.name_suffix)
     slug = re.sub(r"[^a-z0-9_]+", "-", short.lower()).strip("-_")
     room = _MAX_ID_CHARS - len(organisation) - len(source_type) - 2
     if slug != short or len(slug) > room:
@@ -370,11 +365,7 @@ class OrganisationSettings(VariableModel, MemberFilter):
     def _build_example(self, index: int, source: MemberSource) -> SourceConfig:
         """One that is validated, as a source that is declared by itself."""
         connection, name = self.connection, self.connection.member_filter
-        allowed = [
-            source_type
-            for source_type, connections in CONNECTIONS_BY_TYPE.items()
-            if connection.reads in connections
-        ]
+        allowed = [type_ for type_, read_over in CONNECTIONS_BY_TYPE.items() if connection.reads in read_over]
         if source.type not in allowed:
             raise ValueError(
                 f"sources[{index}]: type {source.type!r} is not read from members of {connection.type!r}; "

@@ -316,9 +316,8 @@ def _locate_error(loc: tuple[int | str, ...], model: type[SettingsModel]) -> _Er
         if isinstance(part, int):
             location = replace(location, key_path=(*location.key_path, part))
         elif len(location.models) > 1:
-            location = replace(
-                location, models=[model for model in location.models if part in _list_type_tags(model)]
-            )
+            tagged = [model for model in location.models if part in _list_type_tags(model)]
+            location = replace(location, models=tagged)
         else:
             parent = location.models[0] if location.models else None
             field = parent.model_fields.get(part) if parent else None

@@ -495,8 +495,8 @@ class SourceConfig(VariableModel, SourceTemplate):
             )
         if isinstance(self.connection, CodeHostConnection) and self.connection.wiki:
             raise ValueError("branches does not apply to a wiki: remove the key")
-        if wrong := [branch for branch in self.branches if is_wrong_pattern(branch, self.connection.type)]:
-            service = self.connection.type
+        service = self.connection.type
+        if wrong := [branch for branch in self.branches if is_wrong_pattern(branch, service)]:
             heads = [f"{prefix}*" for host, prefix in PULL_PREFIXES.items() if service in (host, "git")]
             raise ValueError(
                 f"branches has {wrong[0]!r}, which names no branch: write names or patterns such as "

@@ -111,11 +111,9 @@ def _merge_responses(outcomes: Sequence[SearchResponse | BaseException]) -> Sear
     in_turn = chain.from_iterable(zip_longest(*(response.results for response in responses)))
     results = {result.id: result for result in in_turn if result is not None}
     steps = tuple(dict.fromkeys(step for response in responses for step in response.degraded))
-    reasons = {
-        step: why
-        for response in responses
-        for step, why in (response.explain or {}).get("degraded", {}).items()
-    }
+    reasons: dict[str, str] = {}
+    for response in responses:
+        reasons |= (response.explain or {}).get("degraded", {})
     if problems:
         steps, reasons = (*steps, "similar"), {**reasons, "similar": "; ".join(map(str, problems))}
     explain = {**(oldest.explain or {}), "degraded": reasons}
@@ -215,10 +213,9 @@ async def run_task_searches(
     problem: str | None = None
     with watch.step("link"):
         try:
-            searches = [
-                await follow_links(engine, access, task.filters, search, release) for search in searches
-            ]
-            users = await find_users(engine, access, task.text, task.filters, release)
+            filters = task.filters
+            searches = [await follow_links(engine, access, filters, search, release) for search in searches]
+            users = await find_users(engine, access, task.text, filters, release)
         except KnowledgeError as error:  # the graph cannot be read: what was found is shown all the same
             problem = str(error)
     searches = [put_first(search, users) if search.name == "semantic" else search for search in searches]
@@ -237,18 +234,12 @@ def _raise_code(results: Sequence[SearchResult], chances: Sequence[float]) -> li
 
     A commit says in a sentence what the code does in a hundred lines, and is found more easily.
     """
-    of_history = sorted(
-        (
-            chance
-            for result, chance in zip(results, chances, strict=True)
-            if result.metadata["source_type"] in _HISTORY
-        ),
-        reverse=True,
-    )
-    code = [at for at, result in enumerate(results) if result.metadata["source_type"] in _CODE]
+    types = [result.metadata["source_type"] for result in results]
+    of_history = [chance for type_, chance in zip(types, chances, strict=True) if type_ in _HISTORY]
+    code = [at for at, type_ in enumerate(types) if type_ in _CODE]
     best = sorted(code, key=lambda at: -chances[at])[:_MAX_RAISED]
     raised = list(chances)
-    for at, chance in zip(best, of_history, strict=False):
+    for at, chance in zip(best, sorted(of_history, reverse=True), strict=False):
         raised[at] = max(raised[at], chance)
     return raised
 
@@ -393,19 +384,16 @@ def _build_section_query(task: Task, settings: SectionSettings) -> str:
         example = get_example(task) if settings.type == "similar" else None
         return example or build_query(task)[0]
     origin = f"the query of the section {settings.name} in context.sections"
-    return neutralize_filters(render_query(settings.query or _CONVENTIONS, origin, describe_task(task)))[
-        :_QUERY_CHARS
-    ]
+    query = render_query(settings.query or _CONVENTIONS, origin, describe_task(task))
+    return neutralize_filters(query)[:_QUERY_CHARS]
 
 
 async def _find_type_definitions(
     engine: Engine, access: Access, task: Task, code: Sequence[SearchResult], limit: int
 ) -> SearchResponse:
     places: list[CodePlace] = [(path, task.source) for path in task.paths]
-    places += [
-        (f"{result.citation.path}:{result.span.start_line}", result.citation.source)
-        for result in code[:_LINKING_RESULTS]
-    ]
+    for result in code[:_LINKING_RESULTS]:
+        places.append((f"{result.citation.path}:{result.span.start_line}", result.citation.source))
     types = await engine.find_used_types(places, access)
     lines = (
         (node.source, node.path, int(node.lines[1:].partition("-")[0]))

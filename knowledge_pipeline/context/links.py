@@ -85,14 +85,11 @@ def _find_factors(best: Sequence[SearchResult]) -> dict[_File, dict[int, float]]
         if result.graph is None:
             continue
         graph = result.graph
-        neighbours = {
-            _USER_FACTOR: (*graph.called_by, *graph.implemented_by),
-            _USED_FACTOR: (*graph.calls, *graph.extends),
-        }
-        for factor, linked in neighbours.items():
-            for neighbour in linked:
-                if neighbour.line is not None:
-                    factors.setdefault((neighbour.source, neighbour.path), {})[neighbour.line] = factor
+        users = ((neighbour, _USER_FACTOR) for neighbour in (*graph.called_by, *graph.implemented_by))
+        used = ((neighbour, _USED_FACTOR) for neighbour in (*graph.calls, *graph.extends))
+        for neighbour, factor in (*users, *used):
+            if neighbour.line is not None:
+                factors.setdefault((neighbour.source, neighbour.path), {})[neighbour.line] = factor
     return factors
 
 
@@ -142,17 +139,14 @@ async def _find_uses(engine: Engine, access: Access, name: str) -> list[tuple[st
         return []
     answers = [answer]
     if answer.candidates and len(answer.candidates) <= _MAX_MEANINGS:
-        answers = [
-            await engine.query_graph(
-                GraphRequest("find_usages", target, Filters(sources=sources), limit=_MAX_USERS), access
-            )
-            for target, sources in map(_name_candidate, answer.candidates)
-        ]
+        requests = map(_ask_for_users, answer.candidates)
+        answers = [await engine.query_graph(request, access) for request in requests]
     return [use for answer in answers for use in _iter_uses(answer)]
 
 
-def _name_candidate(node: GraphNode) -> tuple[str, tuple[str, ...]]:
-    return f"{node.path}:{node.name}", (node.source,) if node.source else ()
+def _ask_for_users(node: GraphNode) -> GraphRequest:
+    filters = Filters(sources=(node.source,) if node.source else ())
+    return GraphRequest("find_usages", f"{node.path}:{node.name}", filters, limit=_MAX_USERS)
 
 
 def _iter_uses(answer: GraphResponse) -> Iterator[tuple[str, GraphEdge, int]]:

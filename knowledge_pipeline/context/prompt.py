@@ -62,16 +62,15 @@ def load_template(template: str | Path, folder: Path | None) -> PromptTemplate:
     except TemplateNotFound as error:
         if error.name != name:
             raise InvalidQuery(_describe_error(name, error)) from error
-        problem = (
-            "no such file" if isinstance(template, Path) else f"known are {', '.join(_list_names(folders))}"
-        )
+        names = ", ".join(_list_names(folders))
+        problem = "no such file" if isinstance(template, Path) else f"known are {names}"
         raise InvalidQuery(f"there is no template {str(template)!r}: {problem}") from error
     except (TemplateError, OSError, UnicodeDecodeError) as error:
         raise InvalidQuery(_describe_error(name, error)) from error
 
 
 def render_query(text: str, origin: str, values: Mapping[str, Any]) -> str:
-    """Render a template that is written in `knowledge.yaml`; `place` says where, for its errors.
+    """Render a template that is written in `knowledge.yaml`; `origin` says where, for its errors.
 
     Raises `ConfigError`: the template is wrong.
     """

@@ -45,14 +45,8 @@ class Excerpt:
         space = span.space_before or ""
         _, line_break, indentation = space.rpartition("\n")
         begins_line = bool(line_break) or len(space) == span.start_char  # else more than space precedes it
-        return cls(
-            span.start_char,
-            result.content,
-            span.start_line,
-            span.end_line,
-            (result,),
-            indentation if begins_line else "",
-        )
+        indentation = indentation if begins_line else ""
+        return cls(span.start_char, result.content, span.start_line, span.end_line, (result,), indentation)
 
     @property
     def end_char(self) -> int:
@@ -78,9 +72,8 @@ class Excerpt:
     def citation(self) -> Citation:
         """Where it is from; of what stands elsewhere in its file by now, where it stands."""
         first, last = self.parts[0], self.parts[-1]
-        return cite_other_lines(
-            first.citation, self.start_line + _count_moved(first), self.end_line + _count_moved(last)
-        )
+        start, end = self.start_line + _count_moved(first), self.end_line + _count_moved(last)
+        return cite_other_lines(first.citation, start, end)
 
     def take_lines(self, first: int, last: int) -> Excerpt:
         """Some of its lines, named by their numbers in the document, both included."""
@@ -456,9 +449,8 @@ class ExcerptSelector:
                     for passage, inner in runs_within
                     if passage == at and run.first <= inner.first and inner.last <= run.last
                 ]
-                kept = self._passages[at].cut_run(
-                    run, inside, left, min_lines=1 if not fitting else _MIN_CUT_LINES
-                )
+                min_lines = _MIN_CUT_LINES if fitting else 1
+                kept = self._passages[at].cut_run(run, inside, left, min_lines=min_lines)
                 fitting += [(at, kept_run) for kept_run in kept]
                 break
             fitting.append((at, run))
@@ -470,9 +462,8 @@ class ExcerptSelector:
         scores = [0.0] * len(excerpt.lines)
         for part in excerpt.parts:
             score = self._by_id[part.id].score
-            for at in range(
-                part.span.start_line - excerpt.start_line, part.span.end_line - excerpt.start_line + 1
-            ):
+            for line in range(part.span.start_line, part.span.end_line + 1):
+                at = line - excerpt.start_line
                 scores[at] = max(scores[at], score)
         gains = self._weights.estimate_gains(excerpt.lines)
         gains = [gain * score**_SHARPNESS for gain, score in zip(gains, scores, strict=True)]
@@ -554,9 +545,8 @@ def select_sections(
     joined = ContextSelection()
     for at, (name, _, _) in enumerate(sections):
         selection, first = selections[at], len(joined.excerpts) + 1
-        excerpts = tuple(
-            replace(excerpt, number=n) for n, excerpt in enumerate(selection.excerpts, start=first)
-        )
+        numbered = enumerate(selection.excerpts, start=first)
+        excerpts = tuple(replace(excerpt, number=number) for number, excerpt in numbered)
         numbers = {name: tuple(excerpt.number for excerpt in excerpts)} if name else {}
         joined = ContextSelection(
             (*joined.excerpts, *excerpts),

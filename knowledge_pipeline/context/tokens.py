@@ -30,10 +30,10 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")  # emoji and the like: several t
 
 def estimate_tokens(text: str) -> int:
     """About a fifth more tokens than the byte-pair encodings of today's models produce."""
+    pieces = len(_PIECES.findall(text))
     if text.isascii():
-        return len(_PIECES.findall(text))
-    more = 2 * len(_ASTRAL.findall(text)) + len(_EAST_ASIAN.findall(text)) // 2
-    return len(_PIECES.findall(text)) + more
+        return pieces
+    return pieces + 2 * len(_ASTRAL.findall(text)) + len(_EAST_ASIAN.findall(text)) // 2
 
 
 def open_token_counter(tokenizer: str) -> CountTokens:

@@ -17,6 +17,7 @@ from knowledge_pipeline.embedding.model_folders import (
     describe_missing_package,
     verify_carried_files,
 )
+from knowledge_pipeline.embedding.parallel import run_onnx_session
 from knowledge_pipeline.errors import ModelError
 from knowledge_pipeline.extras import describe_missing, find_extra
 
@@ -74,19 +75,13 @@ class OnnxCrossEncoder:
         self._tokenizer.enable_truncation(_MAX_TOKENS, strategy="longest_first")
         model = str(folder / "model.onnx")
         self._session: Any = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-        self._input_names: set[str] = {input_.name for input_ in self._session.get_inputs()}
 
     def score(self, question: str, text: str) -> float:
         """How well the text answers the question, in [0, 1]; of one pair at a time.
 
         Small batches are fastest on a CPU, and a quantised model's score of a pair depends on the batch.
         """
-        import numpy as np
-
-        pair = self._tokenizer.encode(question, text)
-        rows = {"input_ids": pair.ids, "attention_mask": pair.attention_mask, "token_type_ids": pair.type_ids}
-        inputs = {name: np.array([row], np.int64) for name, row in rows.items() if name in self._input_names}
-        logits = self._session.run(None, inputs)[0]
+        logits = run_onnx_session(self._session, self._tokenizer.encode(question, text))
         return _sigmoid(float(logits.reshape(-1)[0]))
 
 

@@ -26,6 +26,7 @@ from knowledge_pipeline.embedding.parallel import (
     map_on_cores,
     open_onnx_session,
     opens_for_one_text,
+    run_onnx_session,
 )
 from knowledge_pipeline.embedding.tokenizer import SPECIAL_TOKENS, load_model_tokenizer, open_tokenizer
 from knowledge_pipeline.errors import ModelError
@@ -61,9 +62,7 @@ class OnnxEncoder:
         self._tokenizer = open_tokenizer(folder / "tokenizer.json")
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(window)  # pyright: ignore[reportUnknownMemberType]  # its **kwargs
-        self._session = session
-        self._input_names = {input_.name for input_ in self._session.get_inputs()}
-        self._pool = pool
+        self._session, self._pool = session, pool
         self._slots = threading.BoundedSemaphore(count_usable_cores())
         self._is_for_one_text = opens_for_one_text()
         self._last: tuple[str, tuple[np.ndarray, int]] | None = None
@@ -90,16 +89,8 @@ class OnnxEncoder:
 
     def _encode_text(self, text: str) -> tuple[np.ndarray, int]:
         encoding = self._tokenizer.encode(text)
-        tokens = {
-            "input_ids": encoding.ids,
-            "attention_mask": encoding.attention_mask,
-            "token_type_ids": encoding.type_ids,
-        }
-        inputs = {
-            name: np.array([row], np.int64) for name, row in tokens.items() if name in self._input_names
-        }
         with self._slots:
-            hidden = self._session.run(None, inputs)[0]
+            hidden = run_onnx_session(self._session, encoding)
         return self._pool(hidden[0]), len(encoding.ids) - SPECIAL_TOKENS
 
 
@@ -115,9 +106,8 @@ class StaticEncoder:
         path = _find_weights(folder)
         tensors = model_folders.read_tensors(path)
         self._table = model_folders.map_tensor(path, tensors[_STATIC_TABLE])
-        self._scales = (
-            model_folders.map_tensor(path, tensors[_STATIC_SCALES]) if _STATIC_SCALES in tensors else None
-        )
+        scales = tensors.get(_STATIC_SCALES)
+        self._scales = model_folders.map_tensor(path, scales) if scales else None
         unknown = self._tokenizer.token_to_id("[UNK]") if self._scales is not None else None
         self._unknown = [] if unknown is None else [unknown]  # what a text without any token is taken for
 
@@ -158,9 +148,8 @@ def has_8_bit_table(folder: Path) -> bool:
     """Whether a model is a table of 8 bits, which only `StaticEncoder` reads."""
     try:
         kind, first = model_folders.read_modules(folder)[0]
-        return kind == "StaticEmbedding" and _STATIC_SCALES in model_folders.read_tensors(
-            _find_weights(first)
-        )
+        tensors = model_folders.read_tensors(_find_weights(first))
+        return kind == "StaticEmbedding" and _STATIC_SCALES in tensors
     except (OSError, ValueError, KeyError, IndexError):  # damaged, which `is_encoder` reports
         return False
 
@@ -365,8 +354,6 @@ def find_packaged_folder(name: str) -> Path:
     model = PACKAGED_MODELS[name]
     folder = model_folders.find_package_folder(model.package, model.folder)
     if folder is None or not (folder / "model.onnx").is_file():
-        raise ModelError(
-            model_folders.describe_missing_package(f"the model {name!r}", model.requirement)
-            + ", or set embedding.model to another"
-        )
+        missing = model_folders.describe_missing_package(f"the model {name!r}", model.requirement)
+        raise ModelError(f"{missing}, or set embedding.model to another")
     return folder

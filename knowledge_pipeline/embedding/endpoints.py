@@ -178,10 +178,8 @@ class RemoteEmbedder(ABC):
 
     def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
         """See `base.BatchEmbedder.embed_queries`; gives up as soon as `embed_query`."""
-        settings = self._settings
-        options = _RequestOptions(
-            min(2, settings.max_tries), self._tasks.query, max_retry_after_s=2.0, max_queue_s=2.0
-        )
+        settings, task = self._settings, self._tasks.query
+        options = _RequestOptions(min(2, settings.max_tries), task, max_retry_after_s=2.0, max_queue_s=2.0)
         return self._request_vectors([_truncate(text, settings.max_input_tokens) for text in texts], options)
 
     def _request_vectors(self, inputs: list[str], options: _RequestOptions) -> np.ndarray:
@@ -406,17 +404,13 @@ class OllamaEmbedder(RemoteEmbedder):
         endpoint = Endpoint(settings, section, "Ollama at", EmbeddingUnavailable)
         limits = RequestLimits(settings.batch_size or _OLLAMA_BATCH_SIZE, _OLLAMA_REQUEST_TOKENS)
         super().__init__(settings, space, endpoint, limits, Tasks())
-        fields: dict[str, Any] = {
-            "model": settings.model,
-            "truncate": True,
-            "dimensions": settings.dimensions,
-        }
+        self._fields: dict[str, Any] = {"model": settings.model, "truncate": True}
+        self._fields["dimensions"] = settings.dimensions
         if settings.keep_alive is not None:  # a number is seconds, and below zero for ever
             is_number = settings.keep_alive.lstrip("-").isdigit()
-            fields["keep_alive"] = int(settings.keep_alive) if is_number else settings.keep_alive
+            self._fields["keep_alive"] = int(settings.keep_alive) if is_number else settings.keep_alive
         if settings.options is not None:
-            fields["options"] = settings.options.model_dump(exclude_none=True)
-        self._fields = fields
+            self._fields["options"] = settings.options.model_dump(exclude_none=True)
 
     def check_model(self) -> list[str]:
         """See `RemoteEmbedder.check_model`; Ollama also says how much of a text the model reads."""
@@ -441,12 +435,8 @@ class OllamaEmbedder(RemoteEmbedder):
 
     def _compare_lengths(self, model: Any) -> list[str]:
         """What the model reads of a text, where the settings promise more."""
-        options = self._settings.options
-        lengths = (
-            [value for key, value in model.items() if key.endswith(".context_length")]
-            if is_object(model)
-            else []
-        )
+        options, values = self._settings.options, model if is_object(model) else {}
+        lengths = [value for key, value in values.items() if key.endswith(".context_length")]
         context = next((value for value in lengths if isinstance(value, int)), None)
         if options and options.num_ctx:
             context = min(context or options.num_ctx, options.num_ctx)
@@ -495,9 +485,8 @@ class OpenAIEmbedder(RemoteEmbedder):
         section = ConfigSection(SECTION, settings.model, "dimensions and max_input_tokens")
         endpoint = Endpoint(settings, section, "the embedding endpoint", EmbeddingUnavailable)
         limits = RequestLimits(settings.batch_size or _BATCH_SIZE, _REQUEST_TOKENS)
-        super().__init__(
-            settings, space, endpoint, limits, Tasks(settings.query_task, settings.document_task)
-        )
+        tasks = Tasks(settings.query_task, settings.document_task)
+        super().__init__(settings, space, endpoint, limits, tasks)
         self._sends_dimensions = True
 
     def _build_request(self, texts: list[str], task: str | None) -> tuple[str, dict[str, Any]]:

@@ -142,12 +142,11 @@ class OutlineEmbedder(WrappedEmbedder):
         """See `base.Embedder.embed`."""
         tokenize, outlines = self._inner.tokenizer(), list(map(build_outline, texts))
         starts = map(tokenize, outlines)
-        return self._inner.embed(
-            [
-                text if len(tokens) <= OUTLINE_TOKENS else text[: tokens[OUTLINE_TOKENS]]
-                for text, tokens in zip(outlines, starts, strict=True)
-            ]
-        )
+        cut = [
+            text if len(tokens) <= OUTLINE_TOKENS else text[: tokens[OUTLINE_TOKENS]]
+            for text, tokens in zip(outlines, starts, strict=True)
+        ]
+        return self._inner.embed(cut)
 
 
 def build_outline(text: str) -> str:

@@ -274,9 +274,8 @@ def load_model(folder: Path, name: str, dimensions: int | None, backend: str, sp
             from sentence_transformers import SentenceTransformer
             from transformers.utils import logging as transformers_logging
         except ImportError as error:
-            raise ModelError(
-                describe_missing(f"the model {name!r}", "local") + ", or name another"
-            ) from error
+            missing = describe_missing(f"the model {name!r}", "local")
+            raise ModelError(f"{missing}, or name another") from error
         transformers_logging.disable_progress_bar()
         device = "cpu" if backend.startswith("onnx") else None
         try:
@@ -357,11 +356,9 @@ def _hash_model_files(folder: Path) -> HashedFiles:
     """Name and hash of every file that determines the vectors; a file is read again only when it changes."""
     hashes: list[tuple[str, str]] = []
     suffixes = (".json", *_WEIGHT_SUFFIXES)
-    paths = (
-        Path(root, name) for root, _, names in os.walk(folder) for name in names if name.endswith(suffixes)
-    )
+    paths = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
     for path in sorted(paths):
-        if path.name != "data_config.json":  # that one lists training sets
+        if path.name.endswith(suffixes) and path.name != "data_config.json":  # that one lists training sets
             stat = path.stat()
             name = path.relative_to(folder).as_posix()
             hashes.append((name, _hash_file(path, stat.st_size, stat.st_mtime_ns)))

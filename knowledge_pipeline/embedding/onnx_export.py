@@ -281,9 +281,8 @@ def is_bert(folder: Path, weights: Path) -> bool:
     if config.get("position_embedding_type", "absolute") != "absolute" or config.get("is_decoder"):
         return False
     tensors = read_tensors(weights)
-    return _WORDS in tensors and all(
-        tensor.dtype == "F32" for name, tensor in tensors.items() if name.endswith((".weight", ".bias"))
-    )
+    trained = (tensor for name, tensor in tensors.items() if name.endswith((".weight", ".bias")))
+    return _WORDS in tensors and all(tensor.dtype == "F32" for tensor in trained)
 
 
 def build_bert_graph(folder: Path, weights: Path) -> bytes:
@@ -333,10 +332,8 @@ class _GraphBuilder:
         return self._normalize(total, "embeddings.LayerNorm")
 
     def _build_layer(self, hidden: str, layer: str) -> str:
-        attended = self._dense(
-            self._attend(hidden, f"{layer}.attention.self"), f"{layer}.attention.output.dense"
-        )
-        total = self._operation("Add", attended, hidden)
+        attended = self._attend(hidden, f"{layer}.attention.self")
+        total = self._operation("Add", self._dense(attended, f"{layer}.attention.output.dense"), hidden)
         hidden = self._normalize(total, f"{layer}.attention.output.LayerNorm")
         inner = self._operation("Gelu", self._dense(hidden, f"{layer}.intermediate.dense"))
         total = self._operation("Add", self._dense(inner, f"{layer}.output.dense"), hidden)

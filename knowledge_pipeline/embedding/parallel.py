@@ -78,3 +78,14 @@ def open_onnx_session(
     if weights:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights))
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def run_onnx_session(session: Any, encoding: Any) -> Any:
+    """The first output of a transformer for one text, or pair, as its tokenizer has encoded it."""
+    import numpy as np
+
+    tokens = {"input_ids": encoding.ids, "attention_mask": encoding.attention_mask}
+    tokens["token_type_ids"] = encoding.type_ids
+    names = [input_.name for input_ in session.get_inputs()]
+    inputs = {name: np.array([tokens[name]], np.int64) for name in names if name in tokens}
+    return session.run(None, inputs)[0]

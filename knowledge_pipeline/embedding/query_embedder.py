@@ -101,9 +101,8 @@ class QueryBatches:
         try:
             while self._waiting:
                 batch = [self._waiting.popleft() for _ in range(min(self._max_texts, len(self._waiting)))]
-                await self._send(
-                    [waiting for waiting in batch if not waiting[1].done()]
-                )  # else nobody waits any more
+                # Nobody waits any more for what is done.
+                await self._send([waiting for waiting in batch if not waiting[1].done()])
         finally:  # at once: a question that comes before the task counts as done would wait for nobody
             self._senders -= {asyncio.current_task()}
 

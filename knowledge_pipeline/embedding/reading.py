@@ -32,9 +32,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _NOT_LATIN = re.compile(
     r"(?![\u1e00-\u1eff\u2c60-\u2c7f\ua720-\ua7ff\uab30-\uab6f\uff21-\uff5a])[^\W\d_\x00-\u02ff]"
 )
-_SYLLABLE = re.compile(
-    r"[\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U000323af]"
-)  # one is much of a word
+_SYLLABLE = re.compile(r"[\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U000323af]")  # much of a word
 _ENGLISH_ONLY = re.compile(r"static-v1|all-(minilm-l\d+|mpnet-base)-v\d|bge-(small|base|large)-en(-v1\.5)?")
 _UNKNOWN_TOKENS = frozenset({"[UNK]", "<unk>"})
 

@@ -68,10 +68,8 @@ def find_known_prompts(model: str) -> Prompts:
 def resolve_prompts(settings: EmbeddingSettings) -> Prompts:
     """What to put before texts; nothing where the model's folder has prompts, and the settings have none."""
     prompts = Prompts() if _has_own_prompts(settings) else find_known_prompts(settings.model)
-    query, document = settings.query_prompt, settings.document_prompt
-    return Prompts(
-        prompts.query if query is None else query, prompts.document if document is None else document
-    )
+    chosen = {"query": settings.query_prompt, "document": settings.document_prompt}
+    return replace(prompts, **{name: prompt for name, prompt in chosen.items() if prompt is not None})
 
 
 def list_former_settings(settings: EmbeddingSettings) -> list[EmbeddingSettings]:
@@ -126,9 +124,8 @@ def open_embedder(settings: EmbeddingSettings) -> Embedder:
         alone = settings.model_copy(update={"ray": None})
         return RayEmbedder(alone, settings.ray, open_embedder(alone), open_embedder)
     if is_ensemble(settings):
-        return EnsembleEmbedder(
-            settings.model, [open_embedder(member) for member in split_member_settings(settings)]
-        )
+        members = split_member_settings(settings)
+        return EnsembleEmbedder(settings.model, list(map(open_embedder, members)))
     if is_outline(settings):
         return OutlineEmbedder(open_embedder(remove_outline_suffix(settings)))
     _, open_model = _load_provider(settings)
@@ -145,9 +142,8 @@ def resolve_space(settings: EmbeddingSettings) -> Space:
     Errors as `open_embedder`.
     """
     if is_ensemble(settings):
-        return build_ensemble_space(
-            settings.model, [resolve_space(member) for member in split_member_settings(settings)]
-        )
+        members = split_member_settings(settings)
+        return build_ensemble_space(settings.model, list(map(resolve_space, members)))
     if is_outline(settings):
         return build_outline_space(resolve_space(remove_outline_suffix(settings)))
     read_space, _ = _load_provider(settings)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -40,18 +39,11 @@ _MAX_TEXTS = 250
 _LOCATION = re.compile(r"[a-z]{2,20}(-[a-z]{1,20}\d{1,3})?")
 
 
-@dataclass(frozen=True, slots=True)
-class _Model:
-    dimensions: int
-    batch_size: int = _MAX_TEXTS
-
-
-_MODELS = {
-    "text-embedding-005": _Model(768),
-    "text-embedding-004": _Model(768),
-    "text-multilingual-embedding-002": _Model(768),
-    "gemini-embedding-001": _Model(3072, batch_size=1),
+_DIMENSIONS = {
+    **dict.fromkeys(("text-embedding-005", "text-embedding-004", "text-multilingual-embedding-002"), 768),
+    "gemini-embedding-001": 3072,
 }
+_ONE_TEXT_MODEL = "gemini-embedding-001"  # of which a request has no more
 
 
 def build_vertex_space(settings: EmbeddingSettings) -> Space:
@@ -67,11 +59,11 @@ def build_vertex_space(settings: EmbeddingSettings) -> Space:
             f"embedding.model is {model!r}, which Vertex AI does not answer by its method predict: "
             "set it to gemini-embedding-001 or text-embedding-005"
         )
-    preset = _MODELS.get(model)
-    dimensions = preset.dimensions if preset and not settings.dimensions else require_dimensions(settings)
-    if preset and dimensions > preset.dimensions:
+    own = _DIMENSIONS.get(model)
+    dimensions = own if own and not settings.dimensions else require_dimensions(settings)
+    if own and dimensions > own:
         raise ConfigError(
-            f"embedding.dimensions is {dimensions}, and the vectors of {model} have {preset.dimensions}: "
+            f"embedding.dimensions is {dimensions}, and the vectors of {model} have {own}: "
             "set it to fewer, or leave it out"
         )
     identity = ["vertex", model, dimensions, settings.max_input_tokens, _choose_tasks(settings).document]
@@ -88,12 +80,10 @@ class VertexEmbedder(RemoteEmbedder):
             raise ConfigError("embedding.project is missing: set it to the ID of a Google Cloud project")
         if not _LOCATION.fullmatch(settings.location):
             raise ConfigError("embedding.location is not a region: write it like europe-west1, or `global`")
-        section = ConfigSection(
-            SECTION, settings.model, "location, dimensions and batch_size", _list_fixes(settings)
-        )
+        keys = "location, dimensions and batch_size"
+        section = ConfigSection(SECTION, settings.model, keys, _list_fixes(settings))
         endpoint = Endpoint(settings, section, "Vertex AI at", EmbeddingUnavailable)
-        preset = _MODELS.get(settings.model)
-        batch_size = settings.batch_size or (preset.batch_size if preset else _MAX_TEXTS)
+        batch_size = settings.batch_size or (1 if settings.model == _ONE_TEXT_MODEL else _MAX_TEXTS)
         limits = RequestLimits(min(batch_size, _MAX_TEXTS), _REQUEST_TOKENS)
         super().__init__(settings, space, endpoint, limits, _choose_tasks(settings))
         self._identity = None if settings.api_key else _open_identity(settings, endpoint.url.host)
@@ -125,11 +115,8 @@ class VertexEmbedder(RemoteEmbedder):
         vectors, tokens, truncated = parse_predictions(payload, count, self.space.dimensions)
         if truncated and not self._has_truncated:
             self._has_truncated = True
-            _log.warning(
-                "%s reads only the beginning of some texts: lower embedding.max_input_tokens to cut them "
-                "into smaller chunks",
-                self._endpoint.name,
-            )
+            remedy = "lower embedding.max_input_tokens to cut them into smaller chunks"
+            _log.warning("%s reads only the beginning of some texts: %s", self._endpoint.name, remedy)
         return vectors, tokens or None
 
 

@@ -57,9 +57,8 @@ def judge_by_file(response: QuestionResponse) -> RetrievalJudgement:
     for answer in response.question.answers:
         relevance[answer.path] = max(answer.relevance, relevance.get(answer.path, 0))
     # a chunk's path if an answer names it, else "source:uri", which an answer may name as well
-    files = (
-        chunk.path if chunk.path in relevance else f"{chunk.source}:{chunk.uri}" for chunk in response.chunks
-    )
+    names = ((chunk.path, f"{chunk.source}:{chunk.uri}") for chunk in response.chunks)
+    files = (path if path in relevance else uri for path, uri in names)
     return RetrievalJudgement(relevance, _score_by_rank(files))
 
 
@@ -172,10 +171,8 @@ def score_questions(judgements: Sequence[RetrievalJudgement]) -> dict[str, np.nd
         raise ConfigError(describe_missing("scoring golden questions", "eval")) from error
     library: Any = ir_measures  # its types are partly unknown
     # as objects: the library's parser of their names uses what Python 3.14 lacks
-    cutoffs = {name: name.partition("@") for name in MEASURES}
-    measures = {
-        getattr(library, measure) @ int(cutoff): name for name, (measure, _, cutoff) in cutoffs.items()
-    }
+    parts = ((name, *name.split("@")) for name in MEASURES)
+    measures = {getattr(library, measure) @ int(cutoff): name for name, measure, cutoff in parts}
     qrels = {str(number): dict(judgement.qrels) for number, judgement in enumerate(judgements)}
     runs = {str(number): dict(judgement.run) for number, judgement in enumerate(judgements)}
     values = {name: np.zeros(len(judgements)) for name in MEASURES}

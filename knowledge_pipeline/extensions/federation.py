@@ -56,10 +56,8 @@ class MemberStore:
 
     def list_sources(self) -> tuple[SourceConfig, ...]:
         """Its sources, each with the models that embed it."""
-        resolve = self.settings.resolve_embedding
-        return tuple(
-            source.model_copy(update={"embedding": resolve(source)}) for source in self.settings.sources
-        )
+        sources, resolve = self.settings.sources, self.settings.resolve_embedding
+        return tuple(source.model_copy(update={"embedding": resolve(source)}) for source in sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,13 +250,9 @@ class FederatedIndex:
         Raises `NotFound`: no store has released anything yet; `StoreUnavailable`: none can be read.
         """
         outcomes = await asyncio.gather(*map(self._open_member, self._members.opened))
-        names = [member.name for member in self._members.opened]
-        opened = {
-            n: outcome for n, outcome in zip(names, outcomes, strict=True) if isinstance(outcome, OpenRelease)
-        }
-        problems = {
-            n: outcome for n, outcome in zip(names, outcomes, strict=True) if isinstance(outcome, str)
-        }
+        by_name = dict(zip((member.name for member in self._members.opened), outcomes, strict=True))
+        opened = {name: outcome for name, outcome in by_name.items() if isinstance(outcome, OpenRelease)}
+        problems = {name: outcome for name, outcome in by_name.items() if isinstance(outcome, str)}
         problems |= self._members.problems
         if not opened:
             raise _build_unavailable(problems)

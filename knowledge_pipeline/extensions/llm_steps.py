@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from cachetools import LRUCache
@@ -262,9 +263,8 @@ class QueryExpander:
 
     async def generate_related_terms(self, question: str) -> GenerationResult[tuple[str, ...]]:
         """At most `MAX_TERMS` terms that the question does not have; there may be none."""
-        return await self._generate(
-            _TERMS_PROMPT, question, lambda reply: _parse_terms(reply, question), fallback=()
-        )
+        parse_terms = partial(_parse_terms, question=question)
+        return await self._generate(_TERMS_PROMPT, question, parse_terms, fallback=())
 
     async def generate_parts(self, question: str) -> GenerationResult[tuple[str, ...]]:
         """The questions that a compound one is made of, at most `MAX_PARTS`; itself if it is one."""

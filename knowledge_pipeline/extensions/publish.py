@@ -380,9 +380,8 @@ class PostgresPublication:
 
 def _connect(psycopg2: Any, dsn: str) -> Any:
     try:
-        return psycopg2.connect(
-            dsn, connect_timeout=_CONNECT_TIMEOUT_S, application_name="knowledge_pipeline publish"
-        )
+        name = "knowledge_pipeline publish"
+        return psycopg2.connect(dsn, connect_timeout=_CONNECT_TIMEOUT_S, application_name=name)
     except psycopg2.OperationalError as error:
         reason = "refuses the login" if "authentication failed" in str(error) else "cannot be reached"
         kind = StoreError if reason == "refuses the login" else StoreUnavailable
@@ -449,10 +448,8 @@ def refresh(lake: Lake, settings: Settings, target: PostgresTarget) -> PublishRe
     result = PublishResult(target.description, release.release, release.rows, spaces=sorted(release.tables))
     guarded = {source.id for source in settings.sources if source.access.visibility == "from_source"}
     sizes = lake.list_spaces()
-    tables = {
-        space: lake.index(space, sizes[space]).identify_version(version)
-        for space, version in release.tables.items()
-    }
+    versions = release.tables.items()
+    tables = {space: lake.index(space, sizes[space]).identify_version(version) for space, version in versions}
     withheld = settings.find_undeclared(lake.list_stored_sources())
     decided = *sorted(guarded), *(f"-{source}" for source in sorted(withheld))
     state = PublishedState(release.release, tables, hash_strings(VERSION, *decided))

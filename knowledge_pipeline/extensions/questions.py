@@ -79,9 +79,7 @@ def ask_pairs(
 
 def _to_example(pair: Pair, hits: Sequence[Hit[IndexedChunk]], query: ParsedQuery) -> Example:
     answers = pair.question.answers
-    gains: dict[str, dict[str, float]] = {
-        "file": {answer.path: float(answer.relevance) for answer in answers}
-    }
+    gains = {"file": {answer.path: float(answer.relevance) for answer in answers}}
     if any(answer.symbol for answer in answers):
         gains["symbol"] = {ANSWER: 1.0}
     return build_example((pair.kind, pair.kind), hits, query, judge_by_symbol(answers), gains)
@@ -127,10 +125,8 @@ def suggest_questions(lake: Lake, sources: Iterable[SourceConfig]) -> list[str]:
         by_type.setdefault(source.type, []).append(source.id)
     questions: list[str] = []
     if name := _find_most_used_name(lake, by_type.get("code", [])):
-        questions += [
-            f'knowledge search "how does {name} work" --type code',
-            f"knowledge graph usages {name}",
-        ]
+        questions.append(f'knowledge search "how does {name} work" --type code')
+        questions.append(f"knowledge graph usages {name}")
     if heading := _find_heading(lake, by_type.get("markdown", [])):
         questions.insert(1, f'knowledge search "{heading}"')
     if name and by_type.get("git_history"):

@@ -62,19 +62,17 @@ class ExampleBatch:
         starts = np.cumsum([0, *(example.files.max(initial=-1) + 1 for example in examples)])
         numbered = zip(examples, starts, strict=False)
         self._file = np.concatenate([example.files + start for example, start in numbered])
-        self._views = {
-            name: _FlatView(name, examples, sizes)
-            for name in sorted({view.name for example in examples for view in example.views})
-        }
+        names = sorted({view.name for example in examples for view in example.views})
+        self._views = [_FlatView(name, examples, sizes) for name in names]
 
     def judge(self, weights: Weights, further_chunk: float) -> Values:
         """nDCG@10 of each question, over places and as the results are returned."""
         scores = self._features @ np.array([weights.get(name, 0.0) for name in ALL_FEATURES])
         scores -= further_chunk * _rank_within(self._file, scores)
-        ranks = _rank_within(self._question, scores)
-        return {
-            measure: values for view in self._views.values() for measure, values in view.judge(ranks).items()
-        }
+        ranks, values = _rank_within(self._question, scores), dict[str, np.ndarray]()
+        for view in self._views:
+            values |= view.judge(ranks)
+        return values
 
 
 class _FlatView:

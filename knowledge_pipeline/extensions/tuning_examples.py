@@ -101,9 +101,8 @@ def build_example(
 
 def _build_view(name: str, shown: Sequence[str], gains: Mapping[str, float]) -> View:
     places, numbers = np.unique(shown, return_inverse=True)
-    ideal = sum(
-        gain / np.log2(rank + 1) for rank, gain in enumerate(sorted(gains.values(), reverse=True)[:10], 1)
-    )
+    best = sorted(gains.values(), reverse=True)[:10]
+    ideal = sum(gain / np.log2(rank + 1) for rank, gain in enumerate(best, start=1))
     return View(name, numbers, np.array([gains.get(str(it), 0.0) for it in places]), float(ideal))
 
 
@@ -124,7 +123,7 @@ def judge_by_symbol(answers: Sequence[GoldenAnswer]) -> Judge:
 
 
 PairKind = Literal["docstring", "commit", "pull_request", "ticket", "judgement"]
-KINDS: tuple[PairKind, ...] = ("docstring", "commit", "pull_request", "ticket", "judgement")
+KINDS: tuple[PairKind, ...] = get_args(PairKind)
 HELD_OUT_SHARE = 5  # one pair of so many, the newest, is kept for the verdict
 MIN_WORDS, MAX_CHARS = 4, 200  # of a question
 
@@ -206,11 +205,8 @@ class DocstringMask:
         self, scope: SearchScope, candidates: tuple[SpaceCandidates, ...]
     ) -> tuple[SpaceCandidates, ...]:
         """The candidates as if the docstring were not indexed; what only it has found is gone."""
-        spaces = [
-            await self._mask_space(reader, of_space, scope)
-            for reader, of_space in zip(scope.readers, candidates, strict=True)
-        ]
-        return tuple(spaces)
+        pairs = zip(scope.readers, candidates, strict=True)
+        return tuple([await self._mask_space(reader, of_space, scope) for reader, of_space in pairs])
 
     async def _mask_space(
         self, reader: IndexReader, candidates: SpaceCandidates, scope: SearchScope
@@ -343,9 +339,7 @@ def iter_history_pairs(
     for change in changes:
         if not change.is_merge:
             yield from _pair(change, change.find_changed_files(files))
-    tickets = {
-        name: document for document in documents if document.kind == "ticket" for name in document.names
-    }
+    tickets = {name: it for it in documents if it.kind == "ticket" for name in it.names}
     changed_for: defaultdict[str, set[File]] = defaultdict(set)
     for change in changes:
         for mention in change.mentions:
@@ -427,11 +421,8 @@ def iter_judgement_pairs(
             worth[key][document] += _WORTH[row["judgement"]]
             newest[key] = max(newest.get(key, (row["at"], "")), (row["at"], row["query_id"]))
     for (text, type_), by_document in worth.items():
-        places = [
-            GoldenAnswer(document, relevance=min(value, _MAX_RELEVANCE))
-            for document, value in sorted(by_document.items())
-            if value > 0
-        ]
+        useful = [(document, value) for document, value in sorted(by_document.items()) if value > 0]
+        places = [GoldenAnswer(document, relevance=min(value, _MAX_RELEVANCE)) for document, value in useful]
         if places and text.strip():
             question = GoldenQuestion(text, tuple(places), cast("SearchType", type_))
             made_at, query_id = newest[text, type_]

@@ -55,9 +55,7 @@ class BudgetState:
         payer = self.budget.per if self.name is None else f"{self.budget.per} {self.name!r}"
         if self.tenant and self.budget.per != "tenant":
             payer += f" of the tenant {self.tenant!r}"
-        window = (
-            f"{self.window_start:%Y-%m-%d}" if self.budget.window == "day" else f"{self.window_start:%Y-%m}"
-        )
+        window = self.window_start.strftime("%Y-%m-%d" if self.budget.window == "day" else "%Y-%m")
         limit = self.budget.stop_at if self.budget.stop_at is not None else self.budget.warn_at
         sentence = f"models cost {self.spent:.4g} of {limit:.4g} for the {payer} in {window}"
         if self.level == "stop":
@@ -142,12 +140,7 @@ class Budgets:
         now, states = datetime.now(UTC), list[BudgetState]()
         with self._lock:
             calls, logged = list(self._unlogged), self._sums
-        unlogged = [
-            Spending(
-                call.ended_at.date(), of.tenant, of.session, of.project, call.report is not None, call.cost
-            )
-            for call, of in ((call, call.account) for call in calls)
-        ]
+        unlogged = list(map(_to_spending, calls))
         for budget, sums in zip(self._settings, logged, strict=True):
             if payer := find_payer(budget, account):
                 spent = sums.get(payer, 0.0) + sum_spending(budget, unlogged, now).get(payer, 0.0)
@@ -199,6 +192,11 @@ class Budgets:
             is_first = state.key not in seen
             seen.add(state.key)
         return is_first
+
+
+def _to_spending(call: ModelCall) -> Spending:
+    day, of, is_reported = call.ended_at.date(), call.account, call.report is not None
+    return Spending(day, of.tenant, of.session, of.project, is_reported, call.cost)
 
 
 def list_reached(

@@ -26,6 +26,7 @@ from knowledge_pipeline.llm.model_calls import (
     Message,
     ModelCall,
     UsageAccount,
+    compute_cost,
     current_account,
 )
 from knowledge_pipeline.text import estimate_token_starts, is_list, is_object, replace_surrogates
@@ -123,10 +124,7 @@ class _CompletionRequest:
         return self.deadline - time.monotonic()
 
     def compute_cost(self, settings: LanguageModelSettings) -> float:
-        return (
-            self.prompt_tokens * settings.price_per_million_input_tokens
-            + self.completion_tokens * settings.price_per_million_output_tokens
-        ) / 1e6
+        return compute_cost(settings, self.prompt_tokens, self.completion_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +195,7 @@ class LanguageModel:
             raise type(self._paused[1])(str(self._paused[1]))
         if self._admit:
             await self._admit(current_account.get())
-        sent = [
-            {"role": message.role, "content": replace_surrogates(message.content)} for message in messages
-        ]
+        sent = [{"role": it.role, "content": replace_surrogates(it.content)} for it in messages]
         deadline = float("inf") if budget_s is None else time.monotonic() + budget_s
         request = _CompletionRequest(sent, max_tokens, deadline)
         try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from knowledge_pipeline.config.settings import Settings
+from knowledge_pipeline.config.settings import LanguageModelSettings, ModelPrice, Settings
 from knowledge_pipeline.contract.requests import (
     MAX_REPORTED_COST,
     MAX_REPORTED_SECONDS,
@@ -99,7 +99,7 @@ def build_reported_call(
         model=request.model,
         requests=1,
         tokens=request.input_tokens + request.output_tokens,
-        cost=_compute_cost(request, settings) if request.cost is None else request.cost,
+        cost=_estimate_cost(request, settings) if request.cost is None else request.cost,
         seconds=request.seconds,
         account=account,
         input_tokens=request.input_tokens,
@@ -115,16 +115,17 @@ def build_reported_call(
     )
 
 
-def _compute_cost(request: ModelCallRequest, settings: Settings) -> float:
+def _estimate_cost(request: ModelCallRequest, settings: Settings) -> float:
     """By the price of the model; 0 where none is configured."""
     prices = (*settings.costs.prices, settings.language_model)
     price = next((price for price in prices if price and price.model == request.model), None)
-    if price is None:
-        return 0.0
-    return (
-        request.input_tokens * price.price_per_million_input_tokens
-        + request.output_tokens * price.price_per_million_output_tokens
-    ) / 1e6
+    return compute_cost(price, request.input_tokens, request.output_tokens) if price else 0.0
+
+
+def compute_cost(price: ModelPrice | LanguageModelSettings, input_tokens: int, output_tokens: int) -> float:
+    """What tokens cost, in the currency of the price."""
+    cost_of_input = input_tokens * price.price_per_million_input_tokens
+    return (cost_of_input + output_tokens * price.price_per_million_output_tokens) / 1e6
 
 
 def _require_number(name: str, value: float, most: float) -> None:

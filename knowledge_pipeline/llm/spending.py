@@ -41,17 +41,10 @@ def read_spending(
     rows: Any = open_log(lake, "llm_calls").read_rows(["at", *_PAYERS, "cost"], at_least("at", since))
     days = compute.floor_temporal(rows["at"], unit="day")
     sums = rows.append_column("day", days).group_by(["day", *_PAYERS]).aggregate([("cost", "sum")])
-    spendings = [
-        Spending(
-            row["day"].date(),
-            row["tenant"],
-            row["session"],
-            row["project"],
-            row["interface"] is not None,
-            float(row["cost_sum"]),
-        )
-        for row in sums.to_pylist()
-    ]
+    spendings: list[Spending] = []
+    for row in sums.to_pylist():
+        payer, is_reported = (row["tenant"], row["session"], row["project"]), row["interface"] is not None
+        spendings.append(Spending(row["day"].date(), *payer, is_reported, float(row["cost_sum"])))
     if recent is None:
         return spendings, set()
     return spendings, set(rows["at"].filter(compute.greater_equal(rows["at"], recent)).to_pylist())

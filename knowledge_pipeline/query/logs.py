@@ -290,11 +290,11 @@ def _load_or_create_key(lake: Lake) -> bytes:
     """The key of the store; one for this process alone where the store cannot be written."""
     table = lake.log_table("feedback")
     try:
-        if _NOTE not in table.metadata_notes:
+        if _NOTE not in table.read_notes():
             with lock_log(lake, "feedback"):
-                if _NOTE not in table.metadata_notes:
+                if _NOTE not in table.read_notes():
                     table.write_notes(**{_NOTE: secrets.token_hex(32)})
-        return bytes.fromhex(table.metadata_notes[_NOTE])
+        return bytes.fromhex(table.read_notes()[_NOTE])
     except (KnowledgeError, OSError, RuntimeError, ValueError) as error:
         message = "the store takes no key for query ids (%s): feedback is taken by the process that answered"
         _log.debug(message, type(error).__name__)

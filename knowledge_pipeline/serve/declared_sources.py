@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,8 @@ from knowledge_pipeline.errors import InvalidQuery
 from knowledge_pipeline.real_paths import resolve_links
 from knowledge_pipeline.text import is_list, is_object
 
-_CODE_KEYS = frozenset(
-    {
-        ("metadata", "custom"),
-        ("chunking", "custom"),
-        ("sanitize", "custom"),
-        ("files", "extractor"),
-        ("connection", "use"),
-    }
-)
+_CUSTOM_PARTS = ("metadata", "chunking", "sanitize")  # whose key `custom` names code
+_CODE_KEYS = {("files", "extractor"), ("connection", "use"), *((part, "custom") for part in _CUSTOM_PARTS)}
 _SECRET = re.compile(r"\$\{(\w+)\}")
 _ROOTS = "only folders below serve.source_roots may be named over HTTP: ask the operator"
 
@@ -111,7 +105,7 @@ def _iter_paths(settings: BaseModel, keys: tuple[str, ...]) -> Iterator[tuple[st
 
 def _require_below(key: str, path: Path, roots: tuple[Path, ...]) -> Path:
     """The path with its links resolved; a pattern counts up to its first sign."""
-    plain = Path(*_take_plain_parts(path))
+    plain = Path(*takewhile(lambda part: not set(part) & set("*?["), path.parts))
     try:
         resolved = resolve_links(plain)
         exists = resolved.exists()
@@ -124,13 +118,6 @@ def _require_below(key: str, path: Path, roots: tuple[Path, ...]) -> Path:
             f"{key}: there is nothing at this path, and a link could come there: make it first"
         )
     return resolved
-
-
-def _take_plain_parts(path: Path) -> Iterator[str]:
-    for part in path.parts:
-        if set(part) & set("*?["):
-            return
-        yield part
 
 
 def _require_git_address(connection: GitConnection, roots: tuple[Path, ...]) -> None:

@@ -64,16 +64,14 @@ def _build_document(answer: responses.SearchResponse) -> responses.DocumentRespo
         text=_GAP.join(excerpt.text for excerpt in excerpts),
         complete=len(excerpts) == 1,
         metadata=shared,
-        chunks=tuple(
-            responses.DocumentChunk(
-                result.id,
-                result.citation.lines,
-                result.metadata.get("section") or result.metadata.get("symbol"),
-            )
-            for result in results
-        ),
+        chunks=tuple(map(_to_chunk, results)),
         related=tuple(dict.fromkeys(relation for result in results for relation in result.related)),
     )
+
+
+def _to_chunk(result: responses.SearchResult) -> responses.DocumentChunk:
+    part = result.metadata.get("section") or result.metadata.get("symbol")
+    return responses.DocumentChunk(result.id, result.citation.lines, part)
 
 
 def document_id_of(result: responses.SearchResult) -> str:

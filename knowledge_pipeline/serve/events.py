@@ -301,10 +301,7 @@ def iter_visible_events(
             yield event.position, event.as_json({"release": event.release})
         else:
             if managed is None:
-                managed = {
-                    source.id
-                    for source in declared.list_known()
-                    if access.tenant and source.access.tenant == access.tenant
-                }
+                sources = declared.list_known() if access.tenant else ()
+                managed = {source.id for source in sources if source.access.tenant == access.tenant}
             if event.source in managed:
                 yield event.position, event.as_json()

@@ -59,9 +59,8 @@ class Metrics(Observer):
         self._queries_ended = counter("knowledge_queries", "Queries by outcome.", ["interface", "outcome"])
         self._queries_in_progress = gauge("knowledge_queries_in_progress", "Queries that are being answered.")
         self._queries_queued = gauge("knowledge_queries_queued", "Queries that wait for their turn.")
-        self._cache_hits = counter(
-            "knowledge_search_cache_hits", "Searches answered from the cache.", ["type"]
-        )
+        cached = "Searches answered from the cache."
+        self._cache_hits = counter("knowledge_search_cache_hits", cached, ["type"])
         self._degraded_answers = counter("knowledge_degraded_answers", "Answers that lack a step.", ["step"])
         self._query_duration = histogram(
             "knowledge_query_duration_seconds",
@@ -78,14 +77,9 @@ class Metrics(Observer):
         )
         ProcessCollector(registry=self._scraped)
         self._scraped.register(_StoreCollector(settings))
-        build = Gauge(
-            "knowledge_build_info",
-            "The running version.",
-            ["version"],
-            registry=self._registry,
-            multiprocess_mode="max",
-        )
-        build.labels(version("knowledge-pipeline")).set(1)
+        build = partial(Gauge, registry=self._registry, multiprocess_mode="max")
+        running = build("knowledge_build_info", "The running version.", ["version"])
+        running.labels(version("knowledge-pipeline")).set(1)
 
     def register_refreshes(self, refreshes: RefreshQueue) -> None:
         """Export the refreshes of a server as well."""
@@ -138,15 +132,13 @@ def _collect_query_log(is_logging: Callable[[], bool]) -> Iterator[Metric]:
 
 def _collect_refreshes(refreshes: RefreshQueue) -> Iterator[Metric]:
     states = [refresh.status for refresh in refreshes.list_all()]
-    active = GaugeMetricFamily(
-        "knowledge_refreshes_active", "Refreshes that are queued or running.", labels=["state"]
-    )
+    sentence = "Refreshes that are queued or running."
+    active = GaugeMetricFamily("knowledge_refreshes_active", sentence, labels=["state"])
     for state in ("queued", "running"):
         active.add_metric([state], states.count(state))
     yield active
-    finished = CounterMetricFamily(
-        "knowledge_refreshes_finished", "Refreshes that have finished.", labels=["state"]
-    )
+    sentence = "Refreshes that have finished."
+    finished = CounterMetricFamily("knowledge_refreshes_finished", sentence, labels=["state"])
     for state in ("succeeded", "failed"):
         finished.add_metric([state], refreshes.finished_counts[state])
     yield finished
@@ -218,11 +210,9 @@ class _StoreCollector(Collector):
         for (source, type_), at in self._refreshed_at.items():
             if (source, type_) in existing:
                 oldest[type_] = min(at, oldest.get(type_, at))
-        refreshed = GaugeMetricFamily(
-            "knowledge_oldest_source_refresh_timestamp_seconds",
-            "When the source of a type that was refreshed longest ago was refreshed.",
-            labels=["source_type"],
-        )
+        sentence = "When the source of a type that was refreshed longest ago was refreshed."
+        name = "knowledge_oldest_source_refresh_timestamp_seconds"
+        refreshed = GaugeMetricFamily(name, sentence, labels=["source_type"])
         for type_, at in sorted(oldest.items()):
             refreshed.add_metric([type_], at.timestamp())
         return refreshed

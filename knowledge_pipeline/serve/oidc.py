@@ -205,9 +205,8 @@ class IdentityProvider:
     ) -> dict[str, Any]:
         """The object of a response; neither its text nor what was sent is in an error."""
         until_s, received = time.monotonic() + TIMEOUT_S, bytearray()
-        client = httpx2.Client(
-            verify=get_ssl_context(), timeout=TIMEOUT_S, headers={"Accept": "application/json"}
-        )
+        headers = {"Accept": "application/json"}
+        client = httpx2.Client(verify=get_ssl_context(), timeout=TIMEOUT_S, headers=headers)
         try:
             with client, client.stream(method, url, data=form, auth=auth) as response:
                 for part in response.iter_bytes():

@@ -93,11 +93,9 @@ class RefreshHistory:
                 continue
             is_retried = bool(again and failure.is_temporary)
             left = " (left to the next listing)" if failure.is_temporary and not is_retried else ""
-            error = {"error": f"{failure.error}{left}", "about": failure.about}
-            error["others_read"] = f"{failure.others_read}{left}"
-            ended.append(
-                {**event, **({"refresh": again.id} if again and is_retried else {"state": "failed"}), **error}
-            )
+            change = {"refresh": again.id} if again and is_retried else {"state": "failed"}
+            change |= {"error": f"{failure.error}{left}", "others_read": f"{failure.others_read}{left}"}
+            ended.append({**event, **change, "about": failure.about})
         self._put_events(ended)
 
     def close(self) -> None:
@@ -117,9 +115,8 @@ class RefreshHistory:
         refreshes: dict[bytes, Refresh] = {}
         for entry in self._list(_REFRESH):
             owner, values = (json.loads(entry)[name] for name in ("owner", "refresh"))
-            times: dict[str, Any] = {
-                name: datetime.fromisoformat(values[name]) for name in _TIMES if values.get(name)
-            }
+            noted = [name for name in _TIMES if values.get(name)]
+            times: dict[str, Any] = {name: datetime.fromisoformat(values[name]) for name in noted}
             names = ("sources", "documents")
             parts: dict[str, Any] = {name: tuple(dict.fromkeys(values.get(name, ()))) for name in names}
             refresh = Refresh(**{**values, **times, **parts, **_read_audience(values)})

@@ -54,14 +54,12 @@ class ProcessOutcome:
         failed = {name: self.failures[name] for name in (*sources, _RELEASE) if name in self.failures}
         if not failed:
             return None
-        texts = [f"{name}: {failure.error}" for name, failure in failed.items()]
-        own = [f"{name}: {failure.error}" for name, failure in failed.items() if name != _RELEASE]
+        texts = {name: f"{name}: {failure.error}" for name, failure in failed.items()}
         release = failed.get(_RELEASE)
         about = release.about if release else tuple(sources)
-        others_read = [*own, *([release.others_read] if release else [])]
-        return Failure(
-            "; ".join(texts)[:_MAX_ERROR_CHARS], False, about, "; ".join(others_read)[:_MAX_ERROR_CHARS]
-        )
+        others_read = texts | ({_RELEASE: release.others_read} if release else {})  # it comes last
+        all_read, others = ("; ".join(read.values())[:_MAX_ERROR_CHARS] for read in (texts, others_read))
+        return Failure(all_read, False, about, others)
 
 
 @dataclass(frozen=True, slots=True)

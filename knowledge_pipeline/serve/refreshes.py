@@ -133,9 +133,8 @@ class RefreshQueue:
         covering = (queued for queued in whole if queued.relist or not is_relist)
         queued = next((queued for queued in covering if _can_wait_with(refresh, queued)), None)
         if queued is None and refresh.documents:
-            queued = next(
-                (other for other in self._queued if other.documents and _can_wait_with(refresh, other)), None
-            )
+            of_documents = (other for other in self._queued if other.documents)
+            queued = next((other for other in of_documents if _can_wait_with(refresh, other)), None)
             if len({*refresh.documents, *(queued.documents if queued else ())}) > MAX_DOCUMENTS:
                 return self._add(replace(refresh, documents=(), relist=True))
             if queued and not set(refresh.documents) <= set(queued.documents):
@@ -205,18 +204,11 @@ class RefreshQueue:
         self._running.remove(refresh)
         refresh.release, failure = outcome.release, outcome.describe_failures(refresh.sources)
         if failure:
-            refresh.error, refresh.about, refresh.others_read = (
-                failure.error,
-                failure.about,
-                failure.others_read,
-            )
+            refresh.error, refresh.others_read = failure.error, failure.others_read
+            refresh.about = failure.about
         refresh.status, refresh.ended_at = "failed" if refresh.error else "succeeded", datetime.now(UTC)
-        if refresh.error and self._closed:
-            refresh.status, refresh.error, refresh.others_read = (
-                "interrupted",
-                None,
-                None,
-            )  # the next server does it
+        if refresh.error and self._closed:  # the next server does it
+            refresh.status, refresh.error, refresh.others_read = "interrupted", None, None
         else:
             again = self._retry(refresh, outcome)
             self._history.end_events(refresh, outcome, again)
@@ -235,9 +227,7 @@ class RefreshQueue:
             return None
         _add_remark(refresh, f"tried again in {format_duration(RETRY_PAUSES_S[refresh.tries])}")
         again = self._build_refresh(sources, refresh.reason, relist=refresh.relist)
-        again.documents = tuple(
-            document for document in refresh.documents if document.partition("/")[0] in sources
-        )
+        again.documents = tuple(name for name in refresh.documents if name.partition("/")[0] in sources)
         again.tries = refresh.tries + 1
         return self._add(again)
 

@@ -6,7 +6,6 @@ An interface identifies callers with `identify` and queries with `execute`; noth
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import time
 from collections import Counter, deque
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 from weakref import WeakValueDictionary
 
-from knowledge_pipeline.config.operation import ServeSettings
+from knowledge_pipeline.config.operation import ServeSettings, is_loopback
 from knowledge_pipeline.config.settings import Settings
 from knowledge_pipeline.contract.usage_labels import HEADER_NAMES, UsageLabels, read_labels
 from knowledge_pipeline.errors import (
@@ -466,11 +465,3 @@ def _create_oidc(settings: Settings, state: SharedState | None) -> OidcAuthentic
 def answers_this_machine(serve: ServeSettings) -> bool:
     """Whether programs of this machine, and no others, are answered without a token."""
     return serve.anonymous == "loopback" and is_loopback(serve.host)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine and can be reached from nowhere else."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"

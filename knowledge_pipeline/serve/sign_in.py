@@ -134,10 +134,8 @@ class OidcAuthenticator:
     def build_sign_out_url(self) -> str | None:
         """Where the person can sign out of the identity server itself; None where it has no such page."""
         endpoint = self._provider.get_metadata().end_session_endpoint
-        query = {
-            "client_id": self._settings.client_id,
-            "post_logout_redirect_uri": f"{self._settings.origin}/",
-        }
+        page = f"{self._settings.origin}/"
+        query = {"client_id": self._settings.client_id, "post_logout_redirect_uri": page}
         return endpoint and _add_query(endpoint, query)
 
     def warm(self) -> None:

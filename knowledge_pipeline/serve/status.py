@@ -142,9 +142,8 @@ class SourceStates:
             return id in declared and sees_whole_source(declared[id], access)
 
         def show(state: operation.SourceState) -> operation.SourceState:
-            event = state.last_event and replace(
-                state.last_event, error=choose_error(state.last_event, access, may_see)
-            )
+            event = state.last_event
+            event = event and replace(event, error=choose_error(event, access, may_see))
             return replace(state, last_event=event, cost=state.cost if access.tenant else None)
 
         return {id_: show(state) for id_, state in states.items() if may_see(id_)}
@@ -227,13 +226,12 @@ async def compute_stats(
 
 
 def _load_refresh_times(lake: Lake, sources: Container[str]) -> dict[str, datetime]:
-    table = open_log(lake, "refreshes")
     newest: dict[str, datetime] = {}
-    if table.exists:
-        for row in table.read_rows(["source", "at"], eq("stage", "snapshot")).to_pylist():
-            if row["source"] in sources:
-                at: datetime = row["at"]
-                newest[row["source"]] = max(at, newest.get(row["source"], at))
+    rows = open_log(lake, "refreshes").read_rows(["source", "at"], eq("stage", "snapshot"))
+    for row in rows.to_pylist():
+        if row["source"] in sources:
+            at: datetime = row["at"]
+            newest[row["source"]] = max(at, newest.get(row["source"], at))
     return newest
 
 
@@ -244,9 +242,8 @@ def _load_summary(lake: Lake, tenant: str | None, hours: int) -> operation.Query
     if tenant is not None:
         where &= eq("tenant", tenant)
     stamp = now.replace(second=0, microsecond=0), lake.log_table("queries").version_stamp
-    return lake.files.load(
-        _SUMMARIES, "queries", (tenant, hours), stamp, partial(_summarize_queries, lake, where)
-    )
+    summarize = partial(_summarize_queries, lake, where)
+    return lake.files.load(_SUMMARIES, "queries", (tenant, hours), stamp, summarize)
 
 
 def _summarize_queries(lake: Lake, where: Filter) -> operation.QueryStats:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from knowledge_pipeline.errors import InvalidQuery, NotFound, Unauthenticated
 from knowledge_pipeline.query.access import Access, Caller
@@ -22,7 +22,7 @@ from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.lance_storage import VersionStamp
 
 Scope = Literal["query", "admin", "metrics", "events", "report", "push"]
-SCOPES: tuple[Scope, ...] = ("query", "admin", "metrics", "events", "report", "push")
+SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 _PREFIX = "kpt"
 OWN_PREFIX = f"{_PREFIX}_"

@@ -131,9 +131,8 @@ def _find_gcs_changes(payload: Payload, headers: Headers) -> Iterator[Change]:
     """The object of a message of Pub/Sub: https://cloud.google.com/storage/docs/pubsub-notifications."""
     facts = descend(payload, "message", "attributes")
     if facts.get("eventType") in _GCS_EVENTS:
-        yield from _iter_object_changes(
-            GcsConnection, facts.get("bucketId"), read_text(facts.get("objectId"))
-        )
+        key = read_text(facts.get("objectId"))
+        yield from _iter_object_changes(GcsConnection, facts.get("bucketId"), key)
 
 
 def _iter_object_changes(

@@ -364,7 +364,7 @@ def load_branches(lake: Lake, source: SourceConfig) -> tuple[str, ...]:
     """The further branches that the last listing of a repository covered, as the snapshot notes them."""
     if not source.branches:
         return ()
-    noted = lake.snapshot(source.type, source.id).metadata_notes.get(_BRANCHES, "[]")
+    noted = lake.snapshot(source.type, source.id).read_notes().get(_BRANCHES, "[]")
     return tuple(json.loads(noted))
 
 
@@ -457,7 +457,7 @@ def _list_items(ctx: RefreshContext, source: Source, table: Table, attachments: 
         items = {item.uri: item for item in _report_items(ctx, source.discover())}
         notes, branches = list_notes(source), list_branches(source)
         return _Listing(items, is_full=True, notes=notes, branches=branches, revision=source.revision)
-    started_at, notes, connection = datetime.now(UTC), table.metadata_notes, ctx.source.connection
+    started_at, notes, connection = datetime.now(UTC), table.read_notes(), ctx.source.connection
     location = "" if isinstance(connection, LocalConnection | GitConnection) else connection.location
     if isinstance(connection, CustomConnection):
         location += json.dumps(describe_settings(connection.use, connection.settings), sort_keys=True)

@@ -108,7 +108,7 @@ def _summarize_source(lake: Lake, source: str, type_: str, *, detailed: bool) ->
         "skipped": reasons.total(),
         "chunks": chunks.count_rows(is_null("skipped")),
         "last_change": max(times).isoformat(timespec="seconds") if times else None,
-        "left_out": json.loads(snapshot.metadata_notes.get(LEFT_OUT, "{}")),
+        "left_out": json.loads(snapshot.read_notes().get(LEFT_OUT, "{}")),
     }
     if detailed:
         facts = lake.facts(type_, source)

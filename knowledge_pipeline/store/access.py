@@ -54,12 +54,8 @@ def write_audiences(table: Table, audiences: Mapping[str, Requirements], *, keep
     plan = plan_changes(marks, stored)
 
     def build(names: list[str]) -> Iterable[pa.RecordBatch]:
-        columns = {
-            "audience": names,
-            "requires": [rows[name] for name in names],
-            "fingerprint": [marks[name] for name in names],
-        }
-        yield pa.RecordBatch.from_pydict(columns, schema=table.schema)
+        new = [{"audience": name, "requires": rows[name], "fingerprint": marks[name]} for name in names]
+        yield pa.RecordBatch.from_pylist(new, schema=table.schema)
 
     reconcile(table, plan, build)
     return len(plan.keys_to_write) + len(plan.removed)
@@ -79,7 +75,7 @@ def read_permissions_time(table: Table) -> datetime | None:
 
     `table` is one of `Lake.audiences`.
     """
-    at = table.metadata_notes.get(_READ_AT)
+    at = table.read_notes().get(_READ_AT)
     return datetime.fromisoformat(at) if at else None
 
 
@@ -127,4 +123,4 @@ def list_tokens(lake: Lake) -> list[dict[str, Any]]:
     if not table.exists and has_data(table.path):
         raise build_loss(*_TOKENS, "has lost all its versions")
     with explain_loss(*_TOKENS):
-        return table.read_rows(table.schema.names).to_pylist() if table.exists else []
+        return table.read_rows(table.schema.names).to_pylist()

@@ -289,11 +289,10 @@ def _translate_errors() -> Generator[None]:
     try:
         yield
     except duckdb.IOException as error:
-        said = _first_line(error)
-        if "lock" in said:
-            raise SourceUnavailable(
-                f"another process writes to the database ({said}): try again later"
-            ) from None
-        raise SourceRefused(f"the database cannot be read: {said}") from None
+        reason = _first_line(error)
+        if "lock" in reason:
+            problem = f"another process writes to the database ({reason}): try again later"
+            raise SourceUnavailable(problem) from None
+        raise SourceRefused(f"the database cannot be read: {reason}") from None
     except duckdb.Error as error:
         raise SourceRefused(f"connection.query cannot be run: {_first_line(error)}") from None

@@ -246,9 +246,7 @@ class KeywordSearch:
     _limit: int
     _depths: list[int]  # rows that each index was asked for
     _found: dict[int, Sequence[ScoredRow]] = field(default_factory=dict[int, Sequence[ScoredRow]])
-    _unseen: dict[int, float] = field(
-        default_factory=dict[int, float]
-    )  # the most that a row not given scores
+    _unseen: dict[int, float] = field(default_factory=dict[int, float])  # the most a row not given scores
 
     @property
     def found(self) -> list[Sequence[ScoredRow]]:
@@ -271,9 +269,8 @@ class KeywordSearch:
         words = [word for word in self._words if rows_with.get(to_term(word))]
         weights = [self._of_all.rarity(to_term(word)) / own.rarity(to_term(word)) for word in words]
         is_weighted = len(words) <= MAX_WEIGHTED_WORDS
-        rows = (
-            _scan(self._datasets[at], words, weights if is_weighted else None, where, depth) if words else []
-        )
+        used_weights = weights if is_weighted else None
+        rows = _scan(self._datasets[at], words, used_weights, where, depth) if words else []
         terms = [to_term(word) for word in words]
         scored = [ScoredRow(row["_rowid"], self._of_all.score(terms, row["words"])) for row in rows]
         self._found[at] = sorted(scored, key=lambda row: -row.score)
@@ -372,9 +369,8 @@ class FederatedReader(IndexReader):
 
     async def search_vector(self, vector: np.ndarray, where: Filter, *, limit: int) -> ScoredRows:
         """The nearest rows of all stores."""
-        return _keep_best(
-            await self._ask(lambda at: self.members[at].search_vector(vector, where, limit=limit)), limit
-        )
+        results = await self._ask(lambda at: self.members[at].search_vector(vector, where, limit=limit))
+        return _keep_best(results, limit)
 
     async def search_text(self, words: str, where: Filter, *, limit: int) -> ScoredRows:
         """Rows by BM25 with the statistics of all stores."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial, reduce
+from functools import partial
 from typing import Any, Literal
 from unicodedata import normalize
 
@@ -75,9 +75,8 @@ class Filter:
     """A condition on a row, already compiled; combine with `&`, `|` and `~`."""
 
     sql: str
-    patterns: tuple[ColumnPattern | BranchCondition, ...] = field(
-        default=(), compare=False
-    )  # in `sql`, none of them negated
+    patterns: tuple[ColumnPattern | BranchCondition, ...] = field(default=(), compare=False)
+    """In `sql`, none of them negated."""
     test: ColumnTest | None = field(default=None, compare=False)  # the same condition; None: in `sql` alone
 
     def __and__(self, other: Filter) -> Filter:
@@ -235,8 +234,11 @@ def lists_ending(column: str, value: str) -> Filter:
 
 def in_any_form(build: Callable[[str], Filter], text: str) -> Filter:
     """What is built of a text, whether its accents are parts of letters or, as on macOS, apart."""
-    forms = dict.fromkeys((text, normalize("NFC", text), normalize("NFD", text)))
-    return reduce(lambda one, other: one | other, map(build, forms))
+    return any_of(list(map(build, _list_forms(text))))
+
+
+def _list_forms(text: str) -> list[str]:
+    return list(dict.fromkeys((text, normalize("NFC", text), normalize("NFD", text))))
 
 
 def equals_path(column: str, value: str) -> Filter:
@@ -315,7 +317,14 @@ class _PathAlphabet:
 
 
 _PLAIN_PATHS = _PathAlphabet("[^/]", "(?s:.)*", re.escape)
-_JSON_PATHS = _PathAlphabet(_JSON_CHARACTER, _JSON_TEXT, lambda text: re.escape(json.dumps(text)[1:-1]))
+
+
+def _escape_json(text: str) -> str:
+    """A text as `json.dumps` writes it, without its quotes, in a regular expression."""
+    return re.escape(json.dumps(text)[1:-1])
+
+
+_JSON_PATHS = _PathAlphabet(_JSON_CHARACTER, _JSON_TEXT, _escape_json)
 
 
 def gitignore(column: str, pattern: str) -> Filter:
@@ -337,9 +346,9 @@ def select_paths(paths: Sequence[str], patterns: Iterable[str]) -> set[str]:
 
     compute: Any = pc
     column = pa.array(paths, pa.string())
-    forms = {form for it in patterns for form in (it, normalize("NFC", it), normalize("NFD", it))}
-    conditions = (f"^{_PLAIN_PATHS.translate(form)}$" for form in forms)
-    matches = [compute.match_substring_regex(column, pattern=it).to_pylist() for it in conditions]
+    forms = {form for pattern in patterns for form in _list_forms(pattern)}
+    expressions = (f"^{_PLAIN_PATHS.translate(form)}$" for form in forms)
+    matches = [compute.match_substring_regex(column, pattern=it).to_pylist() for it in expressions]
     return {path for path, *fits in zip(paths, *matches, strict=True) if any(fits)}
 
 
@@ -371,11 +380,9 @@ def has_name_in_json_list(column: str, key: str, name: str, *, fold: bool = Fals
     writes it. `fold`: letter case aside.
     """
     case = "(?i)" if fold else ""
-    within = r"(?:[^\"\\]|\\.)*"
-    below = f"(?:[./:]{within})?"
-    return _match_regex(
-        column, rf'{case}"{re.escape(key)}": \[(?:"{within}", )*"{_escape_json(name)}{below}"'
-    )
+    below = f"(?:[./:]{_JSON_TEXT})?"
+    names = rf'"{re.escape(key)}": \[(?:"{_JSON_TEXT}", )*"{_escape_json(name)}{below}"'
+    return _match_regex(column, case + names)
 
 
 def time_in_json_at_least(column: str, key: str, moment: datetime) -> Filter:
@@ -391,17 +398,10 @@ def time_in_json_below(column: str, key: str, moment: datetime) -> Filter:
 def _compare_time_in_json(column: str, key: str, operator: str, moment: datetime) -> Filter:
     """To the second: such times have the order of their texts."""
     pattern = format_literal(rf'^.*"{re.escape(key)}": "([0-9]{{4}}-[0-9T:-]{{13}}[0-9])[^"]*".*$')
-    text, name = (
-        format_literal(moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")),
-        _require_column_name(column),
-    )
+    text = format_literal(moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S"))
+    name = _require_column_name(column)
     has_time, time = f"regexp_like({name}, {pattern})", f"regexp_replace({name}, {pattern}, '$1')"
     return Filter(f"({has_time} AND {time} {operator} {text})")
-
-
-def _escape_json(value: str) -> str:
-    """A text as `json.dumps` writes it, without its quotes, in a regular expression."""
-    return re.escape(json.dumps(value)[1:-1])
 
 
 def _compare(column: str, operator: str, value: Value) -> Filter:

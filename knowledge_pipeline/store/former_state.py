@@ -58,10 +58,8 @@ def take_over_files(connection: sqlite3.Connection, folder: Path) -> None:
                 continue
             with _reading(connection, path) as rows:
                 for row in rows:
-                    position = str(row["position"]).encode()
-                    connection.execute(
-                        f"insert or ignore {_ENTRY}", ("position", path.stem, position, math.inf)
-                    )
+                    entry = "position", path.stem, str(row["position"]).encode(), math.inf
+                    connection.execute(f"insert or ignore {_ENTRY}", entry)
         for name in _USELESS:
             (folder / name).unlink(missing_ok=True)
         for name in _FOLDERS:

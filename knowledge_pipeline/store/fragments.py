@@ -148,10 +148,8 @@ def read_fragment(
             number, *paths = files
             written = cache.take(WRITTEN_ROWS, table, tuple(paths))
             if written is not None:
-                addresses = pa.array(
-                    np.arange(len(written), dtype=np.uint64) + np.uint64(number << OFFSET_BITS)
-                )
-                current = _hold(written.append_column(ADDRESS, addresses), _NONE_DELETED)
+                addresses = np.arange(len(written), dtype=np.uint64) + np.uint64(number << OFFSET_BITS)
+                current = _hold(written.append_column(ADDRESS, pa.array(addresses)), _NONE_DELETED)
         if current is None or _lacks_rows(current, deleted):
             current = _hold(_scan(dataset, wanted, fragment=listed.fragment), deleted)
         elif missing := wanted.difference(current.rows.schema.names):
@@ -168,7 +166,7 @@ def _drop_gone_files(dataset: Any, cache: FileCache, added: FragmentFiles) -> No
     read, listed = cache.get(READ_FILES, dataset.uri) or set[FragmentFiles](), list_fragments(dataset)
     read.add(added)
     if len(read) > 2 * len(listed) + _MAX_GONE_FILES:
-        marks = ((files, each.deletion_file) for files, each in listed.items())
+        marks = ((files, fragment.deletion_file) for files, fragment in listed.items())
         present: Mapping[Kind[Any], Collection[Any]] = {
             FRAGMENT_ROWS: listed.keys(),
             DELETED_ROWS: {(files, mark.read_version, mark.id) for files, mark in marks if mark},
@@ -529,12 +527,8 @@ class Outlines:
         listed, numbers = list(outlines), dict[OutlineFile, int]()
         files = [OutlineFile(outline.source, outline.path, outline.source_type) for outline in listed]
         own = np.array([numbers.setdefault(file, len(numbers)) for file in files], np.int64)
-        return cls(
-            [outline.id for outline in listed],
-            list(numbers),
-            own,
-            lambda: [outline.symbols for outline in listed],
-        )
+        ids = [outline.id for outline in listed]
+        return cls(ids, list(numbers), own, lambda: [outline.symbols for outline in listed])
 
     @classmethod
     def join(cls, parts: Sequence[Outlines]) -> Outlines:
@@ -556,7 +550,7 @@ class Outlines:
 
     @cached_property
     def by_id(self) -> np.ndarray:
-        """Positions in the order of ids, those of equal ones in their own: int64."""
+        """See `order_by_id`."""
         return order_by_id(self.ids)
 
     def mark_files(self, is_marked: Callable[[OutlineFile], bool]) -> np.ndarray:

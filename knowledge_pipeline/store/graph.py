@@ -80,14 +80,12 @@ class RowLookup:
         narrowed = reduce(lambda one, other: one & other, bounds, MATCH_ALL)
         if self.unbounded_kinds:
             narrowed |= one_of("kind", sorted(self.unbounded_kinds))
-        where = reduce(lambda one, other: one | other, keyed, MATCH_NONE) & narrowed
+        where = filters.any_of(list(keyed)) & narrowed
         if self.sources:
             where &= one_of("source", sorted(self.sources))
-        return (
-            where
-            if self.min_confidence is None
-            else where & filters.at_least("confidence", self.min_confidence)
-        )
+        if self.min_confidence is not None:
+            where &= filters.at_least("confidence", self.min_confidence)
+        return where
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +120,8 @@ class _WholeColumns:
         count, texts = len(at), [name for name in columns if name in self.codes]
         if not count:
             return []
-        values: dict[str, list[Any]] = {
-            name: self.numbers[name][at].tolist() for name in columns if name not in self.codes
-        }
+        numbers = [name for name in columns if name not in self.codes]
+        values: dict[str, list[Any]] = {name: self.numbers[name][at].tolist() for name in numbers}
         if texts:
             codes: Any = np.concatenate([self.codes[name][at] for name in texts])
             texts_of_rows: list[Any] = self.texts.take(pa.array(codes)).to_pylist()
@@ -202,9 +199,9 @@ class _Keys:
     def _is_in_lines(self, at: np.ndarray, lookup: RowLookup, bounds: tuple[int, int]) -> np.ndarray:
         first, last = lookup.line_columns
         within = (self.numbers[last][at] >= bounds[0]) & (self.numbers[first][at] <= bounds[1])
-        return (
-            within | self._is_one_of("kind", at, lookup.unbounded_kinds) if lookup.unbounded_kinds else within
-        )
+        if lookup.unbounded_kinds:
+            within |= self._is_one_of("kind", at, lookup.unbounded_kinds)
+        return within
 
     def _is_one_of(self, column: str, at: np.ndarray, values: Collection[str]) -> np.ndarray:
         codes, code_by_value = self.codes[column]
@@ -260,9 +257,7 @@ class KeyedTable:
         if loaded.whole.has(columns):
             return loaded.whole.to_rows(at, columns)
         addresses = loaded.rows[at].tolist()
-        if not addresses:
-            return []
-        return [*take_rows(self._dataset, addresses, columns).to_pylist()]
+        return [*take_rows(self._dataset, addresses, columns).to_pylist()] if addresses else []
 
     def _load(self, lookups: int) -> _Keys | None:
         rows = count_rows(self._dataset)

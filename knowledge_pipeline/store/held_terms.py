@@ -173,16 +173,9 @@ class _Changes(NamedTuple):
     rows: dict[RememberedVersion, pa.Table | None]  # None: they are many, or not known
 
 
-def _count_complete_bytes(complete: _Complete) -> int:
-    return sum(len(version.manifest) for version in complete.versions if version)
-
-
-def _count_changed_bytes(changes: _Changes) -> int:
-    return sum(rows.nbytes for rows in changes.rows.values() if rows is not None)
-
-
-_COMPLETE = Kind[_Complete](_count_complete_bytes)  # by source, and stage or check
-_CHANGES = Kind[_Changes](_count_changed_bytes)
+_COMPLETE = Kind[_Complete](lambda complete: sum(len(it.manifest) for it in complete.versions if it))
+"""By source, and stage or check."""
+_CHANGES = Kind[_Changes](lambda it: sum(rows.nbytes for rows in it.rows.values() if rows is not None))
 
 
 class ChangeTracker:

@@ -86,14 +86,14 @@ def maintain_indexes(
 
 def has_vector_options(table: Table, options: str | None) -> bool:
     """Whether the index of a table's vectors is, or will be, built as settings say: JSON, or None."""
-    return not table.exists or table.metadata_notes.get(_VECTOR_OPTIONS) == options
+    return not table.exists or table.read_notes().get(_VECTOR_OPTIONS) == options
 
 
 def choose_vector_options(table: Table, options: str | None) -> None:
     """Let the index of vectors be built as settings say; one that was built otherwise is dropped."""
     if has_vector_options(table, options):
         return
-    built, _ = read_vector_options(table.metadata_notes)
+    built, _ = read_vector_options(table.read_notes())
     wanted, _ = read_vector_options({_VECTOR_OPTIONS: options or ""})
     if built != wanted and (name := table.indexes.get("vector")):
         table.build_index(partial(table.open_newest().drop_index, name))
@@ -168,7 +168,7 @@ def _required_indexes(table: Table, built: Collection[str] = ()) -> dict[str, st
         required |= _SCALAR_INDEXES
     if rows > MAX_TABLE_ROWS:
         required |= _LARGE_TABLE_INDEXES
-    min_rows = read_vector_options(table.metadata_notes)[0].get("min_rows", VECTOR_INDEX_MIN_ROWS)
+    min_rows = read_vector_options(table.read_notes())[0].get("min_rows", VECTOR_INDEX_MIN_ROWS)
     if rows < min_rows or ("vector" not in built and rows - table.count_rows(UNEMBEDDED) < min_rows):
         return required
     return {**required, "vector": "VECTOR"}
@@ -190,7 +190,7 @@ def _configure_index(table: Table, kind: str) -> Any:
     from lancedb import index
 
     if kind == "VECTOR":
-        return _configure_vector_index(table, **read_vector_options(table.metadata_notes)[0])
+        return _configure_vector_index(table, **read_vector_options(table.read_notes())[0])
     if kind == "FTS":
         return index.FTS(**FTS_OPTIONS)
     return {"BITMAP": index.Bitmap, "BTREE": index.BTree, "LABEL_LIST": index.LabelList}[kind]()
@@ -236,9 +236,7 @@ def last_write_time(folder: StorePath) -> float:
     """When a file, or anything in a folder two levels deep, was last written; seconds since the epoch."""
     if isinstance(folder, ObjectPath):
         return max((path.stat().st_mtime for path in folder.iter_objects()), default=0)
-    return max(
-        (file.lstat().st_mtime for file in [folder, *folder.glob("*"), *folder.glob("*/*")]), default=0
-    )
+    return max(file.lstat().st_mtime for file in [folder, *folder.glob("*"), *folder.glob("*/*")])
 
 
 def has_unfinished_writes(table: Table) -> bool:
@@ -289,15 +287,13 @@ def discard_path(lake: Lake, path: StorePath) -> None:
 
 def list_half_discarded(lake: Lake) -> list[StorePath]:
     """What a killed `discard_path` left."""
-    places = ("index", "embeddings/*", "cache/mirrors", "marts")
-    local = sorted(path for pattern in places for path in lake.folder.glob(f"{pattern}/*{_DISCARDED_SUFFIX}"))
+    folders = ("index", "embeddings/*", "cache/mirrors", "marts")
+    local = sorted(path for name in folders for path in lake.folder.glob(f"{name}/*{_DISCARDED_SUFFIX}"))
     if not isinstance(lake.root, ObjectPath):
         return [*local]
     # tables without a version that nobody has written to for a day, so that nobody is creating them
     latest = time.time() - _CREATION_GRACE_S
-    tables = (
-        table for pattern in ("index", "embeddings/*") for table in lake.root.glob(f"{pattern}/*.lance")
-    )
+    tables = (table for name in folders[:2] for table in lake.root.glob(f"{name}/*.lance"))
     unused = (table for table in tables if last_write_time(table) < latest)
     return [*local, *(table for table in unused if not (table / "_versions").is_dir())]
 

@@ -16,8 +16,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -166,13 +166,11 @@ class Lake:
         """The length of the vectors of a table; read once, in a folder once for each version."""
         # In an object store a space's name stands for its dimensions.
         stamp = () if isinstance(path, ObjectPath) else read_version_stamp(path)
-        return self.files.load(
-            _DIMENSIONS,
-            str(path),
-            None,
-            stamp,
-            lambda: open_dataset(path).schema.field("vector").type.list_size,
-        )
+
+        def read() -> int:
+            return open_dataset(path).schema.field("vector").type.list_size
+
+        return self.files.load(_DIMENSIONS, str(path), None, stamp, read)
 
     def list_stored_sources(self) -> dict[str, str]:
         """Every source that has a snapshot, with its type, configured or not."""
@@ -184,30 +182,24 @@ class Lake:
 
     def version_stamps(self, source: str) -> dict[str, VersionStamp]:
         """Stamps of the newest versions of all tables that may hold rows of a source, by name."""
-        own = [self.root.glob(f"{stage}/*/{source}.lance") for stage in _SOURCE_STAGES]
-        shared = [self.root.glob(f"{stage}/*.lance") for stage in ("index", "graph")]
-        return {
-            self.relative_name(path): read_version_stamp(path) for paths in (*own, *shared) for path in paths
-        }
+        own = [f"{stage}/*/{source}.lance" for stage in _SOURCE_STAGES]
+        patterns = (*own, "index/*.lance", "graph/*.lance")
+        paths = [path for pattern in patterns for path in self.root.glob(pattern)]
+        return {self.relative_name(path): read_version_stamp(path) for path in paths}
 
     def all_version_stamps(self) -> dict[str, VersionStamp]:
         """Stamps of the newest versions of all tables that a refresh reads or writes, logs aside, by name."""
-        patterns = (*(f"{stage}/*/*.lance" for stage in _SOURCE_STAGES), "index/*.lance", "graph/*.lance")
-        paths = [path for pattern in (*patterns, "releases.lance") for path in self.root.glob(pattern)]
-        return {self.relative_name(path): read_version_stamp(path) for path in paths}
+        releases = {"releases.lance": read_version_stamp(self.root / "releases.lance")}
+        return self.version_stamps("*") | releases
 
-    @contextmanager
-    def lock_source(self, source: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Generator[None]:
+    def lock_source(self, source: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> AbstractContextManager[None]:
         """Two refreshes of one source never overlap. Raises `Busy`."""
         about = f"source {source!r}"
-        with acquire_lock(self.root / "locks", f"source-{source}", timeout_s=timeout_s, description=about):
-            yield
+        return acquire_lock(self.root / "locks", f"source-{source}", timeout_s=timeout_s, description=about)
 
-    @contextmanager
-    def lock_index(self, *, timeout_s: float = LOCK_TIMEOUT_S) -> Generator[None]:
+    def lock_index(self, *, timeout_s: float = LOCK_TIMEOUT_S) -> AbstractContextManager[None]:
         """The index tables and the releases have one writer at a time. Raises `Busy`."""
-        with acquire_lock(self.root / "locks", "index", timeout_s=timeout_s, description="the index"):
-            yield
+        return acquire_lock(self.root / "locks", "index", timeout_s=timeout_s, description="the index")
 
 
 LOG_TIMEOUT_S = 30.0

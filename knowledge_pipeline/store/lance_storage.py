@@ -81,9 +81,8 @@ def open_dataset(path: StorePath, version: int | None = None, files: FileCache |
 
     With the cache of its store, a table in a folder that has indexes has a session of its own.
     """
-    from knowledge_pipeline.store.lance_internals import (
-        describe_version,
-    )  # with Arrow: a command may need none
+    # With Arrow, which a command may not need.
+    from knowledge_pipeline.store.lance_internals import describe_version
 
     dataset = _open_in_session(path, version, files)
     if files and isinstance(path, Path) and _renew_session(files, path, dataset):
@@ -300,28 +299,24 @@ def stamp_version(table: StorePath, version: int) -> VersionStamp:
 
 def is_written(stamp: VersionStamp) -> bool:
     """Whether a table with this stamp has been committed; see `has_version`."""
-    return any(str(part).partition(" ")[0].endswith(".manifest") for part in stamp)
+    return any(str(part).partition(" ")[0].endswith(_MANIFEST) for part in stamp)
 
 
 def has_version(table: StorePath) -> bool:
     """Whether a table has been committed, not only its folder made, as a kill may leave it."""
-    versions = table / "_versions"
-    if isinstance(versions, ObjectPath):
-        return versions.is_dir()
-    try:
-        with os.scandir(versions) as entries:
-            return any(entry.name.endswith(".manifest") for entry in entries)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+    return _has_file(table / "_versions", _MANIFEST)
 
 
 def has_data(table: StorePath) -> bool:
     """Whether rows were written to a table, whatever is left of it."""
-    data = table / "data"
-    if isinstance(data, ObjectPath):
-        return data.is_dir()
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(data) as entries:
-        return any(True for _ in entries)
+    return _has_file(table / "data")
+
+
+def _has_file(folder: StorePath, suffix: str = "") -> bool:
+    if isinstance(folder, ObjectPath):
+        return folder.is_dir()
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        return any(entry.name.endswith(suffix) for entry in entries)
     return False
 
 
@@ -340,15 +335,7 @@ def list_versions(table: StorePath) -> list[int]:
 def remove_version(table: StorePath, version: int) -> None:
     """Remove the manifest of a version: what only that version has is left to a cleanup."""
     for name in (name_manifest(version), f"{version}{_MANIFEST}"):
-        manifest = table / "_versions" / name
-        if isinstance(manifest, ObjectPath) or manifest.exists():
-            remove_path(manifest)
-
-
-def create_folder(path: StorePath) -> None:
-    """Create a folder; an object store needs none."""
-    if isinstance(path, Path):
-        path.mkdir(parents=True, exist_ok=True)
+        remove_path(table / "_versions" / name)
 
 
 def compute_size(path: StorePath) -> int:

@@ -59,18 +59,9 @@ create table if not exists entries (
 create table if not exists waiting (id integer primary key, log text not null, row text not null);
 create index if not exists waiting_by_log on waiting (log, id);
 """
-_NETWORK_FILE_SYSTEMS = {
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "9p",
-    "virtiofs",
-    "vboxsf",
-    "ceph",
-    "lustre",
-    "glusterfs",
-}
+_NETWORK_FILE_SYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "vboxsf", "ceph", "lustre", "glusterfs"}
+)
 
 _DAMAGED = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB
 _READ_ONLY = sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY
@@ -85,9 +76,7 @@ class TakenRows:
     """Rows that waited for a log, oldest first."""
 
     rows: Sequence[Row] = ()
-    repeated: int = (
-        0  # the first ones, which a process was moving when it was killed: the table may have them
-    )
+    repeated: int = 0  # first ones, which a killed process was moving: the table may have them
     last: int = 0  # the number of the last one
 
 
@@ -150,9 +139,8 @@ class SharedState:
                 "select 1 from entries where server = ? and kind = ? and key = ? and expires_at > ?",
                 (*entry, now),
             ).fetchone()
-            connection.execute(
-                "insert or replace into entries values (?, ?, ?, ?, ?)", (*entry, value, now + ttl_s)
-            )
+            statement = "insert or replace into entries values (?, ?, ?, ?, ?)"
+            connection.execute(statement, (*entry, value, now + ttl_s))
             if max_entries is not None:
                 connection.execute(
                     "delete from entries where server = ? and kind = ? and key in (select key from entries "
@@ -192,10 +180,8 @@ class SharedState:
         """Forget values whose key does not begin so, and those that are over soonest beyond a size."""
         of_kind = "from entries where server = ? and kind = ?"
         with self._writing() as connection:
-            connection.execute(
-                f"delete {of_kind} and substr(key, 1, ?) != ?",
-                (self._server, kind, len(beginning), beginning),
-            )
+            others = f"delete {of_kind} and substr(key, 1, ?) != ?"
+            connection.execute(others, (self._server, kind, len(beginning), beginning))
             oldest = f"select key, length(value) {of_kind} order by expires_at"
             sizes: list[tuple[str, int]] = connection.execute(oldest, (self._server, kind)).fetchall()
             size = sum(length for _, length in sizes)
@@ -233,9 +219,8 @@ class SharedState:
 
         False, and none is left, where more than `max_bytes` wait.
         """
-        encoded = [
-            (log, json.dumps({**row, "at": row["at"].isoformat()}, separators=(",", ":"))) for row in rows
-        ]
+        dated = [{**row, "at": row["at"].isoformat()} for row in rows]
+        encoded = [(log, json.dumps(row, separators=(",", ":"))) for row in dated]
         with self._writing() as connection:
             if max_bytes is not None:
                 query = "select coalesce(sum(length(row)), 0) from waiting where log = ?"
@@ -294,9 +279,8 @@ class SharedState:
                 self._writes += 1
                 if self._writes % _CLEAN_EVERY == 0:
                     now = time.monotonic()
-                    connection.execute(
-                        "delete from requests where not at between ? and ?", (now - WINDOW_S, now)
-                    )
+                    outdated = "delete from requests where not at between ? and ?"
+                    connection.execute(outdated, (now - WINDOW_S, now))
                     connection.execute("delete from entries where expires_at <= ?", (time.time(),))
                 connection.execute("commit")
             except BaseException:
@@ -411,8 +395,8 @@ def _connect(path: Path | None) -> sqlite3.Connection:
         path or ":memory:", timeout=BUSY_S, isolation_level=None, check_same_thread=False
     )
     try:
-        for setting in ("synchronous=off", "secure_delete=on"):
-            connection.execute(f"pragma {setting}")
+        connection.execute("pragma synchronous=off")
+        connection.execute("pragma secure_delete=on")
         if connection.execute("pragma user_version").fetchone()[0] != _VERSION:
             _create_tables(connection, path)
     except BaseException:
@@ -513,13 +497,14 @@ def keep_result(folder: Path, name: str, mark: Mapping[str, Any], result: Any) -
             state.put(_RESULT, name, json.dumps({"mark": mark, "result": result}).encode())
 
 
+# Of lake.py's layout.
 _COUNTED = (
     "snapshot/*/*.lance",
     "chunks/*/*.lance",
     "index/*.lance",
     "releases.lance",
     "logs/refreshes.lance",
-)  # of lake.py's layout
+)
 
 
 class CountsCache:
@@ -540,9 +525,8 @@ class CountsCache:
         self._mark: dict[str, Any] = key
         if self._root:
             paths = sorted(path for pattern in _COUNTED for path in self._root.glob(pattern))
-            self._mark["tables"] = {
-                str(path.relative_to(self._root)): read_version_stamp(path) for path in paths
-            }
+            names = {path: str(path.relative_to(self._root)) for path in paths}
+            self._mark["tables"] = {name: read_version_stamp(path) for path, name in names.items()}
 
     def recall(self) -> dict[str, Any] | None:
         """What was counted last, if nothing has changed since."""

@@ -17,7 +17,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -57,7 +57,7 @@ class Lease:
     _writing: threading.Lock = field(default_factory=threading.Lock)  # of renewals by two threads
     _released: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
-    _lost: bool = False
+    is_lost: bool = False  # whether another process took it, as far as this one has noticed
 
     def acquire(self, timeout_s: float) -> bool:
         """Wait at most `timeout_s` seconds for the lease; 0 tries once. False if others held it all along.
@@ -86,8 +86,8 @@ class Lease:
         self._released.set()
         if self._thread:
             self._thread.join()
-        self._lost = self._lost or not self._write(self._version, free=True)
-        if self._lost:
+        self.is_lost = self.is_lost or not self._write(self._version, free=True)
+        if self.is_lost:
             raise self._to_error()
 
     def confirm(self) -> None:
@@ -98,14 +98,9 @@ class Lease:
             StoreUnavailable: the store did not answer.
         """
         with self._writing:
-            self._lost = self._lost or not self._write(self._version)
-        if self._lost:
+            self.is_lost = self.is_lost or not self._write(self._version)
+        if self.is_lost:
             raise self._to_error()
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether another process took it, as far as this one has noticed."""
-        return self._lost
 
     def _to_error(self) -> Busy:
         return Busy(
@@ -164,7 +159,7 @@ class Lease:
         while not self._released.wait(self.renew_interval_s):
             try:
                 with self._writing:
-                    if self._lost or not self._write(self._version):
+                    if self.is_lost or not self._write(self._version):
                         break
                 renewed = time.monotonic()
             except KnowledgeError:
@@ -172,7 +167,7 @@ class Lease:
                     break
         else:
             return
-        self._lost = True
+        self.is_lost = True
         _log.error("lost the lease on %s: another process may be working on it", self.description)
 
 
@@ -188,8 +183,9 @@ _INDEX_STAGES = ("index", "graph", "releases.lance")
 _held_leases: dict[str, Lease] = {}  # of this process, by the lock's address
 
 
-@contextmanager
-def acquire_lock(folder: StorePath, name: str, *, timeout_s: float, description: str = "") -> Generator[None]:
+def acquire_lock(
+    folder: StorePath, name: str, *, timeout_s: float, description: str = ""
+) -> AbstractContextManager[None]:
     """Hold the lock `name`, waiting at most `timeout_s` seconds for it; 0 tries once.
 
     The description says what is locked, in words: "source 'docs'"; by default the name in quotes.
@@ -197,12 +193,9 @@ def acquire_lock(folder: StorePath, name: str, *, timeout_s: float, description:
     Raises `Busy`: another process held it all that time; or, on an object store, the lease was lost.
     """
     path, description = _lock_path(folder, name), description or repr(name)
-    with (
-        _hold_lease(path, timeout_s, description)
-        if isinstance(path, ObjectPath)
-        else _hold_file_lock(path, timeout_s, description)
-    ):
-        yield
+    if isinstance(path, ObjectPath):
+        return _hold_lease(path, timeout_s, description)
+    return _hold_file_lock(path, timeout_s, description)
 
 
 def confirm_lock(table: StorePath) -> None:

@@ -50,10 +50,8 @@ def number_new_events(table: Table, rows: Sequence[dict[str, Any]]) -> list[dict
     rows are older than `logs.keep_days`.
     """
     now_us = time.time_ns() // 1000
-    recent: list[dict[str, Any]] = []
-    if table.exists:
-        since_us = now_us - 2 * int(QUIET.total_seconds() * 1e6)
-        recent = table.read_rows(_COLUMNS, at_least("position", since_us)).to_pylist()
+    since_us = now_us - 2 * int(QUIET.total_seconds() * 1e6)
+    recent: list[dict[str, Any]] = table.read_rows(_COLUMNS, at_least("position", since_us)).to_pylist()
     position = max([now_us, *(row["position"] + 1 for row in recent)])
     ids = {row["id"] for row in recent}
     latest: dict[str, dict[str, Any]] = {}  # of each source
@@ -141,8 +139,8 @@ def _drop_written(
     table: Table, identity: Sequence[str], rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """The rows that the table has not, of those that a killed process was writing."""
-    if not rows or not table.exists:
-        return list(rows)
+    if not rows:
+        return []
     since = at_least("at", min(row["at"] for row in rows))
     written: list[dict[str, Any]] = table.read_rows([*identity], since).to_pylist()
     keys = {tuple(row[name] for name in identity) for row in written}
@@ -218,11 +216,8 @@ def record_release(lake: Lake, release: Release) -> None:
 def record_missing_releases(lake: Lake) -> None:
     """Record the releases that nobody has recorded; of a store without any event, the live one."""
     releases = list_releases(lake)
-    table = open_log(lake, EVENTS)
-    recorded: set[int] = set()
-    if table.exists:
-        rows: list[dict[str, Any]] = table.read_rows(["release"], eq("type", "release.published")).to_pylist()
-        recorded = {row["release"] for row in rows}
+    published = open_log(lake, EVENTS).read_rows(["release"], eq("type", "release.published"))
+    recorded: set[int] = {row["release"] for row in published.to_pylist()}
     first = min(recorded, default=releases[-1].release if releases else 0)
     for release in releases:
         if release.release >= first and release.release not in recorded:
@@ -232,30 +227,15 @@ def record_missing_releases(lake: Lake) -> None:
 def read_events(lake: Lake, *, after: int) -> list[Event]:
     """The events after a position, in order."""
     table = open_log(lake, EVENTS)
-    if not table.exists:
-        return []
     rows = table.read_rows(table.schema.names, at_least("position", after + 1)).to_pylist()
-    events = (
-        Event(
-            row["position"],
-            row["id"],
-            row["type"],
-            row["at"].astimezone(UTC),
-            row["source"],
-            row["release"],
-            json.loads(row["content"]),
-        )
-        for row in rows
-    )
-    return sorted(events, key=lambda event: event.position)
+    for row in rows:
+        row |= {"at": row["at"].astimezone(UTC), "content": json.loads(row["content"])}
+    return sorted((Event(**row) for row in rows), key=lambda event: event.position)
 
 
 def find_newest_position(lake: Lake) -> int:
     """The position of the newest event; 0 where there is none."""
-    table = open_log(lake, EVENTS)
-    if not table.exists:
-        return 0
-    rows: list[dict[str, Any]] = table.read_rows(["position"]).to_pylist()
+    rows: list[dict[str, Any]] = open_log(lake, EVENTS).read_rows(["position"]).to_pylist()
     return max((row["position"] for row in rows), default=0)
 
 

@@ -72,10 +72,9 @@ class ColumnValues:
         def read_values() -> tuple[Any]:
             rows = self._dataset.to_table(columns=[column])[column].combine_chunks()
             values: Any = pc.unique(rows.flatten() if pattern.of_list else rows).drop_null()
-            is_held = len(values) <= self._max_values
-            return (
-                lance_storage.create_in_memory(pa.Table.from_pydict({column: values})) if is_held else None,
-            )
+            if len(values) > self._max_values:
+                return (None,)
+            return (lance_storage.create_in_memory(pa.Table.from_pydict({column: values})),)
 
         (values,) = self._tables.load(column, read_values)
         if values is None:

@@ -364,24 +364,23 @@ def _iter_tables(lake: Lake) -> Iterator[StoredTable]:
     root = lake.root
     for stage in _SOURCE_STAGES:
         for path in sorted(root.glob(f"{stage}/*/*.lance")):
-            yield from _read_table(lake, stage, path, getattr(lake, stage)(path.parent.name, path.stem))
+            yield from _read_table(lake, stage, getattr(lake, stage)(path.parent.name, path.stem))
     for path in sorted(root.glob("embeddings/*/*.lance")):
         if has_version(path):
             table = lake.embeddings(path.parent.name, path.stem, lake.read_dimensions(path))
-            yield from _read_table(lake, "embeddings", path, table)
+            yield from _read_table(lake, "embeddings", table)
     for space, dimensions in lake.list_spaces().items():
-        yield from _read_table(
-            lake, "index", root / "index" / f"{space}.lance", lake.index(space, dimensions)
-        )
+        yield from _read_table(lake, "index", lake.index(space, dimensions))
     for name, table in lake.graph_tables().items():
-        yield from _read_table(lake, f"graph/{name}", table.path, table)
+        yield from _read_table(lake, f"graph/{name}", table)
     for path in sorted(root.glob("logs/*.lance")):
-        yield from _read_table(lake, f"logs/{path.stem}", path, lake.log_table(path.stem))
+        yield from _read_table(lake, f"logs/{path.stem}", lake.log_table(path.stem))
     for table in (lake.tokens(), lake.receipts(), lake.releases()):
-        yield from _read_table(lake, table.name, table.path, table)
+        yield from _read_table(lake, table.name, table)
 
 
-def _read_table(lake: Lake, kind: str, path: StorePath, table: Table) -> Iterator[StoredTable]:
+def _read_table(lake: Lake, kind: str, table: Table) -> Iterator[StoredTable]:
+    path = table.path
     if has_version(path):
         try:
             dataset = open_dataset(path)

@@ -71,9 +71,8 @@ class SourceProgress:
         is_new = stage != self._progress.stage
         if self._key is None or not (is_new or time.monotonic() >= self._written_s + INTERVAL_S):
             return
-        self._progress = replace(
-            self._progress, stage=stage, done=done, total=total, rate=rate, left_s=left_s
-        )
+        progress = self._progress
+        self._progress = replace(progress, stage=stage, done=done, total=total, rate=rate, left_s=left_s)
         with suppress(StoreUnavailable):
             self._write(self._key)
 
@@ -168,12 +167,9 @@ def list_watchers(folder: Path) -> list[WatcherReport]:
             values: dict[str, Any] = json.loads(value)
             values |= {name: tuple(values[name]) for name in ("refreshing", "behind")}  # JSON has lists
             heartbeat = WatchHeartbeat(**values)
-            problem = _find_problem(heartbeat, time.time())
-            reports.append(
-                WatcherReport(
-                    heartbeat, problem if is_living else "it was killed: start `knowledge watch` again"
-                )
-            )
+            killed = "it was killed: start `knowledge watch` again"
+            problem = _find_problem(heartbeat, time.time()) if is_living else killed
+            reports.append(WatcherReport(heartbeat, problem))
     return sorted(reports, key=lambda report: report.heartbeat.started_at)
 
 

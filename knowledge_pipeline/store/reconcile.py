@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -168,10 +168,10 @@ def reconcile(
                 waiting = [stale], [batch]
             else:
                 hand_over(partial(table.replace_rows, [stale], [batch]))
-        removed = StaleRows(column, plan.removed, within)
         if plan.removed:
             stale_rows, batches = waiting or ([], [])
-            hand_over(partial(table.replace_rows, [*stale_rows, removed], batches))
+            stale_rows = [*stale_rows, StaleRows(column, plan.removed, within)]
+            hand_over(partial(table.replace_rows, stale_rows, batches))
 
 
 TypedSource = tuple[str, str]
@@ -215,7 +215,7 @@ def find_changed_sources(
 
 def find_new_ids(table: Table, version: int | None) -> frozenset[str]:
     """Ids of rows that a kept version lacks, or has elsewhere; of an index table."""
-    ids: list[Any] = _diff_index_rows(table, version).after["id"].to_pylist()
+    ids: list[Any] = _diff_rows(table, version, "updated_at").after["id"].to_pylist()
     return frozenset(ids)
 
 
@@ -225,15 +225,12 @@ def find_new_rows(table: Table, version: int, since: datetime, **values: str) ->
     Args:
         values: of columns; rows with others are left out.
     """
-    rows, arrow = _diff_index_rows(table, version).after, cast("Any", pc)  # whose stubs leave types out
+    rows: Any = _diff_rows(table, version, "updated_at").after
+    arrow: Any = pc  # whose stubs leave types out
     rows = rows.filter(arrow.greater_equal(rows["updated_at"], since))
     for column, value in values.items():
         rows = rows.filter(arrow.equal(rows[column], value))
     return rows.select(["id", "archived", ADDRESS])
-
-
-def _diff_index_rows(table: Table, version: int | None) -> RowChanges:
-    return _diff_rows(table, version, "updated_at")
 
 
 def find_differing_sources(then: Any, now: Any) -> frozenset[str] | None:
@@ -263,13 +260,8 @@ def _diff_rows(table: Table, version: int | None, time_column: str) -> RowChange
                 raise
             return table.diff_rows(columns, None)
 
-    return table.files.load(
-        _ROW_CHANGES,
-        str(table.path),
-        time_column,
-        (version, table.version_stamp),
-        diff,
-    )
+    stamp = version, table.version_stamp
+    return table.files.load(_ROW_CHANGES, str(table.path), time_column, stamp, diff)
 
 
 def _count_rows_by_source(rows: pa.Table) -> dict[TypedSource, int]:

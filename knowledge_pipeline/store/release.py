@@ -28,6 +28,7 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import pyarrow as pa
 
@@ -112,18 +113,8 @@ def _read_releases(table: Table) -> tuple[Release, ...]:
         unembedded = versions.pop(_UNEMBEDDED, 0)
         for name, version in versions.items():
             (graph if name.startswith(_GRAPH_PREFIX) else tables)[name.removeprefix(_GRAPH_PREFIX)] = version
-        release = Release(
-            row["release"],
-            row["created_at"],
-            tables,
-            row["rows"],
-            row["restores"],
-            graph,
-            unembedded,
-            row["pinned_since"],
-            row["ranker"],
-        )
-        releases.append(release)
+        values: dict[str, Any] = row | {"tables": tables, "graph": graph, "unembedded": unembedded}
+        releases.append(Release(**values))
     return tuple(releases)
 
 
@@ -266,9 +257,8 @@ def _append_release(lake: Lake, contents: Release, keep: int) -> Release:
     table = lake.releases()
     kept, stale = _split_kept([*list_releases(lake), new], keep)
     with explain_loss(*_LIST):
-        table.replace_rows(
-            [StaleRows("release", stale)], pa.Table.from_pylist([row], schema=table.schema).to_batches()
-        )
+        batch = pa.RecordBatch.from_pylist([row], schema=table.schema)
+        table.replace_rows([StaleRows("release", stale)], [batch])
         table.compact_if_due()
     _delete_stray_tags(lake, kept)
     return new

@@ -131,13 +131,13 @@ The metadata of a chunk have such a list where it says more than that."""
 
 def list_held(row: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, list[str]]:
     """The columns `HELD_LISTS` of a row of the index, whose `metadata` are given as parsed."""
-    held = dict[str, list[str]]()
+    columns = dict[str, list[str]]()
     for name, of_first in HELD_LISTS.items():
         further: Any = metadata.get(name)  # a plugin may give anything
         values: list[Any] = [row.get(of_first) or metadata.get(of_first)] if of_first else []
         values += further if isinstance(further, list) else []
-        held[name] = list(dict.fromkeys(value for value in values if value and isinstance(value, str)))
-    return held
+        columns[name] = list(dict.fromkeys(value for value in values if value and isinstance(value, str)))
+    return columns
 
 
 @lru_cache(maxsize=64)

@@ -11,9 +11,9 @@ whole graph anew (a minute for 100,000 rows). A refresh leaves large ones alone;
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 MERGE_RATIO = 4  # newer rows absorb a segment, or a fragment, of at most so many times their number
 SETTLED_MIN_ROWS = 1_000  # of a fragment; fewer are soon written again
@@ -22,29 +22,20 @@ EXPENSIVE_GRAPH_ROWS = 20_000  # a graph of so many vectors takes 10 to 20 s to 
 MAX_GRAPH_SEGMENTS = 8  # a search reads them one after the other; maintenance unites more
 
 
-class SegmentMerge(NamedTuple):
-    """Indexes, and how many of their newest segments are united with the new rows."""
-
-    index_names: list[str]
-    segment_count: int
-
-
 def plan_merges(
     dataset: Any, *, merge_graphs: bool = False, with_graphs: bool = True
-) -> Iterator[SegmentMerge]:
-    """How the indexes take in the rows that they lack; each merge is one commit.
+) -> Mapping[int, list[str]]:
+    """How the indexes take in the rows that they lack, in one commit each.
 
-    With `merge_graphs` all large graphs of vectors are united, where they are many.
+    By how many of their newest segments are united with the new rows, the names of indexes. With
+    `merge_graphs` all large graphs of vectors are united, where they are many.
     """
     rows = _rows_by_fragment(dataset)
     names_by_count: defaultdict[int, list[str]] = defaultdict(list)
     for index in dataset.describe_indices():
         fragments = [rows.keys() & set(segment.fragment_ids) for segment in index.segments]
         tail = _count_rows(rows, rows.keys() - set(chain.from_iterable(fragments)))
-        sizes, is_graph = (
-            [_count_rows(rows, fragment_ids) for fragment_ids in fragments],
-            _is_vector_graph(index),
-        )
+        sizes, is_graph = [_count_rows(rows, ids) for ids in fragments], _is_vector_graph(index)
         if is_graph and not with_graphs:
             continue
         if merge_graphs and is_graph and len(sizes) > MAX_GRAPH_SEGMENTS:
@@ -52,23 +43,21 @@ def plan_merges(
         elif tail:
             max_rows = EXPENSIVE_GRAPH_ROWS if is_graph else None
             names_by_count[count_merged_segments(sizes, tail, max_rows=max_rows)].append(index.name)
-    return (SegmentMerge(names, count) for count, names in names_by_count.items())
+    return names_by_count
 
 
 def list_fragments_beyond(dataset: Any, column: str) -> list[Any]:
     """Lance's fragments that no index of a column has taken in."""
     indexes = [index for index in dataset.describe_indices() if index.field_names == [column]]
-    indexed = {
-        fragment for index in indexes for segment in index.segments for fragment in segment.fragment_ids
-    }
+    segments = [segment for index in indexes for segment in index.segments]
+    indexed = {fragment for segment in segments for fragment in segment.fragment_ids}
     return [fragment for fragment in dataset.get_fragments() if fragment.fragment_id not in indexed]
 
 
 def count_rows_beyond(dataset: Any, column: str) -> int:
     """How many rows no index of a column has taken in; Lance's statistics look into the indexes for it."""
-    return sum(
-        fragment.physical_rows - fragment.num_deletions for fragment in list_fragments_beyond(dataset, column)
-    )
+    fragments = list_fragments_beyond(dataset, column)
+    return sum(fragment.physical_rows - fragment.num_deletions for fragment in fragments)
 
 
 def has_many_graphs(dataset: Any) -> bool:

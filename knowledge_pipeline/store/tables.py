@@ -11,7 +11,8 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -36,51 +37,9 @@ from knowledge_pipeline.store.object_store import ObjectPath
 from knowledge_pipeline.store.schemas import VERSION
 
 
-class ColumnChanges(NamedTuple):
-    """What brings the columns of a stored table up to date, without rewriting rows."""
-
-    altered: list[dict[str, Any]]  # as Lance's `alter_columns` takes them
-    added: list[pa.Field[Any]]
-
-
 def read_schema_version(schema: pa.Schema) -> str:
     """The version of the schema that wrote a table; "none" where it does not say."""
     return (schema.metadata or {}).get(b"knowledge_schema", b"none").decode()
-
-
-def plan_column_changes(
-    stored: pa.Schema, schema: pa.Schema, former_names: Mapping[str, str]
-) -> ColumnChanges:
-    """The columns to rename, to make nullable and to add; none in a table of another schema version.
-
-    Args:
-        stored: of the table as it is.
-        schema: of the table as this program writes it.
-        former_names: of columns, each with its name in `schema`.
-    """
-    if stored.equals(schema) or read_schema_version(stored) != VERSION:
-        return ColumnChanges([], [])
-    altered: list[dict[str, Any]] = [
-        {"path": former, "name": name} for former, name in former_names.items() if former in stored.names
-    ]
-    stored_fields: list[pa.Field[Any]] = list(stored)
-    required = {field.name for field in stored_fields if not field.nullable}
-    fields: list[pa.Field[Any]] = list(schema)
-    nullable = [field for field in fields if field.nullable]
-    altered += [{"path": field.name, "nullable": True} for field in nullable if field.name in required]
-    existing = {*stored.names, *former_names.values()}
-    return ColumnChanges(altered, [field for field in nullable if field.name not in existing])
-
-
-def require_schema(stored: pa.Schema, schema: pa.Schema, *, table: str) -> None:
-    """Raise `StoreError` unless a table has this program's schema: another version wrote it."""
-    written_by = read_schema_version(stored)
-    if written_by == VERSION and (stored.equals(schema) or _sort_fields(stored).equals(_sort_fields(schema))):
-        return
-    raise StoreError(
-        f"table {table} was written with schema version {written_by}, "
-        f"and this program writes version {VERSION}: {_say_what_to_do(written_by)}"
-    )
 
 
 def _sort_fields(schema: pa.Schema) -> pa.Schema:
@@ -205,22 +164,39 @@ class Table:
         """In 0.05 ms instead of 0.3 where it is open already."""
         return self.files.load(_NEWEST_DATASET, str(self.path), None, stamp, self._open_dataset)
 
-    def _migrate(self, schema: pa.Schema) -> bool:
-        """Bring an earlier version's columns up to date, without rewriting rows; whether there were any.
+    def _migrate(self, stored: pa.Schema) -> bool:
+        """Rename columns, make some nullable and add others, without rewriting rows; whether there were any.
 
-        Of several processes that do so at once, one commits and the others are refused by Lance.
+        None in a table of another schema version. Of several processes that do so at once, one commits and
+        the others are refused by Lance.
         """
-        changes = plan_column_changes(schema, self.schema, self.former_names)
+        if stored.equals(self.schema) or read_schema_version(stored) != VERSION:
+            return False
+        former = [(old, name) for old, name in self.former_names.items() if old in stored.names]
+        altered: list[dict[str, Any]] = [{"path": old, "name": name} for old, name in former]
+        stored_fields: list[pa.Field[Any]] = list(stored)
+        required = {field.name for field in stored_fields if not field.nullable}
+        fields: list[pa.Field[Any]] = list(self.schema)
+        nullable = [field for field in fields if field.nullable]
+        altered += [{"path": field.name, "nullable": True} for field in nullable if field.name in required]
+        existing = {*stored.names, *self.former_names.values()}
+        added = [field for field in nullable if field.name not in existing]
         with suppress(OSError, ValueError):
-            if changes.altered:
-                lance_storage.open_dataset(self.path).alter_columns(*changes.altered)
-            if changes.added:
-                lance_storage.open_dataset(self.path).add_columns(pa.schema(changes.added))
-        return any(changes)
+            if altered:
+                lance_storage.open_dataset(self.path).alter_columns(*altered)
+            if added:
+                lance_storage.open_dataset(self.path).add_columns(pa.schema(added))
+        return bool(altered or added)
 
     def require_schema(self, schema: pa.Schema) -> None:
         """Raise `StoreError` unless the schema is this program's: another version wrote the table."""
-        require_schema(schema, self.schema, table=f"{self.path.parent.name}/{self.name}")
+        written_by = read_schema_version(schema)
+        is_own = schema.equals(self.schema) or _sort_fields(schema).equals(_sort_fields(self.schema))
+        if written_by != VERSION or not is_own:
+            raise StoreError(
+                f"table {self.path.parent.name}/{self.name} was written with schema version {written_by}, "
+                f"and this program writes version {VERSION}: {_say_what_to_do(written_by)}"
+            )
 
     def read_rows(
         self, columns: Sequence[str], where: Filter | None = None, *, version: int | None = None
@@ -381,13 +357,8 @@ class Table:
         if version != self.version:
             self._commit(lambda: self.open_newest().checkout_version(version).restore())
 
-    @property
-    def metadata_notes(self) -> dict[str, str]:
-        """The notes that `write_notes` put on the table."""
-        return self.read_notes()
-
     def read_notes(self, *, version: int | None = None) -> dict[str, str]:
-        """The same, now or at a kept version."""
+        """The notes that `write_notes` put on the table, now or at a kept version."""
         dataset = self.open_version(version)
         return {} if dataset is None else dict(dataset.metadata)
 
@@ -400,7 +371,7 @@ class Table:
 
         There is none where the table has them already.
         """
-        notes_now = self.metadata_notes
+        notes_now = self.read_notes()
         if any(notes_now.get(name) != text for name, text in notes.items()):
             self._commit(lambda: self.create_if_missing().update_metadata(notes))
 
@@ -436,7 +407,8 @@ class Table:
     def create_if_missing(self) -> Any:
         """Lance's dataset at the newest version, of an empty table where there was none."""
         if not self.exists:
-            lance_storage.create_folder(self.path.parent)
+            if isinstance(self.path, Path):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
             lance_storage.create_dataset(self.path, self.schema)
         return self.open_newest()
 
@@ -489,14 +461,9 @@ class Table:
     def extend_indexes(self, *, merge_graphs: bool = False, with_graphs: bool = True) -> None:
         """Take the rows that no index holds yet into the indexes; see `segments.plan_merges`."""
         merges = segments.plan_merges(self.open_newest(), merge_graphs=merge_graphs, with_graphs=with_graphs)
-        for merge in merges:
-            self._commit(
-                partial(
-                    self.open_newest().optimize.optimize_indices,
-                    num_indices_to_merge=merge.segment_count,
-                    index_names=merge.index_names,
-                )
-            )
+        for count, names in merges.items():
+            optimize = self.open_newest().optimize.optimize_indices
+            self._commit(partial(optimize, num_indices_to_merge=count, index_names=names))
 
     def delete_old_versions(self, *, keep: int = RETAINED_VERSIONS, delete_unfinished: bool = False) -> None:
         """Drop all but the newest versions, and the files that only they need; tagged ones stay.
@@ -520,10 +487,8 @@ class Table:
         if written <= keep or not (self.path / "_refs" / "tags").is_dir():
             return max(0, written - keep)
         newest = self.open_newest()
-        return len(
-            set(sorted(version["version"] for version in newest.versions())[:-keep])
-            - _list_tagged_versions(newest)
-        )
+        older = sorted(version["version"] for version in newest.versions())[:-keep]
+        return len(set(older) - _list_tagged_versions(newest))
 
     def _count_versions(self) -> int:
         """Tagged ones too; without opening any."""

@@ -77,9 +77,8 @@ class VectorFiles(VectorSource):
             own = fragments == fragment
             ordered.append(ids[own])
             blocks.append(self._files[fragment].read_vectors(places[own]))
-        return np.concatenate(ordered), np.frombuffer(b"".join(blocks), np.float32).reshape(
-            -1, self._dimensions
-        )
+        vectors = np.frombuffer(b"".join(blocks), np.float32)
+        return np.concatenate(ordered), vectors.reshape(-1, self._dimensions)
 
 
 def compute_cosines(vectors: np.ndarray, vector: np.ndarray) -> np.ndarray:
@@ -184,9 +183,8 @@ class ExactVectors(VectorSource):
         others = [fragment for fragment in dataset.get_fragments() if fragment.fragment_id not in unchanged]
         added = _read_vectors(dataset, "vector IS NOT NULL", others)
         before = (self.rows[kept], self.vectors[kept], self.scales[kept])
-        return ExactVectors(
-            *_sort_by_row(*map(np.concatenate, zip(before, added, strict=True))), dataset, values
-        )
+        joined = _sort_by_row(*map(np.concatenate, zip(before, added, strict=True)))
+        return ExactVectors(*joined, dataset, values)
 
     def search(self, vector: np.ndarray, where: Filter, *, limit: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows that match and are nearest, best first: ids, and cosine similarities in [-1, 1]."""

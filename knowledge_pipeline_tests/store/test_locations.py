@@ -138,7 +138,7 @@ def test_a_location_without_further_branches_is_noted_as_ever(tmp_path: Path) ->
     rows.write(lake, "space", [rows.row("token", "a.py")])
     table = lake.index("space", rows.DIMENSIONS)
     write_location(table, "app", SourceLocation("main", f"{PAGES}main/"))
-    assert table.metadata_notes["location/app"] == f'["main", "{PAGES}main/"]'
+    assert table.read_notes()["location/app"] == f'["main", "{PAGES}main/"]'
     further = SourceLocation("main", f"{PAGES}main/", ("next", "old"))
     write_location(table, "app", further)
     assert read_locations(table).find("app") == further

@@ -56,10 +56,9 @@ async def _find_positions(
     results: Iterable[dict[str, Any]], base: AsyncKnowledgeBase, access: Access
 ) -> dict[str, int]:
     """The number of each chunk within its page, from 0, of the wiki pages that the results are from."""
-    of_pages = (
-        result["metadata"] for result in results if result["metadata"].get("source_type") == "confluence"
-    )
-    ids = dict.fromkeys(f"{metadata['source']}:{metadata['uri']}" for metadata in of_pages)
+    metadata = (result["metadata"] for result in results)
+    of_pages = (own for own in metadata if own.get("source_type") == "confluence")
+    ids = dict.fromkeys(f"{own['source']}:{own['uri']}" for own in of_pages)
 
     async def number_chunks(id: str) -> dict[str, int]:
         with suppress(NotFound):  # it is gone by now

@@ -101,10 +101,9 @@ class RequestContext:
 
         async def run(base: AsyncKnowledgeBase, access: Access) -> dict[str, Any]:
             answer = (await operation(base, access)).as_json()
-            is_extended = self.request.scope["route"].path.startswith(ALIAS_PREFIX)
-            return (
-                await extend_answer(answer, base, access, self.request.path_params) if is_extended else answer
-            )
+            if self.request.scope["route"].path.startswith(ALIAS_PREFIX):
+                return await extend_answer(answer, base, access, self.request.path_params)
+            return answer
 
         return await self.execute(run, scope=scope)
 

@@ -126,9 +126,8 @@ webhook_routes = APIRouter(
 
 def list_signed_paths(settings: WebhookSettings) -> tuple[str, ...]:
     """The paths whose deliveries are accepted, because there is something to verify them with."""
-    return tuple(
-        f"{_PREFIX}/{service.name}" for service in webhooks.SERVICES if getattr(settings, service.setting)
-    )
+    signed = (service for service in webhooks.SERVICES if getattr(settings, service.setting))
+    return tuple(f"{_PREFIX}/{service.name}" for service in signed)
 
 
 def _add_route(service: webhooks.WebhookService) -> None:

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from knowledge_pipeline.config.operation import ServeSettings
+from knowledge_pipeline.config.operation import ServeSettings, is_loopback
 from knowledge_pipeline.errors import Busy, KnowledgeError
 from knowledge_pipeline.serve.http.problems import (
     build_error_problem,
@@ -26,7 +26,6 @@ from knowledge_pipeline.serve.http.problems import (
     build_unexpected_problem,
 )
 from knowledge_pipeline.serve.logs import log_request, open_log_entry
-from knowledge_pipeline.serve.service import is_loopback
 
 SMALL_BYTES = 16_000  # of a body that anybody may send, and that counts for no total
 

@@ -119,9 +119,8 @@ def _limit(schema: dict[str, Any], most: int) -> None:
 
 def _add_security(schema: dict[str, Any], *, is_anonymous: bool) -> None:
     """Say of each operation whether it takes a token, and whether it may do without."""
-    schemes: list[dict[str, list[str]]] = [
-        {name: []} for name in schema["components"].get("securitySchemes", {})
-    ]
+    names = schema["components"].get("securitySchemes", {})
+    schemes: list[dict[str, list[str]]] = [{name: []} for name in names]
     for path, of_path in schema["paths"].items():
         for operation in of_path.values():
             if path in _OPTIONAL_TOKEN_PATHS:

@@ -83,9 +83,7 @@ def _title_of(status: int) -> str:
 QUERY_PROBLEMS = problem_responses(400, 401, 403, 404, 408, 413, 421, 422, 429, 500, 503, 504)
 """Of a route that reads a body and queries the knowledge base."""
 
-BODILESS_PROBLEMS = {
-    status: problem for status, problem in QUERY_PROBLEMS.items() if status not in (400, 408, 413)
-}
+BODILESS_PROBLEMS = problem_responses(401, 403, 404, 421, 422, 429, 500, 503, 504)
 """The same for a route that reads no body."""
 
 
@@ -142,19 +140,14 @@ async def _handle_knowledge_error(request: Request, error: Exception) -> JSONRes
 
 async def _handle_validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    field_errors = [
-        FieldError(
-            field=_truncate(".".join(map(str, entry["loc"]))),
-            message=_truncate(_describe_unknown_name(request, entry["loc"]) or entry["msg"])
-            if entry["type"] in _UNKNOWN_NAME_ERRORS
-            else _truncate(entry["msg"]),
-        )
-        for entry in error.errors()[:_MAX_FIELD_ERRORS]
-    ]
+    field_errors: list[FieldError] = []
+    for entry in error.errors()[:_MAX_FIELD_ERRORS]:
+        is_unknown, field = entry["type"] in _UNKNOWN_NAME_ERRORS, ".".join(map(str, entry["loc"]))
+        message = (_describe_unknown_name(request, entry["loc"]) if is_unknown else "") or entry["msg"]
+        field_errors.append(FieldError(field=_truncate(field), message=_truncate(message)))
     detail = "; ".join(f"{field_error.field}: {field_error.message}" for field_error in field_errors)
-    return build_problem(
-        422, detail, "InvalidQuery", request_id=_request_id_of(request), field_errors=field_errors
-    )
+    id_ = _request_id_of(request)
+    return build_problem(422, detail, "InvalidQuery", request_id=id_, field_errors=field_errors)
 
 
 def _describe_unknown_name(request: Request, location: tuple[int | str, ...]) -> str:
@@ -181,9 +174,8 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
         headers["Allow"] = ", ".join(_list_allowed_methods(request))
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=headers)
-    return build_problem(
-        error.status_code, str(error.detail), "HTTPError", request_id=_request_id_of(request), headers=headers
-    )
+    status, id_ = error.status_code, _request_id_of(request)
+    return build_problem(status, str(error.detail), "HTTPError", request_id=id_, headers=headers)
 
 
 def build_unexpected_problem(error: Exception, request_id: str) -> JSONResponse:
