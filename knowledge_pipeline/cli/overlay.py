@@ -59,7 +59,8 @@ def _find_in_first_tree(start: Path) -> Path | None:
 
 
 def _is_as_released(lake: Lake, settings: Settings) -> bool:
-    """Whether nothing around the current folder was touched since the release read its sources.
+    """Whether nothing around the current folder was touched since the release read its sources, or since
+    both were found equal.
 
     A look at the times of files takes a tenth of what listing the sources does. Where it is not sure, it is
     not so, and `refresh_overlay` compares.
@@ -68,7 +69,7 @@ def _is_as_released(lake: Lake, settings: Settings) -> bool:
     root = next((it for it in (folder, *folder.parents) if (it / ".git").is_dir()), None)
     if root is None or (root / ".gitmodules").exists() or any(lake.overlays.glob("*")):
         return False
-    from knowledge_pipeline.store.release import find_live_release  # and Arrow
+    from knowledge_pipeline.store.release import find_live_release, recall_equal_trees  # and Arrow
 
     with suppress(OSError, KnowledgeError):
         if live := find_live_release(lake):
@@ -76,7 +77,9 @@ def _is_as_released(lake: Lake, settings: Settings) -> bool:
             reader.read()
             local = (it for it in settings.sources if isinstance(it.connection, LocalConnection))
             states = [reader.records.get(it.id, SourceRecord()).find_live(live.tables) for it in local]
-            before = min((it.indexed.read_at if it else 0.0 for it in states), default=0.0) - _CLOCK_S
+            read_at = min((it.indexed.read_at if it else 0.0 for it in states), default=0.0)
+            known = recall_equal_trees(lake, live).get(str(root.resolve()), {})
+            before = max(read_at, known.get("compared_at", 0.0)) - _CLOCK_S
             return all(time < before for time in _list_change_times(root, lake.folder))
     return False
 
