@@ -13,6 +13,7 @@ from knowledge_pipeline.cli.screen import Screen, format_count
 from knowledge_pipeline.config.connections import LocalConnection
 from knowledge_pipeline.config.file import find_config, load_settings
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, NotFound
+from knowledge_pipeline.extras import find_extra
 from knowledge_pipeline.freshness import FreshnessReader, SourceRecord
 from knowledge_pipeline.store.lake import Lake
 
@@ -103,15 +104,22 @@ def _list_change_times(root: Path, store: Path) -> Iterator[float]:
 
 
 def find_tree(settings: Settings) -> SourceTree | None:
-    """The working tree around the current folder, if it has files of sources of a store in a folder."""
+    """The working tree around the current folder, if it has files of sources of a store in a folder.
+
+    None, too, where the packages that read folders are not installed.
+    """
     folder = Path.cwd()
     is_local = any(isinstance(source.connection, LocalConnection) for source in settings.sources)
     if not is_local or not isinstance(settings.store, Path) or settings.federation.stores:
         return None
     if not any((it / ".git").exists() for it in (folder, *folder.parents)):
         return None
-    from knowledge_pipeline.stages.overlay import find_source_tree  # and all that reads folders
-
+    try:
+        from knowledge_pipeline.stages.overlay import find_source_tree  # and all that reads folders
+    except ModuleNotFoundError as error:
+        if find_extra(error.name or "") is None:
+            raise
+        return None  # what answers from a store is installed alone
     return find_source_tree(settings, folder)
 
 
