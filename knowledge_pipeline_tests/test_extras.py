@@ -142,9 +142,10 @@ def start_light(project: Project, tmp_path: Path) -> Callable[..., subprocess.Po
 
     def start(*command: str) -> subprocess.Popen[str]:
         arguments = [sys.executable, "-c", _WITHOUT, ",".join(missing), *command]
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         environment = {**os.environ, "EMBEDDING_KEY": "a key"}
-        return subprocess.Popen(arguments, cwd=shop, env=environment, text=True, **pipes)
+        return subprocess.Popen(
+            arguments, cwd=shop, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
 
     return start
 
