@@ -36,9 +36,7 @@ class _Call(NamedTuple):
 
 _SERVERS = r"(?:app|application|router|routes?|server|fastify|blueprint|bp|mux|engine|group|[egr]|v\d+|api)$"
 _CLIENTS = r"(?:axios|requests?|httpx?|https|client|session|got|ky|agent|api|rest|template|web|page|\))$"
-_BROKERS = (
-    r"(?:chan|channel|ch|producer|consumer|template|redis\w{0,60}|client|r|p|\w{0,60}[ps]ub|conn|broker|nc)$"
-)
+_BROKERS = r"(?:chan|channel|ch|producer|consumer|template|redis\w{0,60}|client|r|p|\w{0,60}[ps]ub|conn|broker|nc)$"
 _VERBS = "get post put patch delete head options"
 _CALLS_TABLE = f"""
 route  declares 0,path,value,template,route @  {_VERBS} route api_route Route websocket
