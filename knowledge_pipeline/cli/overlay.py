@@ -13,6 +13,7 @@ from knowledge_pipeline.cli.screen import Screen, format_count
 from knowledge_pipeline.config.connections import LocalConnection
 from knowledge_pipeline.config.file import find_config, load_settings
 from knowledge_pipeline.errors import ConfigError, KnowledgeError, NotFound
+from knowledge_pipeline.extras import find_extra
 from knowledge_pipeline.freshness import FreshnessReader, SourceRecord
 from knowledge_pipeline.store.lake import Lake
 
@@ -59,7 +60,8 @@ def _find_in_first_tree(start: Path) -> Path | None:
 
 
 def _is_as_released(lake: Lake, settings: Settings) -> bool:
-    """Whether nothing around the current folder was touched since the release read its sources.
+    """Whether nothing around the current folder was touched since the release read its sources, or since
+    both were found equal.
 
     A look at the times of files takes a tenth of what listing the sources does. Where it is not sure, it is
     not so, and `refresh_overlay` compares.
@@ -68,7 +70,7 @@ def _is_as_released(lake: Lake, settings: Settings) -> bool:
     root = next((it for it in (folder, *folder.parents) if (it / ".git").is_dir()), None)
     if root is None or (root / ".gitmodules").exists() or any(lake.overlays.glob("*")):
         return False
-    from knowledge_pipeline.store.release import find_live_release  # and Arrow
+    from knowledge_pipeline.store.release import find_live_release, recall_equal_trees  # and Arrow
 
     with suppress(OSError, KnowledgeError):
         if live := find_live_release(lake):
@@ -76,7 +78,9 @@ def _is_as_released(lake: Lake, settings: Settings) -> bool:
             reader.read()
             local = (it for it in settings.sources if isinstance(it.connection, LocalConnection))
             states = [reader.records.get(it.id, SourceRecord()).find_live(live.tables) for it in local]
-            before = min((it.indexed.read_at if it else 0.0 for it in states), default=0.0) - _CLOCK_S
+            read_at = min((it.indexed.read_at if it else 0.0 for it in states), default=0.0)
+            known = recall_equal_trees(lake, live).get(str(root.resolve()), {})
+            before = max(read_at, known.get("compared_at", 0.0)) - _CLOCK_S
             return all(time < before for time in _list_change_times(root, lake.folder))
     return False
 
@@ -100,15 +104,22 @@ def _list_change_times(root: Path, store: Path) -> Iterator[float]:
 
 
 def find_tree(settings: Settings) -> SourceTree | None:
-    """The working tree around the current folder, if it has files of sources of a store in a folder."""
+    """The working tree around the current folder, if it has files of sources of a store in a folder.
+
+    None, too, where the packages that read folders are not installed.
+    """
     folder = Path.cwd()
     is_local = any(isinstance(source.connection, LocalConnection) for source in settings.sources)
     if not is_local or not isinstance(settings.store, Path) or settings.federation.stores:
         return None
     if not any((it / ".git").exists() for it in (folder, *folder.parents)):
         return None
-    from knowledge_pipeline.stages.overlay import find_source_tree  # and all that reads folders
-
+    try:
+        from knowledge_pipeline.stages.overlay import find_source_tree  # and all that reads folders
+    except ModuleNotFoundError as error:
+        if find_extra(error.name or "") is None:
+            raise
+        return None  # what answers from a store is installed alone
     return find_source_tree(settings, folder)
 
 

@@ -34,16 +34,19 @@ from knowledge_pipeline.stages.context import (
 )
 from knowledge_pipeline.stages.progress import ProgressCallback, ignore_progress
 from knowledge_pipeline.stages.snapshot import is_up_to_date
-from knowledge_pipeline.stages.unchanged import identify_program
+from knowledge_pipeline.stages.unchanged import hash_listing, identify_program
 from knowledge_pipeline.stages.upkeep import PostponedUpkeep
+from knowledge_pipeline.store.filters import is_null
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.locks import acquire_lock
 from knowledge_pipeline.store.release import (
     Release,
     find_live_release,
+    keep_equal_tree,
     link_release,
+    name_release,
     publish_release,
-    stamp_tables,
+    recall_equal_trees,
 )
 
 MAX_DOCUMENTS = 1_000  # that differ, of a source: more is work for a refresh
@@ -137,14 +140,22 @@ def refresh_overlay(
     folder = base.overlays / name_checkout(tree.root)
     indexed = (source for source in tree.sources if base.snapshot(source.type, source.id).exists)
     tree = replace(tree, sources=tuple(indexed))
+    compared_at = time.time()
     listed = {source.id: _list_source(base, source) for source in tree.sources}
-    if not _find_changed(base, tree, listed):
+    hashes = {source: hash_listing(listing) for source, listing in listed.items()}
+
+    def note_equal() -> Overlay:
         discard_overlay(base, folder)
+        keep_equal_tree(base, live, tree.root, {"listed": hashes, "compared_at": compared_at})
         return Overlay(base)
+
+    known = recall_equal_trees(base, live).get(str(tree.root), {})
+    if known.get("listed") == hashes or not _find_changed(base, tree, listed):
+        return note_equal()
     with acquire_lock(
         base.root / "locks", _name_lock(folder), timeout_s=LOCK_TIMEOUT_S, description=f"the tree {tree.root}"
     ):
-        lake = Lake(folder / _name_release(base, live))
+        lake = Lake(folder / name_release(base, live))
         if not lake.root.is_dir():
             _link(base, live, lake, tree)
         (folder / _TREE).touch()
@@ -172,7 +183,9 @@ def refresh_overlay(
         with lake.lock_index():
             publish_release(lake, keep=1, pinned_since=live.pinned_since)
         complete.touch()
-        return Overlay(lake, tuple(done))
+    if all(_load_contents(base, source) == _load_contents(lake, source) for source in tree.sources):
+        return note_equal()
+    return Overlay(lake, tuple(done))
 
 
 def _list_source(base: Lake, source: SourceConfig) -> Listing:
@@ -190,13 +203,14 @@ def _find_changed(lake: Lake, tree: SourceTree, listed: Mapping[str, Listing]) -
     return [it for it in tree.sources if not is_up_to_date(lake, it, listed[it.id].items.values())]
 
 
+def _load_contents(lake: Lake, source: SourceConfig) -> dict[str, str]:
+    """What the live documents hold, by uri, whatever revision they were read at."""
+    rows = lake.snapshot(source.type, source.id).read_rows(["uri", "content_hash"], is_null("archived_at"))
+    return dict(zip(*rows.to_pydict().values(), strict=True))
+
+
 def _name_lock(folder: Path) -> str:
     return f"overlay-{folder.name}"
-
-
-def _name_release(base: Lake, live: Release) -> str:
-    stamps = sorted(stamp_tables(base, live).items())
-    return f"{live.release}-{hash_strings(live.created_at.isoformat(), repr(stamps))[:12]}"
 
 
 def _link(base: Lake, live: Release, lake: Lake, tree: SourceTree) -> None:

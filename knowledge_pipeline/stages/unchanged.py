@@ -111,7 +111,7 @@ class UnchangedRefresh:
             self.listings[source.id] = Listing(
                 items, stamps, branches=branches, notes=notes, revision=revision
             )
-        listed = {id_: _hash_listing(listing) for id_, listing in self.listings.items()}
+        listed = {id_: hash_listing(listing) for id_, listing in self.listings.items()}
         # `str` shows any secret as stars; the JSON of pydantic asks for its value, which may not be set.
         settings = hash_strings(json.dumps(self._settings.model_dump(warnings=False), default=str))
         models = _iter_model_files(self._settings.resolve_embedding(source) for source in self._sources)
@@ -174,7 +174,8 @@ def _iter_model_files(embeddings: Iterable[EmbeddingSettings]) -> Iterator[str]:
         yield from _iter_modules(Path(name).expanduser())
 
 
-def _hash_listing(listing: Listing) -> str:
+def hash_listing(listing: Listing) -> str:
+    """What changes with anything that is listed."""
     listed = sorted(item_fingerprints(listing.items.values()).items())
     return hash_strings(*chain.from_iterable(listed), *listing.branches, *sorted(listing.notes))
 

@@ -2,7 +2,7 @@
 
 What has another revision has changed since the last refresh, and is no difference. Documents that are listed
 and not stored, or the other way round, are one where the tables are not as that refresh left them, as its log
-says. What differs is marked in its own row, so that the next refresh makes it anew.
+and the first release since say. What differs is marked in its own row: the next refresh makes it anew.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from knowledge_pipeline.store.filters import MATCH_ALL, Filter, eq, is_null, one
 from knowledge_pipeline.store.fragments import StaleRows
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline.store.logs import open_log
+from knowledge_pipeline.store.release import list_releases
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline.text import truncate
 
@@ -39,6 +40,7 @@ _SOURCES_A_DAY = 100  # of one type
 _VECTORS = 8  # computed again, of one source
 _MIN_COSINE = 0.99  # of 32-bit floats, which another machine or batch computes a little differently
 _COPIED = ("path", "header", "text", "content_hash", "text_key", "anchor", "start_char", "end_char")
+_CHANGES = ("added", "changed", "removed")
 _MAY_DIFFER = frozenset({"revision", "archived_at"})  # of a row, from one that is read now
 
 
@@ -123,8 +125,12 @@ class _Comparison:
         self._documents, self._chunks = ctx.lake.snapshot(type_, source), ctx.lake.chunks(type_, source)
         self._index = ctx.lake.index(space.name, space.dimensions)
         self._vectors = ctx.lake.embeddings(space.name, source, space.dimensions)
-        log = open_log(ctx.lake, "refreshes").read_rows(["stage", "at", "rows"], self._mine).to_pylist()
-        self._log = {row["stage"]: row for row in sorted(log, key=lambda row: row["at"])}  # the last of each
+        columns = ["stage", "at", "rows", *_CHANGES]
+        log = open_log(ctx.lake, "refreshes").read_rows(columns, self._mine).to_pylist()
+        log.sort(key=lambda row: row["at"])
+        self._log = {row["stage"]: row for row in log}  # the last of each
+        changed = (it["at"] for it in log if it["stage"] == "index" and any(it[name] for name in _CHANGES))
+        self._indexed_at = max(changed, default=datetime.min.replace(tzinfo=UTC))
 
     def run(self) -> None:
         """Compare; raises `SourceRefused`: there is nothing to compare with."""
@@ -170,18 +176,29 @@ class _Comparison:
         found, is_live = self._found, is_null("archived_at")
         missing, extra = listed.keys() - stored.keys(), stored.keys() - listed.keys()
         changed = sum(stored[uri] != listed[uri] for uri in stored.keys() & listed.keys())
-        if self._documents.count_rows(is_live) == self._log["snapshot"]["rows"]:
-            changed += len(missing) + len(extra)
-        else:
-            found.add(missing, "listed, but not stored")
-            found.add(extra, "stored, but not listed")
-        self._counts.update(listed=len(listed), stored=len(stored), changed_since=changed)
         indexed = _read_uris(self._index, self._mine & eq("archived", False))
+        lost, surplus = missing, extra
+        if self._documents.count_rows(is_live) == self._log["snapshot"]["rows"]:
+            left = self._read_uris_left() if lost or surplus else set[str]()
+            lost, surplus = lost & left, (surplus & indexed) - left if left else set[str]()
+        found.add(lost, "listed, but not stored")
+        found.add(surplus, "stored, but not listed")
+        changed += len(missing - lost) + len(extra - surplus)
+        self._counts.update(listed=len(listed), stored=len(stored), changed_since=changed)
         readable = _read_uris(self._documents, is_live & is_null("skipped"))
         found.add(indexed - readable, "indexed, but not stored")
         empty = _read_uris(self._chunks, ~is_null("skipped"))
         found.add(readable - indexed - empty, "stored, but not indexed")
         return readable
+
+    def _read_uris_left(self) -> set[str]:
+        """The indexed documents that the last refresh left, by the first release since; empty without one."""
+        releases = sorted(list_releases(self._ctx.lake), key=lambda it: it.release)
+        since = (it for it in releases if it.created_at >= self._indexed_at and it.restores is None)
+        if (release := next(since, None)) is None or self._index.name not in release.tables:
+            return set()
+        where = self._mine & eq("archived", False)
+        return _read_uris(self._index, where, version=release.tables[self._index.name])
 
     def _compare_chunks(self, documents: Sequence[dict[str, Any]]) -> None:
         """Stored chunks and rows of the index, with those that documents are cut into now."""
@@ -243,8 +260,8 @@ class _Comparison:
         snapshot.make_full_listing_due(self._ctx.lake, self._ctx.source)  # a new version: nothing is recalled
 
 
-def _read_uris(table: Table, where: Filter) -> set[str]:
-    uris: list[Any] = table.read_rows(["uri"], where)["uri"].to_pylist()
+def _read_uris(table: Table, where: Filter, *, version: int | None = None) -> set[str]:
+    uris: list[Any] = table.read_rows(["uri"], where, version=version)["uri"].to_pylist()
     return set(uris)
 
 

@@ -33,6 +33,7 @@ from typing import Any
 import pyarrow as pa
 
 from knowledge_pipeline.errors import NotFound, StoreError
+from knowledge_pipeline.records import hash_strings
 from knowledge_pipeline.store.damage import build_loss, explain_loss
 from knowledge_pipeline.store.file_cache import Kind
 from knowledge_pipeline.store.filters import MATCH_NONE, UNEMBEDDED
@@ -47,6 +48,7 @@ from knowledge_pipeline.store.lance_storage import (
     open_dataset,
     stamp_version,
 )
+from knowledge_pipeline.store.local_state import keep_result, recall_result
 from knowledge_pipeline.store.search import read_locations
 from knowledge_pipeline.store.tables import Table
 
@@ -90,6 +92,7 @@ class Release:
 
 _GRAPH_PREFIX = "graph/"  # of the code graph's tables in a release's row; no space has a slash
 _UNEMBEDDED = "rows/unembedded"
+_EQUAL_TREES = "working trees as released"
 _LIST = "the list of releases", "releases"
 _RELEASES = Kind[tuple[VersionStamp, tuple[Release, ...]]](lambda stamped: 2_000 * len(stamped[1]))
 
@@ -130,6 +133,25 @@ def stamp_tables(lake: Lake, release: Release) -> dict[str, VersionStamp]:
         path = name if name.startswith(_GRAPH_PREFIX) else f"index/{name}"
         stamps[name] = stamp_version(lake.root / f"{path}.lance", version)
     return stamps
+
+
+def name_release(lake: Lake, release: Release) -> str:
+    """What no other release is called, not even one with this number after a restoration."""
+    stamps = sorted(stamp_tables(lake, release).items())
+    return f"{release.release}-{hash_strings(release.created_at.isoformat(), repr(stamps))[:12]}"
+
+
+def recall_equal_trees(lake: Lake, release: Release) -> dict[str, dict[str, Any]]:
+    """The working trees that were found to be as a release has them: when, and by which listings."""
+    return recall_result(lake.folder, _EQUAL_TREES, {"release": name_release(lake, release)}) or {}
+
+
+def keep_equal_tree(lake: Lake, release: Release, root: Path, comparison: Mapping[str, Any]) -> None:
+    """Keep when a tree was found equal, until the next release, or until the tree is gone."""
+    former = recall_equal_trees(lake, release)
+    trees = {name: it for name, it in former.items() if Path(name, ".git").exists()}
+    mark = {"release": name_release(lake, release)}
+    keep_result(lake.folder, _EQUAL_TREES, mark, trees | {str(root): comparison})
 
 
 def first_released_at(lake: Lake, release: Release | None) -> datetime | None:

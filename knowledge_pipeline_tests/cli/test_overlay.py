@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from knowledge_pipeline.cli.overlay import open_overlay
 from knowledge_pipeline.cli.screen import Screen
 from knowledge_pipeline.config.file import load_settings
-from knowledge_pipeline.stages.overlay import Overlay, SourceTree
+from knowledge_pipeline.stages.overlay import Overlay, SourceTree, refresh_overlay
 from knowledge_pipeline.store.lake import Lake
 from knowledge_pipeline_tests.cli.conftest import CODE, Run, git
 
@@ -109,3 +110,32 @@ def test_a_tree_is_listed_once_something_in_it_was_touched(
         git(shop, "commit", "--allow-empty", "--quiet", "-m", "Empty")
     open_overlay(settings, Screen())
     assert looks == [shop]
+
+
+def test_a_tree_that_was_touched_is_listed_once(
+    run: Run, indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, looks = indexed.parent / "shop", list[Path]()
+    monkeypatch.setenv("KNOWLEDGE_CONFIG", str(indexed / "knowledge.yaml"))
+    monkeypatch.chdir(shop)
+    run("refresh")
+
+    def look(base: Lake, tree: SourceTree, **options: Any) -> Overlay:
+        looks.append(tree.root)
+        return refresh_overlay(base, tree, **options)
+
+    monkeypatch.setattr("knowledge_pipeline.stages.overlay.refresh_overlay", look)
+    monkeypatch.setattr("knowledge_pipeline.cli.overlay._CLOCK_S", -0.01)
+    settings, file = load_settings(indexed / "knowledge.yaml"), shop / "src" / "sessions.py"
+    for touched in (1, 2):
+        file.touch()
+        assert [open_overlay(settings, Screen())[1] for _ in range(3)] == [Lake(settings.store), None, None]
+        assert looks == [shop] * touched
+    file.write_text(EDITED)
+    assert find(run, "albatross") == ["src/sessions.py"]
+    file.write_text(CODE)
+    assert find(run, "albatross") == []
+    assert not list(Lake(settings.store).overlays.glob("*"))
+    run("refresh")
+    assert open_overlay(settings, Screen())[1] is None
+    assert looks == [shop] * 4

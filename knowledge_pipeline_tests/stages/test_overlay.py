@@ -218,6 +218,19 @@ def test_a_tree_without_changes_costs_nothing(shop: Shop) -> None:
     assert not list(shop.folder.glob("*"))
 
 
+def test_a_touched_tree_is_as_released(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in (shop.main.root, shop.second.root):
+        (shop.main.root / "shop/price.py").touch()
+        assert shop.refresh(folder).lake == shop.project.lake
+        assert not list(shop.folder.glob("*"))
+        with monkeypatch.context() as forbidden:
+            forbidden.setattr(overlays, "link_release", None)  # which begins an overlay
+            assert shop.refresh(folder).lake == shop.project.lake
+    shop.main.write({"shop/price.py": "def albatross(cart):\n    return 1\n"})
+    assert find(shop, "albatross", shop.main.root) == {"shop/price.py"}
+    assert find(shop, "albatross", shop.second.root) == set()
+
+
 def test_it_reads_what_differs_and_shares_the_rest(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     big = {f"shop/m{at}.py": f"def f{at}():\n    return {at}\n" * 200 for at in range(60)}
     shop.main.write(big).commit()

@@ -23,6 +23,7 @@ from knowledge_pipeline.stages.context import RefreshContext
 from knowledge_pipeline.stages.verify_sources import SourceVerification, check_sources, verify_source
 from knowledge_pipeline.store.filters import eq
 from knowledge_pipeline.store.lake import Lake
+from knowledge_pipeline.store.release import publish_release
 from knowledge_pipeline.store.tables import Table
 from knowledge_pipeline_tests.fakes.confluence.server import ConfluenceServer
 from knowledge_pipeline_tests.fakes.jira.server import JiraServer
@@ -142,6 +143,15 @@ def add_row(project: Project) -> None:
     table.append([pa.RecordBatch.from_pylist([row], schema=table.schema)])
 
 
+def replace_everywhere(project: Project) -> None:
+    """As many documents as before, in each table, of which one is not there and another one is."""
+    for table in (*project.tables()[:2], project.tables()[3]):
+        rows = table.read_rows(table.schema.names, eq("uri", "build.md")).to_pylist()
+        table.delete_where(eq("uri", "build.md"))
+        rows = [row | {"uri": "extra.md"} | ({"id": row["id"] + "x"} if "id" in row else {}) for row in rows]
+        table.append([pa.RecordBatch.from_pylist(rows, schema=table.schema)])
+
+
 def change_vectors(project: Project) -> None:
     """In both places: the vector of another text."""
     _, _, vectors, index = project.tables()
@@ -188,6 +198,24 @@ def test_what_was_changed_behind_its_back_is_told_and_mended(
         assert [row["uri"] for row in after[0] if row["archived_at"]] == ["extra.md"]
     else:
         assert after == sound
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+def test_a_document_in_place_of_another_one_is_told_and_mended(project: Project, is_released: bool):
+    sound = project.contents()
+    project.refresh()  # without a change
+    replace_everywhere(project)
+    if is_released:
+        with project.lake.lock_index():
+            assert publish_release(project.lake, keep=5)
+    expected = {"build.md": "listed, but not stored", "extra.md": "stored, but not listed"}
+    result = check_sources(project.lake, project.settings, "markdown")
+    assert not result.passed
+    assert {row["document"]: row["difference"] for row in result.sample_rows.to_pylist()} == expected
+    project.refresh()
+    assert project.verify().differences == {}
+    live = [[row for row in rows if row.get("uri") != "extra.md"] for rows in project.contents()]
+    assert live == sound
 
 
 def test_a_wrong_vector_does_not_come_back_from_another_source(project: Project):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from knowledge_pipeline.contract.responses import GraphResponse
 from knowledge_pipeline.errors import NotFound
 from knowledge_pipeline.query.access import Access
 from knowledge_pipeline_tests.conftest import Project
+from knowledge_pipeline_tests.connectors.repositories import Repository
+from knowledge_pipeline_tests.fakes.jira.server import JiraServer
 
 ORDERS = {
     "api.py": """\
@@ -149,3 +152,52 @@ def test_a_changed_address_changes_what_meets(system: Project, tmp_path: Path):
     with KnowledgeBase.open(system.settings) as base:
         answer = base.graph.find_usages("POST /orders")
         assert ends(answer, "used_by").keys() == {"orders:tests/test_api.py:test_create"}
+
+
+@pytest.fixture
+def changed_system(system: Project, tmp_path: Path) -> Iterator[Project]:
+    """The first repository has commits for tickets, which name files themselves; other people see less."""
+    repository = Repository(tmp_path / "orders")
+    repository.commit("PROJ-1 Take orders")
+    schema = "https://code.acme.com/orders/blob/main/schema.sql"
+    with JiraServer() as jira, JiraServer() as other:
+        jira.create("Take orders", "By a route.")
+        jira.create("Index orders", f"See {schema} for the table.")
+        jira.create("Ship orders", "Nothing has been changed for it.")
+        other.site.create("Secret plan", f"About {schema}, too.", project="SEC")
+        other.site.create("Secret change", "", project="SEC")
+        repository.write({"schema.sql": "CREATE TABLE orders (id int, at int);\n"}).commit("Fixes SEC-2")
+        private = {"visibility": "private", "tenant": "acme", "principals": ["jane"]}
+        public = {"visibility": "public"}
+        system.sources["tickets"] = {"id": "tickets", "type": "jira", "connection": jira.connection()}
+        system.sources["plans"] = {"id": "plans", "type": "jira", "connection": other.connection()}
+        system.sources["tickets"]["access"], system.sources["plans"]["access"] = public, private
+        system.declare("history", "git_history", repository.root, access=public)
+        assert not system.refresh().failures
+        yield system
+
+
+def tickets(system: Project, target: str, access: Access) -> set[str]:
+    """The titles that the sentence about tickets has."""
+    with KnowledgeBase.open(system.settings) as base:
+        notes = base.graph.analyze_dependencies(target, access=access).notes
+    title = "tickets of changes: "
+    told = [ticket for note in notes if note.startswith(title) for ticket in note[len(title) :].split(", ")]
+    return {ticket.partition(" ")[2] for ticket in told}
+
+
+def test_impact_names_the_tickets_of_changes(changed_system: Project):
+    jane = Access("acme", frozenset({"jane"}))
+    assert tickets(changed_system, "find", jane) == {"PROJ-1 Take orders"}
+    of_schema = {"PROJ-1 Take orders", "PROJ-2 Index orders", "SEC-1 Secret plan", "SEC-2 Secret change"}
+    assert tickets(changed_system, "schema.sql", jane) == of_schema
+
+
+def test_impact_names_no_ticket_that_the_caller_may_not_see(changed_system: Project):
+    anybody = Access.public()
+    assert tickets(changed_system, "schema.sql", anybody) == {"PROJ-1 Take orders", "PROJ-2 Index orders"}
+    hidden = changed_system.sources["history"] | {"access": changed_system.sources["plans"]["access"]}
+    changed_system.sources["history"] = hidden
+    changed_system.refresh()
+    told = tickets(changed_system, "schema.sql", anybody)
+    assert told == {"PROJ-2 Index orders"}, "nor what only a commit names that they may not see"
