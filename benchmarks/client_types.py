@@ -34,9 +34,11 @@ ROOTS = (
 """What the methods of the client return."""
 
 _JSON_TYPES = {"Mapping": "dict", "datetime": "str", "Metadata": "dict[str, Any]"}
+_MAX_LINE_CHARS = 110
 _INDENT = "\n    "
 _CLIENTS_OWN = (
-    "    problem: NotRequired[str]  # why nothing could be answered, where errors give empty responses"
+    "    problem: NotRequired[str]",
+    '    """Why nothing could be answered, for a client whose errors give empty responses."""',
 )
 
 
@@ -85,8 +87,11 @@ def _write_type(cls: type[Any]) -> str:
     lines = [f"class {cls.__name__}Dict({base}):", f'    """{about}{ending}"""', ""]
     for field in _own_fields(cls):
         lines.append(f"    {field.name}: {_write_annotation(cls, field)}")
+        if description := field.metadata.get("description"):
+            wrapped = textwrap.wrap(f'"""{description}"""', _MAX_LINE_CHARS - 4, break_on_hyphens=False)
+            lines += [f"    {line}" for line in wrapped]
     if cls is QueryResponse:
-        lines.append(_CLIENTS_OWN)
+        lines += _CLIENTS_OWN
     return "\n".join([*lines, ""])
 
 
