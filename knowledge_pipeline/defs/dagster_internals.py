@@ -7,6 +7,7 @@ No other module imports `dagster._*` or spells a key `dagster/...`. Each assumpt
 import logging
 import os
 import time
+import weakref
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -83,6 +84,8 @@ class PooledSqliteStorage(DagsterSqliteStorage):
         timeout = {"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}
         index = create_engine(log.conn_string_for_shard(INDEX_SHARD_NAME), connect_args=timeout)
         self._engines = [index, *(create_engine(url, connect_args=timeout) for url in urls)]
+        for engine in self._engines:  # where nobody disposes of the instance
+            weakref.finalize(self, engine.dispose)
 
         @contextmanager
         def index_connection() -> Generator[Connection]:

@@ -23,7 +23,7 @@ NOTE = (
     "the embedding model reads English, and this question seems to be in German: ask in English as well, or "
     "set `embedding` to a multilingual model (docs/languages.md)"
 )
-SENTENCE = f"T{NOTE[1:]}."
+SENTENCE = f"T{NOTE[1:]}.".replace("`embedding`", "<code>embedding</code>")
 
 
 @pytest.fixture(scope="module")

@@ -88,10 +88,12 @@ def _shown(text: str, way: str, cut: int) -> str:
 
 
 _WORD = st.text("abcdefghijé", min_size=1, max_size=8) | st.sampled_from(["(", ")", "\\", "&", "<b>", "a(b)"])
-# PDFium reads single letters below each other as a word that is written downwards.
+# PDFium reads letters below each other as a word that is written downwards, where a page is narrow and high.
 _LINE = st.lists(_WORD, min_size=1, max_size=5).map(" ".join).filter(lambda line: len(line) > 1)
 _WAY = st.sampled_from(["literal", "hexadecimal", "kerned", "in two"])
-_LINES = st.lists(st.tuples(_LINE, _WAY, st.integers(0, 30)), min_size=1, max_size=4)
+_LINES = st.lists(st.tuples(_LINE, _WAY, st.integers(0, 30)), min_size=1, max_size=4).filter(
+    lambda lines: max(len(text) for text, _, _ in lines) > 2 * len(lines)
+)
 _PAGE = st.builds(
     lambda lines, addresses, note: Page(
         tuple(_shown(*line) for line in lines),
