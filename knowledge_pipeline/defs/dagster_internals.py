@@ -7,9 +7,7 @@ No other module imports `dagster._*` or spells a key `dagster/...`. Each assumpt
 import logging
 import os
 import time
-import weakref
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -27,14 +25,9 @@ from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from dagster._core.scheduler.instigation import InstigatorType, SensorInstigatorData
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.event_log import SqliteEventLogStorage
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME
 from dagster._core.storage.partition_status_cache import AssetPartitionStatus
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
-from dagster._core.storage.sqlite_storage import DagsterSqliteStorage, SqliteStorageConfig
-from dagster._serdes import ConfigurableClassData
 from dagster.components.core.decl import YamlBackedComponentDecl
 from dagster_shared.record import copy  # pyright: ignore[reportUnknownVariableType]  # it has no types
-from sqlalchemy import Connection, create_engine
 
 AssetJob = UnresolvedAssetJobDefinition
 """What `dg.define_asset_job` returns."""
@@ -68,46 +61,6 @@ def set_executor(job: _Job, executor: dg.ExecutorDefinition) -> _Job:
     if isinstance(job, dg.JobDefinition):
         return job.with_executor_def(executor)  # pyright: ignore[reportReturnType]  # of the same class
     return copy(job, executor_def=executor)
-
-
-class PooledSqliteStorage(DagsterSqliteStorage):
-    """Dagster's SQLite storage with connections that stay open: `dagster.yaml` names it.
-
-    Dagster opens the file and compiles the statement anew for each query, which is half of what an idle
-    daemon does. The files are the same.
-    """
-
-    def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
-        super().__init__(base_dir, inst_data)
-        log, others = self._event_log_storage, (self._run_storage, self._schedule_storage)
-        urls = (storage._conn_string for storage in others)  # pyright: ignore[reportPrivateUsage]
-        timeout = {"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}
-        index = create_engine(log.conn_string_for_shard(INDEX_SHARD_NAME), connect_args=timeout)
-        self._engines = [index, *(create_engine(url, connect_args=timeout) for url in urls)]
-        for engine in self._engines:  # where nobody disposes of the instance
-            weakref.finalize(self, engine.dispose)
-
-        @contextmanager
-        def index_connection() -> Generator[Connection]:
-            with log._db_lock, index.begin() as connection:  # pyright: ignore[reportPrivateUsage]
-                yield connection
-
-        vars(log)["index_connection"] = index_connection
-        for storage, engine in zip(others, self._engines[1:], strict=True):
-            vars(storage)["connect"] = engine.begin
-
-    @classmethod
-    def from_config_value(
-        cls, inst_data: ConfigurableClassData, config_value: SqliteStorageConfig
-    ) -> "PooledSqliteStorage":
-        """As Dagster makes it from `dagster.yaml`."""
-        return cls.from_local(inst_data=inst_data, **config_value)
-
-    def dispose(self) -> None:
-        """Close the connections."""
-        super().dispose()
-        for engine in self._engines:
-            engine.dispose()
 
 
 _instances: list[dg.DagsterInstance] = []  # that of the sensors of this process

@@ -1,10 +1,8 @@
 """What the definitions assume of Dagster's insides: one test for each assumption, to run after an upgrade."""
 
 import re
-import shutil
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dagster as dg
@@ -33,13 +31,10 @@ from dagster._core.scheduler.instigation import (
 )
 from dagster._core.storage import tags as run_tags
 from dagster._core.storage.event_log import SqliteEventLogStorage
-from dagster._daemon.types import DaemonHeartbeat
 from sqlalchemy import text
 
 import knowledge_pipeline
 from knowledge_pipeline.defs import dagster_internals as internals
-from knowledge_pipeline_tests.counted import audited
-from knowledge_pipeline_tests.fakes.storage import SQLITE_YAML
 
 KEY = dg.AssetKey(["code", "index"])
 CHECK = dg.AssetCheckKey(KEY, "sound")
@@ -88,31 +83,6 @@ def test_the_ticks_of_a_process_share_an_instance_and_resources(dagster_home: Pa
         with dg.build_sensor_context(instance=instance, resources={"number": 1}) as context:
             assert sensor.evaluate_tick(context).skip_message == "resource 1"
     assert opened[2] is instance
-
-
-def test_the_projects_storage_keeps_its_connections_and_others_see_what_it_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copy(SQLITE_YAML, tmp_path)
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
-
-    def look(number: int) -> None:
-        instance.add_daemon_heartbeat(DaemonHeartbeat(1.0, f"daemon {number}", "one"))
-        instance.get_asset_records([KEY])
-        instance.all_instigator_state()
-
-    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
-        look(0)
-        with audited("sqlite3.connect") as opened:
-            look(1)
-        assert opened == []
-        with ThreadPoolExecutor(8) as threads:
-            list(threads.map(look, range(2, 40)))
-        plain = {"storage": {"sqlite": {"base_dir": str(tmp_path)}}}
-        with dg.instance_for_test(plain) as other:
-            assert other.get_daemon_heartbeats().keys() == {f"daemon {number}" for number in range(40)}
-            other.add_dynamic_partitions("code_sources", ["theirs"])
-        assert "theirs" in instance.get_dynamic_partitions("code_sources")
 
 
 def test_other_locations_of_an_instance_are_those_that_evaluate_the_same_sensor(dagster_home: Path) -> None:
