@@ -79,8 +79,8 @@ def _is_as_released(lake: Lake, settings: Settings) -> bool:
             local = (it for it in settings.sources if isinstance(it.connection, LocalConnection))
             states = [reader.records.get(it.id, SourceRecord()).find_live(live.tables) for it in local]
             read_at = min((it.indexed.read_at if it else 0.0 for it in states), default=0.0)
-            known = recall_equal_trees(lake, live).get(str(root.resolve()), {})
-            before = max(read_at, known.get("compared_at", 0.0)) - _CLOCK_S
+            comparison = recall_equal_trees(lake, live).get(str(root.resolve()), {})
+            before = max(read_at, comparison.get("compared_at", 0.0)) - _CLOCK_S
             return all(time < before for time in _list_change_times(root, lake.folder))
     return False
 

@@ -294,7 +294,7 @@ class _CodeReader:
         self._spans: list[tuple[int, int]] = []  # of calls that a route was found in, in their order
         self._prefixes: dict[str, str] = {}  # of routes that are declared on a name
         self._class_prefix = ""
-        self._given: dict[tuple[str, int], tuple[list[tuple[int, str | None]], str | None]] = {}
+        self._assignments: dict[tuple[str, int], tuple[list[tuple[int, str | None]], str | None]] = {}
 
     def read(self) -> list[FoundUse]:
         """Routes, topics, tables and flags of calls; then addresses that have a name, or a host within."""
@@ -362,9 +362,9 @@ class _CodeReader:
     def _list_texts(self, call: _Call, arguments: _Arguments, at: int) -> list[str]:
         """The texts of the first argument that is one, or a list of them."""
         for key in call.arguments:
-            place = int(key) if key.isdecimal() else -1
-            positional = "".join(arguments.positional[place : place + 1])
-            value = arguments.keywords.get(key) if place < 0 else positional
+            position = int(key) if key.isdecimal() else -1
+            positional = "".join(arguments.positional[position : position + 1])
+            value = arguments.keywords.get(key) if position < 0 else positional
             items = _split(value[1:]).positional if value and value[0] in "[{" else [value or ""]
             if texts := [text for item in items if (text := self._shape(item, at))]:
                 return texts
@@ -450,47 +450,47 @@ class _CodeReader:
             end = match.end()
         rest = expression[end:].strip()
         if not end:
-            known = self._constant(rest.partition("+")[0].strip(), at, follows)
-            return f"{known}{{}}" if known and "+" in rest else known or None
+            text = self._constant(rest.partition("+")[0].strip(), at, follows)
+            return f"{text}{{}}" if text and "+" in rest else text or None
         if rest.startswith("+") or (self._language == "php" and rest.startswith(".")):
             pieces.append(self._value_of(rest.strip("+. ()"), at, follows))
         return "".join(pieces)
 
     def _value_of(self, expression: str, at: int, follows: int) -> str:
-        known = self._constant(expression, at, follows)
-        return known if "/" in known else "{}"  # else it may be the first value of a variable
+        text = self._constant(expression, at, follows)
+        return text if "/" in text else "{}"  # else it may be the first value of a variable
 
     def _constant(self, expression: str, at: int, follows: int) -> str:
         """The one text that a name of the file is given, or the last in scope; "" if that is not known."""
         name = _NAME.fullmatch(expression) if follows else None
-        given, text = self._find_given(name[1], follows - 1) if name else ([], "")
-        before = bisect_left(given, at, key=itemgetter(0)) if text is None else 0
-        if before and self._is_in_scope(given[before - 1][0], at):
-            text = given[before - 1][1]
+        assignments, text = self._find_assignments(name[1], follows - 1) if name else ([], "")
+        before = bisect_left(assignments, at, key=itemgetter(0)) if text is None else 0
+        if before and self._is_in_scope(assignments[before - 1][0], at):
+            text = assignments[before - 1][1]
         return text or ""
 
-    def _find_given(self, name: str, follows: int) -> tuple[list[tuple[int, str | None]], str | None]:
+    def _find_assignments(self, name: str, follows: int) -> tuple[list[tuple[int, str | None]], str | None]:
         """Where a name is set and to which text, None where that is computed; then the text, if it is one."""
-        if (name, follows) not in self._given:
-            given: list[tuple[int, str | None]] = []
+        if (name, follows) not in self._assignments:
+            assignments: list[tuple[int, str | None]] = []
             at = self._text.find(name)
             while at >= 0:
                 end = at + len(name)
                 is_name = not (at and _IN_NAME.match(self._text, at - 1))
                 if is_name and (text := _GIVEN.match(self._text, end)):
-                    given.append((at, self._shape(self._read_line(text.end()), at, follows)))
+                    assignments.append((at, self._shape(self._read_line(text.end()), at, follows)))
                 elif is_name and _SET.match(self._text, end):
-                    given.append((at, None))
+                    assignments.append((at, None))
                 at = self._text.find(name, end)
-            texts = {text for _, text in given if text is not None} or {""}
-            self._given[name, follows] = given, texts.pop() if len(texts) == 1 else None
-        return self._given[name, follows]
+            texts = {text for _, text in assignments if text is not None} or {""}
+            self._assignments[name, follows] = assignments, texts.pop() if len(texts) == 1 else None
+        return self._assignments[name, follows]
 
-    def _is_in_scope(self, place: int, at: int) -> bool:
+    def _is_in_scope(self, start: int, at: int) -> bool:
         """Whether a later place is near, and no line between them is indented less than the first one's."""
-        if at - place > _SCOPE_CHARS:
+        if at - start > _SCOPE_CHARS:
             return False
-        line, *lines = self._text[self._text.rfind("\n", 0, place) + 1 : at].split("\n")
+        line, *lines = self._text[self._text.rfind("\n", 0, start) + 1 : at].split("\n")
         depth = len(line) - len(line.lstrip())
         return all(len(other) - len(other.lstrip()) >= depth for other in lines if other.strip())
 

@@ -149,8 +149,8 @@ def refresh_overlay(
         keep_equal_tree(base, live, tree.root, {"listed": hashes, "compared_at": compared_at})
         return Overlay(base)
 
-    known = recall_equal_trees(base, live).get(str(tree.root), {})
-    if known.get("listed") == hashes or not _find_changed(base, tree, listed):
+    comparison = recall_equal_trees(base, live).get(str(tree.root), {})
+    if comparison.get("listed") == hashes or not _find_changed(base, tree, listed):
         return note_equal()
     with acquire_lock(
         base.root / "locks", _name_lock(folder), timeout_s=LOCK_TIMEOUT_S, description=f"the tree {tree.root}"
